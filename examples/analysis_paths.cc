@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder = argc > 2 ? argv[2] : ".";
 
   // How head 0.3 scores tokens by tokens that stand one before them: [vocab, vocab], in two thin factors.
-  const auto mary = model.to_token("Mary"), john = model.to_token("John");
+  const auto mary = model.to_token(" Mary"), john = model.to_token(" John");
   const auto full = hooked::full_qk_circuit(model, {.layer = 0, .head = 3}, {.distance = 1});
   std::cout << "John looks at the Mary before it with " << full.at(john, mary).item<double>()
             << ", before any norm's scale\n";

@@ -156,16 +156,16 @@ std::optional<Head> head_at(const std::optional<hooked::Address>& place) {
 Head find_naming_head(const hooked::HookedTransformer& model, const hooked::RunResult& clean) {
   chapter(4, "Who writes the answer?");
   say("   The logits are a sum of what the parts wrote. The largest parts of logit(Mary) - logit(John):\n");
-  const auto parts =
-      hooked::direct_logit_attribution(
-          model, clean.cache,
-          {.answer = model.to_token("Mary"), .against = model.to_token("John"), .grain = hooked::Grain::head})
-          .slice("row", 0)
-          .slice("pos", "last");
+  const auto parts = hooked::direct_logit_attribution(model, clean.cache,
+                                                      {.answer = model.to_token(" Mary"),
+                                                       .against = model.to_token(" John"),
+                                                       .grain = hooked::Grain::head})
+                         .slice("row", 0)
+                         .slice("pos", "last");
   for (const auto& cell : parts.largest(6, hooked::LargestBy::size))
     std::cout << fmt::format("   {:<16} {:+7.2f} logits\n", cell.labels[0], cell.value);
   const double in_run =
-      (clean.logits()[0][-1][model.to_token("Mary")] - clean.logits()[0][-1][model.to_token("John")])
+      (clean.logits()[0][-1][model.to_token(" Mary")] - clean.logits()[0][-1][model.to_token(" John")])
           .item<double>();
   say(fmt::format("\n   All {} parts add up to {:.4f}; the run said {:.4f}.", parts.values().numel(),
                   parts.values().sum().item<double>(), in_run));
@@ -178,7 +178,7 @@ Head find_naming_head(const hooked::HookedTransformer& model, const hooked::RunR
 void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& clean, const Head& head) {
   chapter(5, fmt::format("Switch head {} off", head.name()));
   const auto tokens = model.to_tokens(kClean);
-  const auto mary = model.to_token("Mary"), john = model.to_token("John");
+  const auto mary = model.to_token(" Mary"), john = model.to_token(" John");
   const auto metric = hooked::logit_difference(mary, john);
   const auto without = model.run(tokens, {.edits = {hooked::zero(act::z(head.layer).head(head.head))}});
   const auto report = [&](const char* what, const at::Tensor& logits) {
@@ -196,7 +196,7 @@ void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& cle
 hooked::Grid share_restored(const hooked::HookedTransformer& model, const hooked::RunResult& clean,
                             const std::pair<act::BlockSite, std::vector<hooked::SweptAxis>>& what) {
   const auto corrupted = model.to_tokens(kCorrupted);
-  const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
+  const auto metric = hooked::logit_difference(model.to_token(" Mary"), model.to_token(" John"));
   return hooked::sweep(model, {.site = what.first,
                                .over = what.second,
                                .from = clean.cache,

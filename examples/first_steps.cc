@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   const auto run = model.run_with_cache(prompt);
   const auto pattern = run.cache[act::pattern(1)];  // [batch, head, query, key]
   const auto ablated = model.run(prompt, {.edits = {hooked::zero(act::z(1).head(3))}});
-  const auto mary = model.to_token("Mary");
+  const auto mary = model.to_token(" Mary");
   std::cout << "layer 1, head 3 looks most at token " << pattern[0][3][-1].argmax().item<int64_t>() << "\n"
             << "logit of Mary " << run.logits()[0][-1][mary].item<float>() << ", without that head "
             << ablated.logits()[0][-1][mary].item<float>() << "\n";

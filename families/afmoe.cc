@@ -65,6 +65,8 @@ void read_mixture(HfConfig& hf, ModelConfig& c) {
   if (c.experts) {
     c.experts->router = RouterKind::sigmoid_then_choose;
     c.experts->choice_bias = c.experts->renormalised = true;
+    c.experts->added_to_sum = kAddedToSum;
+    c.least_dtypes.choice_bias = KeptInFloat32::in_float16;
   }
   route_scale(hf);  // refused here if it is not allowed
   only("route_norm", json.boolean_or("route_norm", true), "true");
@@ -78,6 +80,7 @@ ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 16384, .d_head = 128, .eps = 1e-5});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   c.norm_place = NormPlace::both;
+  c.least_dtypes.norms = KeptInFloat32::in_float16;
   c.qk_norm = QkNorm{.span = QkNorm::per_head};
   c.gated_heads = true;
   if (!json.is_null("mup_enabled") && json.boolean_or("mup_enabled", false)) {

@@ -27,6 +27,7 @@ ModelConfig read(HfConfig& hf) {
   if (json.boolean_or("norm_topk_prob", false)) {
     hf.note("norm_topk_prob has no effect: transformers does not read it for this family");
   }
+  if (c.experts) c.experts->router_in_float32 = true;
   routed_scale(hf, kRoutedScale);  // refused here if it is not allowed
   read_deepseek_rope(hf, c, /*adjacent_pairs=*/true);
   return c;

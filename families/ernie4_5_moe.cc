@@ -28,7 +28,7 @@ ModelConfig read(HfConfig& hf) {
                 .n_experts_fallback = 64,
                 .per_token = json.has("moe_k") ? "moe_k" : "num_experts_per_tok",
                 .per_token_fallback = 6});
-  c.experts->choice_bias = c.experts->renormalised = true;
+  c.experts->choice_bias = c.experts->renormalised = c.experts->router_in_float32 = true;
   c.experts->least_sum = hf.positive_or("moe_norm_min", 1e-12);
   const std::int64_t shared = json.integer_or("moe_num_shared_experts", 2);
   const std::int64_t first = json.integer_or("moe_layer_start_index", 1);
@@ -41,6 +41,7 @@ ModelConfig read(HfConfig& hf) {
   set_expert_width(hf, c, "moe_intermediate_size", flag_layers(c, [&](std::int64_t l) {
                      return (l + 1) % interval != 0 || l < first || (last != -1 && l > last);
                    }));
+  if (c.experts) c.least_dtypes.choice_bias = c.least_dtypes.router = KeptInFloat32::in_half;
   json.ignore({"moe_capacity", "moe_gate", "moe_use_aux_free"});  // of the trainer's own code
   read_rope(hf, c, {.theta = 5e5, .adjacent_pairs = true});
   return c;

@@ -51,6 +51,7 @@ ModelConfig read(HfConfig& hf) {
   c.up_offset = true;
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", true);
   c.attention_sinks = true;
+  c.least_dtypes.norms = KeptInFloat32::in_float16;
   read_experts(hf, c, {.n_experts_fallback = 128, .per_token_fallback = 4});
   c.experts->router = RouterKind::choose_then_softmax;
   c.experts->router_bias = c.experts->bias = true;

@@ -38,8 +38,7 @@ ModelConfig read(HfConfig& hf) {
     if (c.experts->d_shared == 0) {
       json.refuse("num_shared_experts", "is not allowed for this family; expected at least 1");
     }
-    c.experts->router = RouterKind::sigmoid_then_choose;
-    c.experts->choice_bias = c.experts->renormalised = true;
+    set_sigmoid_router(c, /*renormalised=*/true);
   }
   routed_scale(hf);                          // refused here if it is not allowed
   json.ignore({"enable_moe_fp32_combine"});  // how sums of lower precision are rounded

@@ -19,6 +19,7 @@
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
 #include "hooks/growing_cache.h"
+#include "hooks/padded_places.h"
 
 namespace hooked {
 
@@ -51,6 +52,7 @@ ActivationCache ActivationCache::emptied() const {
   ActivationCache empty(stacks_);
   empty.tokens_ = tokens_;
   empty.encoder_tokens_ = encoder_tokens_;
+  empty.model_ = model_;
   return empty;
 }
 
@@ -116,6 +118,12 @@ const at::Tensor ActivationCache::operator[](const Address& address) const {
   const Entry& found = entry(address.name());
   if (address.indices().empty()) return found.value();
   const std::string where = found.name.to_string();
+  if (found.positions.empty() && !found.row_positions.defined()) {
+    require_no_padding(found.name, address.indices(), [&](Axis axis) {
+      const auto& columns = encoder_tokens_ && counts_source(found.name, axis) ? encoder_tokens_ : tokens_;
+      return columns ? &*columns : nullptr;
+    });
+  }
   AxisContext context{found.name.site, where, {}};
   if (const auto axis = axis_of_last(address.indices())) {
     const auto on = axis_on(found.name.site, *axis);
@@ -167,7 +175,9 @@ ActivationCache ActivationCache::row(std::int64_t index) const {
                 e.positions, e.row_positions.defined() ? e.row_positions.narrow(0, index, 1) : at::Tensor()});
   }
   for (auto* columns : {&one.tokens_, &one.encoder_tokens_}) {
-    if (*columns && (*columns)->mask.defined()) (*columns)->mask = (*columns)->mask.narrow(0, index, 1);
+    if (!*columns) continue;
+    for (at::Tensor* of_rows : {&(*columns)->mask, &(*columns)->ids})
+      if (of_rows->defined()) *of_rows = of_rows->narrow(0, index, 1);
   }
   return one;
 }

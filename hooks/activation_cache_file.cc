@@ -30,6 +30,21 @@ constexpr std::string_view mask_name(const Stacks& stacks, Stack of) {
   return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_attention_mask" : "attention_mask";
 }
 
+// The tensor that holds their ids, likewise.
+constexpr std::string_view ids_name(const Stacks& stacks, Stack of) {
+  return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_tokens" : "tokens";
+}
+
+// Those of a file that has them; a tensor of that name that is something else is the user's own.
+at::Tensor ids_in(const SafetensorsFile& file, std::string_view name, const TokenColumns& columns) {
+  const auto* stored = file.find(name);
+  if (stored == nullptr || stored->shape.size() != 2 ||
+      static_cast<std::int64_t>(stored->shape[1]) != columns.end - columns.first)
+    return {};
+  at::Tensor ids = file.read(name);
+  return ids.scalar_type() == at::kLong ? ids : at::Tensor();
+}
+
 std::vector<std::string> names_of(const AxisList& axes) {
   std::vector<std::string> names;
   for (const Axis axis : axes) names.emplace_back(axis_name(axis));
@@ -113,7 +128,12 @@ void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOpt
   };
   add_columns(Stack::none, kColumnsKey);
   add_columns(Stack::encoder, kEncoderColumnsKey);
-  auto metadata = to_metadata(options.provenance, contents.axes);
+  Provenance provenance = options.provenance;
+  if (model_ && provenance.fingerprint.empty()) {
+    provenance.fingerprint = model_->fingerprint;
+    if (provenance.model.empty()) provenance.model = model_->name;
+  }
+  auto metadata = to_metadata(provenance, contents.axes);
   metadata.merge(own);
   save_safetensors(file, contents.tensors, {.metadata = std::move(metadata), .progress = options.progress});
 }
@@ -154,8 +174,14 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
                                           columns.end - columns.first));
       }
     }
+    columns.ids = ids_in(saved, ids_name(stacks, of), columns);
     cache.set_tokens(std::move(columns), of);
   };
+  const Provenance provenance = read_provenance(saved);
+  if (!provenance.fingerprint.empty()) {
+    cache.set_model(std::make_shared<const ModelIdentity>(
+        ModelIdentity{.name = provenance.model, .fingerprint = provenance.fingerprint}));
+  }
   read_columns(Stack::none, kColumnsKey);
   read_columns(Stack::encoder, kEncoderColumnsKey);
   for (const std::string_view part : split_list(*order)) {

@@ -43,7 +43,9 @@ Edit scale(EditTarget target, at::Tensor factor) {
   return make_edit(std::move(target), EditKind::scale, std::move(factor));
 }
 Edit replace(const Address& address, const ActivationCache& source) {
-  return make_edit(address, EditKind::replace, source[address]);
+  Edit edit = make_edit(address, EditKind::replace, source[address]);
+  edit.source = EditSource{source.model(), source.entry(address.name()).held.sizes()};
+  return edit;
 }
 Edit project_out(EditTarget target, at::Tensor direction) {
   if (direction.defined() && (direction.dim() != 1 || !direction.any().item<bool>())) {

@@ -57,6 +57,13 @@ void GrowingCache::append(const ActivationCache& stretch) {
   if (columns_.empty()) {
     stacks_ = {stretch.n_layers(), stretch.n_layers(Stack::encoder)};
     encoder_columns_ = stretch.tokens(Stack::encoder);
+    model_ = stretch.model();
+  }
+  if (!model_ || !stretch.model()) {
+    model_ = nullptr;
+  } else if (*model_ != *stretch.model()) {
+    throw HookError("join", fmt::format("the stretches are of two models; expected {}, got {}",
+                                        model_->text(), stretch.model()->text()));
   }
   columns_.push_back(stretch.tokens());
   for (const ActivationCache::Entry& unchecked : stretch) {
@@ -180,6 +187,12 @@ std::optional<TokenColumns> GrowingCache::joined_columns() const {
       device = columns->mask.device();
     }
   }
+  const auto knows_ids = [](const auto& columns) { return columns->ids.defined(); };
+  if (all && std::all_of(columns_.begin(), columns_.end(), knows_ids)) {
+    std::vector<at::Tensor> ids;
+    for (const std::optional<TokenColumns>& columns : columns_) ids.push_back(columns->ids);
+    all->ids = at::cat(ids, 1);
+  }
   if (batch == 0) return all;
   std::vector<at::Tensor> masks;
   const at::TensorOptions options = at::TensorOptions(at::kBool).device(device);
@@ -193,6 +206,7 @@ std::optional<TokenColumns> GrowingCache::joined_columns() const {
 
 ActivationCache GrowingCache::take() {
   ActivationCache joined(stacks_);
+  joined.set_model(model_);
   if (encoder_columns_) joined.set_tokens(*encoder_columns_, Stack::encoder);
   if (auto columns = joined_columns()) joined.set_tokens(*std::move(columns));
   if (transport_) {

@@ -30,7 +30,8 @@ class GrowingCache {
       : at_once_(at_once), transport_(std::move(transport)) {}
 
   /// Adds what the next stretch computed. Throws HookError for an activation that has other rows, another
-  /// dtype or device than in the stretches before it, or that somebody has written into.
+  /// dtype or device than in the stretches before it, or that somebody has written into, and for a stretch of
+  /// another model.
   void append(const ActivationCache& stretch);
 
   /// All of it. Rows of scores and patterns of earlier stretches end with -inf and 0 for the keys that they
@@ -68,7 +69,8 @@ class GrowingCache {
   std::size_t waiting_ = 0, waiting_bytes_ = 0;  ///< stretches that are not sent yet, and what they hold
   Stacks stacks_;                                ///< of the model, as the first stretch knows them
   std::optional<TokenColumns> encoder_columns_;
-  std::vector<Grown> grown_;  ///< in firing order
+  std::shared_ptr<const ModelIdentity> model_;  ///< that made all stretches; null: not known
+  std::vector<Grown> grown_;                    ///< in firing order
   std::unordered_map<ActivationName, std::size_t> numbers_;
   std::vector<std::optional<TokenColumns>> columns_;  ///< of each stretch
 };

@@ -50,6 +50,17 @@ std::variant<double, at::Tensor> brought(const std::variant<double, at::Tensor>&
 
 }  // namespace
 
+std::vector<std::size_t> edited_points(const EditTarget& target, const PointIndex& points,
+                                       const Reach& reach) {
+  std::vector<std::size_t> edited = target.where.resolve(points, reach);
+  if (!edited.empty()) return edited;
+  throw HookError("edits", target.where.resolve(points, Reach::everything(points)).empty()
+                               ? "the selection of an edit matches no activation of this model, so that it "
+                                 "would change nothing; expected at least one"
+                               : "this run reaches none of the activations that an edit selects; expected at "
+                                 "least one; change start_at_layer, stop_at_layer or output");
+}
+
 WatchPlan::WatchPlan(const PointIndex& points, Reach reach, Kept kept, const Placement& placement)
     : points_(points),
       reach_(reach),
@@ -75,7 +86,7 @@ void WatchPlan::add_hook(const Hook& hook) {
 }
 
 void WatchPlan::add_edit(const Edit& edit) {
-  for (const std::size_t point : edit.target.where.resolve(points_, reach_)) {
+  for (const std::size_t point : edited_points(edit.target, points_, reach_)) {
     const ActivationName& name = points_.name(point);
     AxisIndices indices;
     for (const auto& [axis, index] : edit.target.indices.entries()) {

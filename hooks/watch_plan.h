@@ -28,6 +28,11 @@ struct Kept {
   bool unread_as_zeros = false;
 };
 
+/// The points at which an edit applies in a run of that part of a model. Throws HookError where there is
+/// none, which is a miss.
+std::vector<std::size_t> edited_points(const EditTarget& target, const PointIndex& points,
+                                       const Reach& reach);
+
 /// What is done at the points of a model: at each the hooks, edits and captures that apply there, in that
 /// order.
 ///

@@ -37,6 +37,7 @@ class Matrix {
   bool packed() const { return packed_; }
   std::int64_t out() const;
   std::int64_t in() const;
+  at::ScalarType dtype() const { return stored_.scalar_type(); }
   /// What the graph registers as its parameter.
   const at::Tensor& stored() const { return stored_; }
 

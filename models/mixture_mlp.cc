@@ -29,7 +29,12 @@ namespace hooked {
 namespace {
 
 constexpr double kExcluded = -std::numeric_limits<double>::infinity();
-constexpr double kLeastPositive = std::numeric_limits<float>::min();
+
+// The least sum that is not zero, of weights in float32 or float64.
+double least_positive(const at::Tensor& weights) {
+  return weights.scalar_type() == at::kDouble ? std::numeric_limits<double>::denorm_min()
+                                              : std::numeric_limits<float>::denorm_min();
+}
 
 at::Tensor largest(const at::Tensor& values, std::int64_t count) {
   return std::get<1>(at::topk(values, count, -1));
@@ -61,13 +66,19 @@ at::Tensor counts_of(const at::Tensor& numbers, std::int64_t end) {
 MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
   const ModelConfig& c = config_;
   const Experts& e = *c.experts;
-  const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
-    return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
+  const auto parameter = [&](const char* name, at::IntArrayRef sizes,
+                             KeptInFloat32 kept = KeptInFloat32::never) {
+    return register_parameter(name, at::empty(sizes, context.options.dtype(c.dtype_of(kept))),
+                              /*requires_grad=*/false);
   };
+  GraphContext of_router = context;
+  of_router.options = context.options.dtype(c.dtype_of(c.least_dtypes.router));
+  // Products that are not rounded read a matrix as it is.
+  if (e.router_in_float32) of_router.storage = Storage::plain;
   W_gate_ =
-      add_matrix(*this, "W_gate", e.n_experts, c.d_model, {.out = e.n_experts, .in = c.d_model}, context);
+      add_matrix(*this, "W_gate", e.n_experts, c.d_model, {.out = e.n_experts, .in = c.d_model}, of_router);
   if (e.router_bias) b_gate_ = parameter("b_gate", {e.n_experts});
-  if (e.choice_bias) choice_bias_ = parameter("choice_bias", {e.n_experts});
+  if (e.choice_bias) choice_bias_ = parameter("choice_bias", {e.n_experts}, c.least_dtypes.choice_bias);
   if (e.expert_scale) expert_scale_ = parameter("expert_scale", {e.n_experts});
   hook_expert_weights_ = add_point(*this, Site::expert_weights, context);
   hook_expert_indices_ = add_point(*this, Site::expert_indices, context);
@@ -135,9 +146,8 @@ at::Tensor MixtureMlp::forward(const FeedForwardInput& input, Run& run) const {
 
 MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
   const Experts& e = *config_.experts;
-  const at::ScalarType precision = config_.dtype == at::kDouble ? at::kDouble : at::kFloat;
   const bool weights_watched = hook_expert_weights_->watched(run.watch);
-  const Choice choice = choose(ops::linear(x, W_gate_, b_gate_, run).to(precision), weights_watched);
+  const Choice choice = choose(logits(x, run), weights_watched);
   const at::Tensor weights =
       weights_watched ? hook_expert_weights_->forward(choice.weights, run.watch) : choice.weights;
   at::Tensor chosen = choice.experts, ranked = weights_watched ? at::Tensor() : choice.ranked;
@@ -160,14 +170,24 @@ MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
   return {chosen, ranked.to(x.scalar_type())};
 }
 
+at::Tensor MixtureMlp::logits(const at::Tensor& x, Run& run) const {
+  if (config_.experts->router_in_float32) {
+    return ops::unrounded_linear(x.to(W_gate_.dtype()), W_gate_.plain(), b_gate_, run);
+  }
+  const at::ScalarType precision = config_.dtype == at::kDouble ? at::kDouble : at::kFloat;
+  return ops::linear(x, W_gate_, b_gate_, run).to(precision);
+}
+
 at::Tensor MixtureMlp::renormalised(const at::Tensor& ranked, const Run& run) const {
   const Experts& e = *config_.experts;
   const at::Tensor sum = ranked.sum(-1, /*keepdim=*/true);
+  if (e.least_sum > 0) return ranked / sum.clamp_min(e.least_sum);
+  if (e.added_to_sum > 0) return ranked / (sum + e.added_to_sum);
   // The largest parts of a softmax are not all zero; sigmoids may be. Edits may make sums zero, and negative.
   const bool edited = run.watch.may_change(hook_expert_weights_->number());
-  if (e.least_sum == 0 && edited) return ranked / sum.masked_fill(sum == 0.0, 1.0);
-  if (e.least_sum == 0 && e.router == RouterKind::softmax_then_choose) return ranked / sum;
-  return ranked / sum.clamp_min(e.least_sum > 0 ? e.least_sum : kLeastPositive);
+  if (edited) return ranked / sum.masked_fill(sum == 0.0, 1.0);
+  if (e.router == RouterKind::softmax_then_choose) return ranked / sum;
+  return ranked / sum.clamp_min(least_positive(sum));
 }
 
 MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits, bool all_wanted) const {

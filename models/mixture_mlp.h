@@ -45,6 +45,8 @@ class MixtureMlp : public FeedForward {
   };
 
   Routing route(const at::Tensor& x, Run& run) const;
+  /// The router's logits [batch, pos, expert], in float32 or better.
+  at::Tensor logits(const at::Tensor& x, Run& run) const;
   /// Without the weights of all experts where nobody wants them and they are made of those of the chosen.
   Choice choose(const at::Tensor& logits, bool all_wanted) const;
   /// The experts that weights [batch, pos, expert] send a token to; their weights where the choice shows

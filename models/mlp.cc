@@ -37,14 +37,16 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place)
   };
   W_in_ = add_matrix(*this, is_gated ? "W_gate_in" : "W_in", width, c.d_model, {.out = d, .in = c.d_model},
                      context);
-  W_out_ = add_matrix(*this, "W_out", c.d_model, d, {.out = c.d_model, .in = d}, context);
+  GraphContext of_out = context;
+  of_out.options = context.options.dtype(c.dtype_of(c.least_dtypes.mlp_out));
+  W_out_ = add_matrix(*this, "W_out", c.d_model, d, {.out = c.d_model, .in = d}, of_out);
   if (place.bias) {
     if (c.gated_bias_after_product) {
       weights_.b_product = parameter("b_in", {d});
     } else {
       b_in_ = parameter(is_gated ? "b_gate_in" : "b_in", {width});
     }
-    b_out_ = parameter("b_out", {c.d_model});
+    b_out_ = add_parameter(*this, "b_out", {c.d_model}, of_out);
   }
   if (c.activation.kind() == Activation::xielu) {
     const auto numbers = register_module("xielu", std::make_shared<torch::nn::Module>());
@@ -76,7 +78,8 @@ bool Mlp::watched(const Run& run) const {
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
-  return ops::linear(neurons(hook_in_ ? hook_in_->forward(x, run.watch) : x, run), W_out_, b_out_, run);
+  const at::Tensor post = neurons(hook_in_ ? hook_in_->forward(x, run.watch) : x, run);
+  return ops::linear(post.to(W_out_.dtype()), W_out_, b_out_, run);
 }
 
 at::Tensor Mlp::replacement(const Point& point, const at::Tensor& x, const Run& run) const {

@@ -49,13 +49,13 @@ at::Tensor Division::scale(const at::Tensor& dividend) const {
 at::Tensor Division::normalized(const at::Tensor& x, Memory memory) const {
   const at::Tensor rows = as_rows(x, shape.size());
   const RowNorm how{.centred = kind == NormKind::layer_norm, .eps = eps};
-  if (can_norm_rows(rows, how)) {
+  if (x.scalar_type() == dtype && can_norm_rows(rows, how)) {
     const at::Tensor normalized = memory.workspace->empty(rows.sizes(), x.options());
     norm_rows_into({.normalized = normalized}, rows, how);
     return normalized.view(x.sizes());
   }
   const at::Tensor from = dividend(x);
-  return (from / scale(from)).to(x.scalar_type());
+  return (from / scale(from)).to(dtype);
 }
 
 Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted) {
@@ -68,7 +68,7 @@ Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points 
 }
 
 Norm::Norm(const Layout& layout, const GraphContext& context)
-    : division_{layout.kind, layout.shape, layout.eps.value_or(context.config.eps)},
+    : division_{layout.kind, layout.shape, layout.eps.value_or(context.config.eps), context.config.dtype},
       weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),
       offset_(layout.weighted && layout.offset) {
   if (!layout.silent) {
@@ -77,9 +77,19 @@ Norm::Norm(const Layout& layout, const GraphContext& context)
   }
   const std::int64_t size =
       std::accumulate(weight_shape_.begin(), weight_shape_.end(), std::int64_t{1}, std::multiplies<>());
-  if (layout.weighted)
-    w_ = register_parameter("w", at::empty({size}, context.options), /*requires_grad=*/false);
-  if (layout.bias) b_ = register_parameter("b", at::empty({size}, context.options), /*requires_grad=*/false);
+  const at::TensorOptions options =
+      context.options.dtype(context.config.dtype_of(context.config.least_dtypes.norms));
+  if (layout.weighted) w_ = register_parameter("w", at::empty({size}, options), /*requires_grad=*/false);
+  if (layout.bias) b_ = register_parameter("b", at::empty({size}, options), /*requires_grad=*/false);
+}
+
+bool Norm::narrows(const at::Tensor& x) const {
+  return x.scalar_type() != division_.dtype || (w_.defined() && w_.scalar_type() != division_.dtype);
+}
+
+bool Norm::rounds_between(const at::Tensor& x) const {
+  return division_.kind == NormKind::rms_norm && w_.defined() && x.device().is_cpu() &&
+         at::isReducedFloatingType(x.scalar_type());
 }
 
 at::Tensor Norm::weight(const Run& run) const {
@@ -95,12 +105,19 @@ void Norm::add_offset_weight(std::vector<at::Tensor>& weights) {
 
 at::Tensor Norm::weighted(const at::Tensor& normalized, const Run& run) const {
   if (!w_.defined()) return normalized;
-  return b_.defined() ? at::addcmul(b_.view(weight_shape_), normalized, weight(run))
-                      : normalized * weight(run);
+  if (w_.scalar_type() != normalized.scalar_type()) {
+    // In the wider of the two, where 1 + w is not rounded either.
+    const at::ScalarType wide = c10::promoteTypes(w_.scalar_type(), normalized.scalar_type());
+    const at::Tensor stored = w_.to(wide).view(weight_shape_);
+    const at::Tensor product = normalized * (offset_ ? stored + 1.0 : stored);
+    return (b_.defined() ? product + b_.view(weight_shape_) : product).to(division_.dtype);
+  }
+  const at::Tensor w = weight(run);
+  return b_.defined() ? at::addcmul(b_.view(weight_shape_), normalized, w) : normalized * w;
 }
 
 std::optional<Norm::Rows> Norm::rows_of(const at::Tensor& x, const Run& run) const {
-  if (run.workspace == nullptr) return std::nullopt;
+  if (run.workspace == nullptr || narrows(x)) return std::nullopt;
   const std::size_t normed_axes = division_.shape.size();
   const auto along = [&](const at::Tensor& numbers) {
     return numbers.defined() ? as_rows(numbers.view(weight_shape_), normed_axes) : at::Tensor();
@@ -120,6 +137,10 @@ at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
     at::Tensor normed = run.workspace->empty(rows->x.sizes(), x.options());
     norm_rows_into({.weighted = normed}, rows->x, rows->how);
     return recorded_norm(normed.view(x.sizes()), x, *rows, run);
+  }
+  if (narrows(x) || rounds_between(x)) {
+    const at::Tensor wide = x.to(c10::promoteTypes(x.scalar_type(), at::kFloat));
+    return weighted(without_weight(wide), run).to(division_.dtype);
   }
   // The kernels multiply by a weight of the normed axes only.
   if (weight_shape_ != division_.shape) return weighted(without_weight(x), run);
@@ -169,7 +190,7 @@ at::Tensor Norm::forward_unchanged(const at::Tensor& x, Run& run) const {
     norm_rows_into({.weighted = weighted, .scale = scale}, rows->x, rows->how);
     normed = weighted.view(x.sizes());
     if (scale.defined() && division_.shape.size() > 1) scale = scale.unsqueeze(-1);
-  } else if (scale_watched && !x.device().is_cpu() && weight_shape_ == division_.shape) {
+  } else if (scale_watched && !x.device().is_cpu() && weight_shape_ == division_.shape && !narrows(x)) {
     const NormedByKernel made = by_kernel(x, run);
     normed = made.normed;
     scale = made.reciprocal_scale.reciprocal();
@@ -181,7 +202,7 @@ at::Tensor Norm::forward_unchanged(const at::Tensor& x, Run& run) const {
   const auto recipe = [&](const ActivationName& name) -> Recipe {
     return {name,
             x.sizes().vec(),
-            x.options(),
+            x.options().dtype(division_.dtype),
             {{"the norm's inputs", x, axes_to_cut(name.site, division_.shape.size())}},
             [division = division_, workspace = *run.workspace](const std::vector<at::Tensor>& of) {
               return division.normalized(of[0], {&workspace});
@@ -224,7 +245,7 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
   const bool scale_edited = !seen_scale.is_same(scale) && run.watch.may_change(hook_scale_->number());
   if (!normalized.defined() || scale_edited) {
     if (!dividend.defined()) dividend = division_.dividend(x);
-    normalized = (dividend / seen_scale).to(x.scalar_type());
+    normalized = (dividend / seen_scale).to(division_.dtype);
   }
   const at::Tensor seen = hook_normalized_->forward(normalized, run.watch);
   const bool edited =

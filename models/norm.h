@@ -14,12 +14,13 @@ struct Division {
   NormKind kind;
   std::vector<std::int64_t> shape;  ///< sizes of the last axes, which are normed together
   double eps;
+  at::ScalarType dtype;  ///< of what is normed; the input and the weights may be wider
 
   /// `x` in float32 or better, centred where the norm centres.
   at::Tensor dividend(const at::Tensor& x) const;
   /// [.., 1] of a dividend.
   at::Tensor scale(const at::Tensor& dividend) const;
-  /// `x` / scale, in its dtype. Not while gradients are recorded.
+  /// `x` / scale, in `dtype`. Not while gradients are recorded.
   at::Tensor normalized(const at::Tensor& x, Memory memory) const;
 };
 
@@ -27,7 +28,7 @@ struct Division {
 ///
 /// scale = sqrt(mean(x^2) + eps) of the (for LayerNorm centred) input, normalized = x / scale; then weight
 /// and bias. Statistics are accumulated in float32 or better. One pass where nobody changes what the points
-/// show.
+/// show. The result has the model's dtype, also where the stream or the weights are wider.
 class Norm : public torch::nn::Module {
  public:
   struct Points {
@@ -87,6 +88,10 @@ class Norm : public torch::nn::Module {
   /// `normed`, which our kernel made of `x` by its `rows`, with its way back.
   at::Tensor recorded_norm(const at::Tensor& normed, const at::Tensor& x, const Rows& rows,
                            const Run& run) const;
+  /// Whether the input or the weights are wider than the result.
+  bool narrows(const at::Tensor& x) const;
+  /// Whether LibTorch's operator rounds what it has normed before it multiplies by the weight.
+  bool rounds_between(const at::Tensor& x) const;
   at::Tensor weighted(const at::Tensor& normalized, const Run& run) const;
   at::Tensor weight(const Run& run) const;
   at::Tensor without_weight(const at::Tensor& x) const;

@@ -55,6 +55,16 @@ SlotView::SlotView(at::Tensor pieces, std::vector<std::int64_t> parts)
   }
 }
 
+at::Tensor SlotView::number(std::int64_t place) const {
+  // Each dimension's pieces number its places one after the other, as all dimensions do the tensor's.
+  std::int64_t offset = pieces_.storage_offset();
+  for (std::int64_t d = pieces_.dim(); d-- > 0;) {
+    offset += place % pieces_.size(d) * pieces_.stride(d);
+    place /= pieces_.size(d);
+  }
+  return pieces_.as_strided({}, {}, offset);
+}
+
 at::Tensor SlotView::read() const { return pieces_.reshape(sizes_); }
 
 void SlotView::write(const at::Tensor& values) const { pieces_.copy_(values.reshape(pieces_.sizes())); }

@@ -23,6 +23,9 @@ class SlotView {
   /// The storage, in whatever shape: for filling all of it.
   const at::Tensor& pieces() const { return pieces_; }
 
+  /// The number at a place in the tensor, counted as if it were contiguous: a view [].
+  at::Tensor number(std::int64_t place) const;
+
   /// The tensor: a view of the storage where it can be one, otherwise a copy.
   at::Tensor read() const;
   /// Writes the whole tensor.

@@ -350,9 +350,11 @@ void Transformer::enter(const BlockPlace& block, at::Tensor& stream, StackInputs
 Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const {
   // The points of the embedding are the encoder's where there is one: a decoder's is its first resid_pre.
   if (!config_.has_encoder()) return watched_embed(tokens, run.sequence, run);
-  const at::Tensor embedded = embed_->without_points(tokens, run);
-  if (!decoder_embed_) return {embedded, {}};
-  return {decoder_embed_->forward(embedded, pos_embed(decoder_embed_->W_pos(), run.sequence), run), {}};
+  at::Tensor embedded = embed_->without_points(tokens, run);
+  if (decoder_embed_) {
+    embedded = decoder_embed_->forward(embedded, pos_embed(decoder_embed_->W_pos(), run.sequence), run);
+  }
+  return {embedded.to(config_.stream_dtype()), {}};
 }
 
 Transformer::Entry Transformer::watched_embed(const at::Tensor& tokens, const Sequence& sequence,
@@ -374,6 +376,7 @@ Transformer::Entry Transformer::watched_embed(const at::Tensor& tokens, const Se
   if (hook_full_embed_) {
     entry.stream = hook_full_embed_->forward(embed_->finish_sum(entry.stream, run), run.watch);
   }
+  entry.stream = entry.stream.to(config_.stream_dtype());
   return entry;
 }
 

@@ -152,6 +152,15 @@ void read_expert_groups(HfConfig& hf, ModelConfig& config, GroupScore score,
   if (groups > 1) e.group_score = score;
 }
 
+void set_sigmoid_router(ModelConfig& config, bool renormalised) {
+  Experts& e = *config.experts;
+  e.router = RouterKind::sigmoid_then_choose;
+  e.router_in_float32 = e.choice_bias = true;
+  e.renormalised = renormalised;
+  if (renormalised) e.added_to_sum = kAddedToSum;
+  config.least_dtypes.choice_bias = KeptInFloat32::in_half;
+}
+
 void read_sigmoid_router(HfConfig& hf, ModelConfig& config, bool renormalised,
                          const GroupFallbacks& fallbacks) {
   const ConfigReader& json = hf.json();
@@ -159,11 +168,7 @@ void read_sigmoid_router(HfConfig& hf, ModelConfig& config, bool renormalised,
   one_of(hf, "topk_method", {"noaux_tc"});
   constexpr std::string_view kRenormalised = "norm_topk_prob";
   const bool divides = !json.is_null(kRenormalised) && json.boolean_or(kRenormalised, renormalised);
-  if (config.experts) {
-    config.experts->router = RouterKind::sigmoid_then_choose;
-    config.experts->choice_bias = true;
-    config.experts->renormalised = divides;
-  }
+  if (config.experts) set_sigmoid_router(config, divides);
   read_expert_groups(hf, config, GroupScore::best_two, fallbacks);
 }
 

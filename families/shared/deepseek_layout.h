@@ -45,7 +45,12 @@ struct GroupFallbacks {
 void read_expert_groups(HfConfig& hf, ModelConfig& config, GroupScore score,
                         const GroupFallbacks& fallbacks = {});
 
-/// The router of DeepSeek-V3: a sigmoid of each logit, a bias for choosing, groups, `norm_topk_prob` (or
+/// What transformers adds to the sum of the chosen weights before it divides by it.
+inline constexpr double kAddedToSum = 1e-20;
+
+/// The router of DeepSeek-V3, whose logits are made in float32 and whose bias for choosing stays in it.
+void set_sigmoid_router(ModelConfig& config, bool renormalised);
+/// The same as a config says it: a sigmoid of each logit, a bias for choosing, groups, `norm_topk_prob` (or
 /// `renormalised`).
 void read_sigmoid_router(HfConfig& hf, ModelConfig& config, bool renormalised,
                          const GroupFallbacks& fallbacks);

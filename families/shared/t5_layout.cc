@@ -85,6 +85,7 @@ ModelConfig read_t5_config(HfConfig& hf, std::string_view usual_mlp) {
   c.encoder = Encoder{.n_layers = c.n_layers};
   if (json.has("num_decoder_layers")) c.n_layers = hf.count("num_decoder_layers");
   c.norm = c.final_norm = NormKind::rms_norm;
+  c.least_dtypes.mlp_out = KeptInFloat32::in_float16;  // trained in bfloat16, it overflows there
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-6);
   c.attn_scale = 1.0;
   read_t5_mlp(hf, c, usual_mlp);

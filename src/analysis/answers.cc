@@ -39,7 +39,13 @@ Answers Answers::texts_by_row(std::vector<std::string> texts) {
   return answers;
 }
 
+void Answers::require_said() const {
+  if (!none_) return;
+  throw HookError("answer", "no answer is given; expected a token, by its text (\" Mary\") or its id");
+}
+
 Answers Answers::in(const HookedTransformer& model) const {
+  require_said();
   if (texts_.empty()) return *this;
   std::vector<std::int64_t> ids;
   for (const std::string& text : texts_) ids.push_back(model.to_token(text));
@@ -63,6 +69,7 @@ void Answers::require_row(std::int64_t row) const {
 }
 
 void Answers::require_ids() const {
+  require_said();
   if (texts_.empty()) return;
   throw HookError("answers",
                   fmt::format("'{}' is a text, and no model says here which token it is; expected an id; use "

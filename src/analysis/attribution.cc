@@ -26,7 +26,7 @@ constexpr const char* kAttribution = "direct_logit_attribution";
 
 RunReading at_end_of_stream(const HookedTransformer& model, const ActivationCache& cache,
                             const std::vector<Position>& positions) {
-  return {model, cache, columns_of(cache, end_of_stream(model.config()), positions)};
+  return reading_of(model, cache, {end_of_stream(model.config()), positions});
 }
 
 /// How heads attend from the columns, [row, pos, head, key] float64. Only these queries' attention is made,

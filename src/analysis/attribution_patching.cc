@@ -352,6 +352,7 @@ void Estimates::estimate(const CellGroup& group, const ActivationCache& values,
 AttributionPatchingReport report_of(const HookedTransformer& model, const AttributionPatchingOptions& options,
                                     const SweepOptions& named, const SweepInput& into, CellPlan plan) {
   const WorkClock clock;
+  require_source(named.from, model);
   plan.title = "Attribution p" + plan.title.substr(1);
   const SweepLayout layout(named, into, plan);
   Estimates estimates(model, options, into, plan, layout.rows());

@@ -7,6 +7,7 @@
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
+#include "hooks/model_of.h"
 
 namespace hooked {
 namespace {
@@ -43,6 +44,10 @@ at::Tensor places_in(const ActivationCache::Entry& entry, const RowColumns& colu
 }
 
 }  // namespace
+
+void require_cache_of(const HookedTransformer& model, const ActivationCache& cache, std::string_view where) {
+  require_own({model.identity(), model.config()}, cache, where);
+}
 
 RowColumns columns_of(const ActivationCache& cache, const Address& like,
                       const std::vector<Position>& positions) {

@@ -3,12 +3,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "analysis/row_columns.h"
+#include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/activation_cache.h"
 
 namespace hooked {
+
+/// Throws HookError in the name of `where` for a cache of another model.
+void require_cache_of(const HookedTransformer& model, const ActivationCache& cache, std::string_view where);
 
 /// The columns of the run that made a cache, as far as it knows them; else those of the activation `like`,
 /// which has a pos axis behind its batch axis. Throws HookError where it is not there.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/circuit_parts.h"
+#include "analysis/source_reader.h"
 #include "core/config_reader.h"
 #include "core/json.h"
 #include "core/nearest.h"
@@ -343,8 +344,9 @@ AttributionPatchingReport node_attribution_report(const HookedTransformer& model
       std::find_if(axes.begin(), axes.end(), [](const GridAxis& own) { return own.name == "place"; });
   const auto number = static_cast<std::size_t>(node - axes.begin());
   *node = axis;
-  report.grid = Grid(report.grid.values(), std::move(axes),
-                     {.title = "Attribution of nodes", .unit = report.grid.unit()});
+  report.grid =
+      Grid(report.grid.values(), std::move(axes),
+           {.title = titled("Attribution of nodes", options.sweep.from), .unit = report.grid.unit()});
   if (!report.check) return report;
   for (auto* cells : {&report.check->cells, &report.check->missed}) {
     for (CheckedCell& cell : *cells)

@@ -14,6 +14,7 @@
 
 #include "analysis/kept_parts.h"
 #include "analysis/row_columns.h"
+#include "analysis/source_reader.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -141,8 +142,9 @@ class Runs {
   void run(const KeptParts& parts) {
     const SetScores scores = parts.scores(sets_);
     complete_ = scores.complete;
-    whole_ = scores.whole.nanmean().item<double>();
-    const at::Tensor means = scores.kept.nanmean(0).contiguous();
+    // NaN is what an ended run left out, or else a score that is not finite, which no mean is to hide.
+    whole_ = (complete_ ? scores.whole.mean() : scores.whole.nanmean()).item<double>();
+    const at::Tensor means = (complete_ ? scores.kept.mean(0) : scores.kept.nanmean(0)).contiguous();
     means_.assign(means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel());
   }
   double operator[](std::size_t number) const { return means_[number]; }
@@ -171,7 +173,8 @@ Grid run_circuits(const HookedTransformer& model, const std::vector<Circuit>& ci
     axes.push_back(numbered_axis("row", static_cast<std::int64_t>(parts.rows().size())));
   axes.push_back(numbered_axis("circuit", static_cast<std::int64_t>(circuits.size())));
   return Grid(parts.rows().size() > 1 ? kept : kept[0], std::move(axes),
-              {.title = "Circuits by themselves", .unit = sweep.metric.all().front().name()});
+              {.title = titled("Circuits by themselves, the rest replaced", sweep.from),
+               .unit = sweep.metric.all().front().name()});
 }
 
 CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& circuit,
@@ -218,24 +221,26 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
     if (faithfulness(of_others[i].first) >= faithfulness(alone)) ++at_least;
   }
   const auto n_sets = static_cast<std::int64_t>(of_others.size());
-  return {
-      .whole = runs.whole(),
-      .none = runs[none],
-      .circuit = runs[alone],
-      .without = runs[without],
-      .faithfulness = faithfulness(alone),
-      .completeness = completeness(without),
-      .incompleteness = farthest,
-      .minimality = Grid(at::tensor(falls, at::kDouble), {part_axis},
-                         {.title = "Faithfulness that is lost without a part", .unit = "share of the score"}),
-      .others = Grid(at::tensor(measures, at::kDouble).view({n_sets, 2}),
-                     {set_axis, {.name = "measure", .labels = {"faithfulness", "completeness"}}},
-                     {.title = "Other sets of the same size", .unit = "share of the score"}),
-      .all_others = others.all,
-      .more_faithful = n_sets == 0 || !runs.complete()
-                           ? kNoNumber
-                           : static_cast<double>(at_least) / static_cast<double>(n_sets),
-      .complete = runs.complete()};
+  return {.whole = runs.whole(),
+          .none = runs[none],
+          .circuit = runs[alone],
+          .without = runs[without],
+          .faithfulness = faithfulness(alone),
+          .completeness = completeness(without),
+          .incompleteness = farthest,
+          .minimality =
+              Grid(at::tensor(falls, at::kDouble), {part_axis},
+                   {.title = titled("Faithfulness that is lost without a part, ablated", options.sweep.from),
+                    .unit = "share of the score"}),
+          .others = Grid(at::tensor(measures, at::kDouble).view({n_sets, 2}),
+                         {set_axis, {.name = "measure", .labels = {"faithfulness", "completeness"}}},
+                         {.title = titled("Other sets of the same size, ablated", options.sweep.from),
+                          .unit = "share of the score"}),
+          .all_others = others.all,
+          .more_faithful = n_sets == 0 || !runs.complete()
+                               ? kNoNumber
+                               : static_cast<double>(at_least) / static_cast<double>(n_sets),
+          .complete = runs.complete()};
 }
 
 }  // namespace hooked

@@ -255,6 +255,7 @@ class ExactEdges {
 AttributionPatchingReport edge_attribution_report(const HookedTransformer& model,
                                                   const EdgeAttributionOptions& options) {
   require(options);
+  require_source(options.sweep.from, model);
   require_free_way(model, options.sweep);
   const ThreadLimit limit(options.sweep.threads);
   const SweepInput into(model, options.sweep.into);

@@ -44,8 +44,8 @@ at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen
   auto ranked = weights.gather(-1, chosen);
   if (experts.weighted_inputs) return at::ones_like(ranked);  // what they write is added as it is
   if (experts.renormalised) {
-    const auto sum = ranked.sum(-1, /*keepdim=*/true);
-    // Only edits can make the sum zero.
+    const auto sum = ranked.sum(-1, /*keepdim=*/true) + experts.added_to_sum;
+    // Without what is added only edits can make the sum zero.
     ranked = ranked /
              (experts.least_sum > 0 ? sum.clamp_min(experts.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
   }

@@ -154,7 +154,7 @@ Grid Grid::slice(std::string_view axis, std::string_view label) const {
 Grid Grid::mean(std::string_view axis) const {
   const auto dim = axis_index(axis);
   return Grid(at::nanmean(values(), {static_cast<std::int64_t>(dim)}), without(axes_, dim),
-              {.title = fmt::format("{}, mean over {}", title(), axis), .unit = unit()});
+              {.title = fmt::format("{}, averaged over {}", title(), axis), .unit = unit()});
 }
 
 std::vector<GridCell> Grid::largest(std::size_t count, LargestBy by) const {

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
-#include <ATen/ops/nanmean.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/xlogy.h>
@@ -213,7 +212,10 @@ Grid HeadSums::scores(HeadRows rows) const {
                 {numbered_axis("row", above.size(1)), std::move(layer_axis), std::move(head_axis)},
                 description);
   }
-  return Grid(pools_rows ? above.sum(1) / below.sum(1) : at::nanmean(above / below, 1),
+  // Rows of which nothing counts are left out; numbers that are not finite are not.
+  const at::Tensor counted = below.ne(0);
+  const at::Tensor by_row = (above / below).masked_fill(counted.logical_not(), 0.0);
+  return Grid(pools_rows ? above.sum(1) / below.sum(1) : by_row.sum(1) / counted.sum(1),
               {std::move(layer_axis), std::move(head_axis)}, description);
 }
 

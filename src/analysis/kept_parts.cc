@@ -122,6 +122,7 @@ KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const Swe
         "circuits say what is left; expected neither `site`, `over`, `table`, `stack` nor `partial`");
   if (sweep.metric.all().size() != 1)
     throw HookError(kRunCircuits, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
+  require_source(sweep.from, model);
   rows_.resize(static_cast<std::size_t>(SweepInput(model, sweep.into).rows()));
   std::iota(rows_.begin(), rows_.end(), 0);
   if (kind == CircuitKind::nodes) {

@@ -240,7 +240,7 @@ Grid grid_of(const at::Tensor& values, const RowColumns& columns, std::vector<Gr
 LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cache,
                      const LogitLensOptions& options) {
   require_readable(model.config(), options);
-  const RunReading run{model, cache, columns_of(cache, act::resid_pre(0), options.positions)};
+  const RunReading run = reading_of(model, cache, {act::resid_pre(0), options.positions});
   const auto& columns = run.columns;
   const ReadPoints points = options.parts ? read_parts(run, options) : read_stream(run, options);
   const Reading reading = points.reading();

@@ -30,7 +30,7 @@ namespace {
 struct ProbedStream {
   ProbedStream(const HookedTransformer& model, const ActivationCache& cache,
                const AttributionOptions& options, const char* where)
-      : end(end_of_stream(model.config())), run{model, cache, columns_of(cache, end, options.positions)} {
+      : end(end_of_stream(model.config())), run(reading_of(model, cache, {end, options.positions})) {
     const auto& config = model.config();
     reading = logit_reading({where, options.answer, options.against}, run);
     if (config.final_norm == NormKind::none) {
@@ -196,8 +196,7 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
 Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,
                       const UnnormedReadingOptions& options) {
   const auto& config = model.config();
-  const RunReading run{model, cache,
-                       columns_of(cache, act::resid_pre.in(options.stack, 0), options.positions)};
+  const RunReading run = reading_of(model, cache, {act::resid_pre.in(options.stack, 0), options.positions});
   const auto n_layers = options.stack == Stack::encoder ? config.n_encoder_layers() : config.n_layers;
   bool some_read_through_norms = false;
   for (std::int64_t layer = 0; layer < n_layers; ++layer)

@@ -37,6 +37,21 @@ std::optional<std::int64_t> position_dimension(const SiteRow& site) {
   return std::nullopt;
 }
 
+/// What is put in where nobody has said it.
+class Unsaid final : public PatchSource::Kind {
+ public:
+  at::Tensor values(const ActivationName&, const at::Tensor&, SweptRow) const override { refuse(); }
+  const ActivationCache* data() const override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw HookError("from",
+                    "nothing says what the patched places become; expected a run's cache, "
+                    "PatchSource::mean(data, MeanOver::rows), PatchSource::zero() or another source; set "
+                    "SweepOptions::from");
+  }
+};
+
 /// One tensor for every place.
 class Same final : public PatchSource::Kind {
  public:
@@ -100,6 +115,7 @@ class Drawn final : public OfRun {
 class Mean final : public PatchSource::Kind {
  public:
   Mean(ActivationCache data, MeanOver over) : data_(std::move(data)), over_(over) {}
+  const ActivationCache* data() const override { return &data_; }
 
   at::Tensor values(const ActivationName& name, const at::Tensor& unpatched, SweptRow) const override {
     // A table's cells and a layer's rows ask for the same one again.
@@ -119,8 +135,7 @@ class Mean final : public PatchSource::Kind {
     const bool over_positions = over_ == MeanOver::rows_and_positions && dim;
     if (over_positions && (site.axes.find(Axis::key) || site.axes.find(Axis::source_key))) {
       throw HookError(name.to_string(),
-                      "keys of different queries have no mean; expected PatchSource::mean(data, "
-                      "MeanOver::rows)");
+                      "keys of different queries have no mean; expected MeanOver::rows (--mean-over rows)");
     }
     if (!dim) return all.mean(0, true);
     const auto& tokens = tokens_along(data_, name, site.axes[static_cast<std::size_t>(*dim)]);
@@ -168,8 +183,14 @@ const std::vector<PatchSource::Term>& PatchSource::terms() const& {
   return terms_;
 }
 
+PatchSource::PatchSource() : PatchSource(std::make_shared<Unsaid>(), "nothing") {}
+
 PatchSource::PatchSource(ActivationCache run)
-    : PatchSource(std::make_shared<OfRun>(std::move(run)), "another run") {}
+    : PatchSource(PatchSource::run(std::move(run), "another run")) {}
+
+PatchSource PatchSource::run(ActivationCache run, std::string name) {
+  return {std::make_shared<OfRun>(std::move(run)), std::move(name)};
+}
 
 PatchSource PatchSource::zero() {
   return {std::make_shared<Same>(at::scalar_tensor(0.0, at::kDouble)), "zeros"};
@@ -186,8 +207,9 @@ PatchSource PatchSource::value(at::Tensor tensor) {
 }
 
 PatchSource PatchSource::mean(ActivationCache data, MeanOver over) {
-  std::string words = fmt::format("the mean over {} rows{}", rows_of(data),
-                                  over == MeanOver::rows_and_positions ? " and their positions" : "");
+  std::string words =
+      fmt::format("the mean over {} rows{}", rows_of(data),
+                  over == MeanOver::rows_and_positions ? " and all positions" : ", by position");
   return {std::make_shared<Mean>(std::move(data), over), std::move(words)};
 }
 

@@ -40,7 +40,7 @@ struct StreamEvent {
 class ExpandedRun {
  public:
   ExpandedRun(const HookedTransformer& model, const ActivationCache& cache)
-      : end_(end_of_stream(model.config())), run_{model, cache, columns_of(cache, end_, {})} {
+      : end_(end_of_stream(model.config())), run_(reading_of(model, cache, {end_, {}})) {
     const auto& config = model.config();
     if (config.shared_keys) {
       throw HookError(kPaths,
@@ -313,7 +313,7 @@ Grid path_expansion(const HookedTransformer& model, const ActivationCache& cache
                     const PathExpansionOptions& options) {
   require_order(model.config(), options.order);
   const ExpandedRun expanded(model, cache);
-  const RunReading asked{model, cache, columns_of(cache, expanded.end(), options.positions)};
+  const RunReading asked = reading_of(model, cache, {expanded.end(), options.positions});
   const ReadLogit logit{kPaths, options.answer, options.against};
   const auto reading = logit_reading(logit, asked);
   PathWalk walk(expanded, asked, reading.directions, options.order);
@@ -349,7 +349,7 @@ Grid path_logits(const HookedTransformer& model, const ActivationCache& cache,
                  const std::vector<HeadPlace>& path, const PathLogitsOptions& options) {
   require_chain(model.config(), path);
   const ExpandedRun expanded(model, cache);
-  const RunReading asked{model, cache, columns_of(cache, expanded.end(), options.positions)};
+  const RunReading asked = reading_of(model, cache, {expanded.end(), options.positions});
   // Asks no token in particular, but refuses what no sum of parts passes.
   const Answers any = 0;
   const std::optional<Answers> none;

@@ -61,6 +61,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
       : config_(model.config()), points_(config_), device_(model.device()), into_(into), options_(options) {
     find_senders();
     find_receivers();
+    require_paths();
     find_frozen();
     const bool by_sender = options.cells == PathCells::each_sender || options.cells == PathCells::each;
     const bool by_receiver = options.cells == PathCells::each_receiver || options.cells == PathCells::each;
@@ -151,6 +152,73 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
       }
       receivers_.push_back(std::move(place));
     }
+  }
+
+  /// Where something that a sublayer or a stream does stands, in the order in which the stream meets it.
+  struct Place {
+    Stack stream;
+    std::int64_t layer;
+    int rank;  ///< within its layer
+    auto operator<=>(const Place&) const = default;
+  };
+  static constexpr int kAttentionReads = 0, kAttentionWrites = 1, kCrossReads = 2, kCrossWrites = 3,
+                       kMlpReads = 4, kMlpWrites = 5;
+  int rank_of(Site site) const {
+    if (site == Site::cross_q) return kCrossReads;
+    if (site == Site::cross_z || site == Site::cross_attn_out) return kCrossWrites;
+    if (site == Site::mlp_in) return config_.parallel() ? kAttentionReads : kMlpReads;
+    if (is_added_behind_attention(site)) return kMlpWrites;
+    return is_head_input(site) ? kAttentionReads : kAttentionWrites;
+  }
+  Place place_of(const Sender& sender) const {
+    const ActivationName& name = sender.place.name();
+    // An encoder reads what stands before the first block.
+    const bool of_encoder = name.stack == Stack::encoder ||
+                            (config_.has_encoder() && ::hooked::row(name.site).scope == SiteScope::entry);
+    const Stack stream = of_encoder ? Stack::encoder : config_.main_stack();
+    if (sender.begins_stream) return {stream, -1, 0};
+    return {stream, name.layer, rank_of(name.site)};
+  }
+  Place place_of(const Address& receiver) const {
+    const ActivationName& name = receiver.name();
+    if (is_of_source(name.site)) return {Stack::encoder, config_.n_encoder_layers(), 0};
+    if (name.stack == Stack::encoder) return {Stack::encoder, name.layer, rank_of(name.site)};
+    if (name == points_.resolve(end_of_stream(config_))) return {config_.main_stack(), config_.n_layers, 0};
+    return {config_.main_stack(), name.layer, rank_of(name.site)};
+  }
+  /// Whether what the sender writes is in the stream that the receiver reads.
+  bool leads(const Sender& sender, const Address& receiver) const {
+    const Place from = place_of(sender), into = place_of(receiver);
+    return from.stream == into.stream && from < into;
+  }
+
+  /// Throws HookError for a sender that no receiver is behind, and the reverse, unless nobody named it.
+  void require_paths() const {
+    constexpr const char* kCure =
+        "parts read what was written before them in their own stream, and heads between them stay as they "
+        "are";
+    for (const Sender& sender : senders_) {
+      const auto reads = [&](const Address& receiver) { return leads(sender, receiver); };
+      if (options_.senders.empty() || std::any_of(receivers_.begin(), receivers_.end(), reads)) continue;
+      throw HookError(sender.place.to_string(),
+                      fmt::format("no path leads from this sender to a receiver; expected one that stands "
+                                  "before a receiver: {}",
+                                  kCure));
+    }
+    for (const Address& receiver : receivers_) {
+      const auto writes = [&](const Sender& sender) { return leads(sender, receiver); };
+      if (std::any_of(senders_.begin(), senders_.end(), writes)) continue;
+      throw HookError(receiver.to_string(),
+                      fmt::format("no path leads from a sender to this receiver; expected one that stands "
+                                  "behind a sender: {}",
+                                  kCure));
+    }
+  }
+  bool leads(const Set& senders, const Set& receivers) const {
+    return std::any_of(senders.begin(), senders.end(), [&](std::size_t sender) {
+      return std::any_of(receivers.begin(), receivers.end(),
+                         [&](std::size_t receiver) { return leads(senders_[sender], receivers_[receiver]); });
+    });
   }
 
   /// What stays as it is while the senders change.
@@ -298,6 +366,7 @@ CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, S
     }
     for (std::int64_t i = begin; i < end; ++i) {
       for (std::size_t set = 0; set < receiver_sets_.size(); ++set) {
+        if (!leads(sender_sets_[sender_sets[static_cast<std::size_t>(i)]], receiver_sets_[set])) continue;
         Patch patch;
         for (const std::size_t number : receiver_sets_[set]) {
           const Address& receiver = receivers_[number];

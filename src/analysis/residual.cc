@@ -33,7 +33,7 @@ ActivationName whole_activation(const HookedTransformer& model, const Address& a
 
 RunReading reading_at(const HookedTransformer& model, const ActivationCache& cache, const Address& like,
                       const std::vector<Position>& positions) {
-  return {model, cache, columns_of(cache, like, positions)};
+  return reading_of(model, cache, {like, positions});
 }
 
 /// [part or point, row, pos, ...] as the values of a grid: [row, part, pos, ...] with NaN for padding.

@@ -30,7 +30,12 @@ RowRuns run_rows(const HookedTransformer& model, const Input& input, const RunOp
     const Input some = rows.of_rows(begin, end);
     const RunResult result = model.run(some, own);
     use(some, result);
-    for (const std::string& note : result.notes) {
+    std::vector<std::string> notes = result.notes;
+    // What is made of the run when it is read could not be looked at before.
+    if (model.device().is_cpu()) {
+      if (const auto found = result.not_finite()) notes.push_back(found->text());
+    }
+    for (const std::string& note : notes) {
       if (std::find(made.notes.begin(), made.notes.end(), note) == made.notes.end())
         made.notes.push_back(note);
     }

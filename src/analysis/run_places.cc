@@ -56,8 +56,7 @@ class ReplicaRuns {
 };
 
 void require_same(const HookedTransformer& replica, const HookedTransformer& model) {
-  const Provenance there = replica.provenance(), here = model.provenance();
-  if (there.config_sha1 == here.config_sha1 && there.dtype == here.dtype) return;
+  if (*replica.identity() == *model.identity()) return;
   throw HookError(
       "replicas",
       fmt::format("the replica on {} is another model; expected copies of the one that is swept, as "

@@ -131,6 +131,7 @@ void add_empty_part(Parts& parts, const char* label, const std::optional<Address
 
 Grid score_attribution(const HookedTransformer& model, const ActivationCache& cache,
                        const ScoreAttributionOptions& options) {
+  require_cache_of(model, cache, "score_attribution");
   const auto& config = model.config();
   const auto scored = head_of(model, options.scores);
   require_linear_heads(model, cache, scored);

@@ -78,27 +78,41 @@ at::Tensor ScoredPatterns::counted() const {
 at::Tensor ScoredPatterns::first_keys() const { return keys.cumsum(1).eq(1).logical_and(keys); }
 
 at::Tensor ScoredPatterns::tokens(const ActivationCache& cache, const at::Tensor& given) const {
-  at::Tensor read = given;
-  // In an encoder-decoder hook_tokens is what the encoder reads.
+  const auto& columns = cache.tokens(stack_ == Stack::encoder ? Stack::encoder : Stack::none);
+  at::Tensor known = columns ? columns->ids : at::Tensor();
+  // In an encoder-decoder hook_tokens is what the encoder reads. Its ids are those after edits.
   const bool encodes = cache.n_layers(Stack::encoder) > 0;
   if (const auto name = Address(act::tokens).name();
-      !read.defined() && (!encodes || stack_ == Stack::encoder) && cache.contains(name)) {
+      (!encodes || stack_ == Stack::encoder) && cache.contains(name)) {
     require_all_positions(cache, name, "scores of heads");
-    read = cache[Address(name)];
+    known = cache[Address(name)];
   }
-  if (!read.defined()) {
+  if (!given.defined() && !known.defined()) {
     throw ShapeError(
         where_,
         "the tokens are missing; expected what the cached run read, as HeadScoreOptions::tokens, or a "
         "cache that has kept act::tokens");
   }
-  read = (read.dim() == 1 ? read.unsqueeze(0) : read).to(at::kCPU);
-  if (read.sizes() != queries.sizes()) {
-    throw ShapeError(where_,
-                     fmt::format("the tokens are not those of the patterns; expected shape {}, got {}",
-                                 shape_text(queries.sizes()), shape_text(read.sizes())));
-  }
-  return read.masked_fill(queries.logical_not(), -1);
+  const auto of_rows = [&](const at::Tensor& ids) {
+    const at::Tensor rows = (ids.dim() == 1 ? ids.unsqueeze(0) : ids).to(at::kCPU);
+    if (rows.sizes() != queries.sizes()) {
+      throw ShapeError(where_,
+                       fmt::format("the tokens are not those of the patterns; expected shape {}, got {}",
+                                   shape_text(queries.sizes()), shape_text(rows.sizes())));
+    }
+    return rows.masked_fill(queries.logical_not(), -1);
+  };
+  const at::Tensor read = of_rows(given.defined() ? given : known);
+  if (!given.defined() || !known.defined()) return read;
+  const at::Tensor differs = read.ne(of_rows(known));
+  if (!differs.any().item<bool>()) return read;
+  const auto first = differs.flatten().to(at::kLong).argmax().item<std::int64_t>();
+  const auto row = first / read.size(1), position = first % read.size(1);
+  throw ShapeError(where_,
+                   fmt::format("the tokens are of another prompt than the cache; expected id {} in row {} at "
+                               "position {}, got {}; leave `tokens` out, for the cache knows its own",
+                               of_rows(known)[row][position].item<std::int64_t>(), row, position,
+                               read[row][position].item<std::int64_t>()));
 }
 
 }  // namespace hooked

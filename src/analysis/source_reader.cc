@@ -100,6 +100,22 @@ at::Tensor SourceReader::block(const PatchedPlace& place) const {
   return sum;
 }
 
+std::vector<const ActivationCache*> SourceReader::caches(const PatchSource& source) {
+  std::vector<const ActivationCache*> caches;
+  for (const PatchSource::Term& term : source.terms()) {
+    if (term.kind->data() != nullptr) caches.push_back(term.kind->data());
+  }
+  return caches;
+}
+
+void require_source(const PatchSource& source, const HookedTransformer& model) {
+  for (const ActivationCache* cache : SourceReader::caches(source)) require_cache_of(model, *cache, "from");
+}
+
+std::string titled(std::string_view what, const PatchSource& source) {
+  return fmt::format("{} with {}", what, source.description());
+}
+
 std::optional<SourceReader::RowOfRun> SourceReader::columns(const PatchSource& source, const TokenAxis& axis,
                                                             SweptRow row) {
   std::optional<RowOfRun> found;

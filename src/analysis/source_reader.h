@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "hooked/analysis/patch_source.h"
+#include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/address.h"
 
 namespace hooked {
@@ -29,6 +32,8 @@ class PatchSource::Kind {
   /// The run that they come from place by place, or null, and which of its rows serves `row` where a tensor
   /// of it has so many.
   virtual const ActivationCache* run() const { return nullptr; }
+  /// The cache that values come from in any way, or null.
+  virtual const ActivationCache* data() const { return run(); }
   virtual std::int64_t row_of(SweptRow row, std::int64_t rows) const { return rows == 1 ? 0 : row.number; }
 };
 
@@ -54,9 +59,16 @@ struct RoutedToken {
 std::vector<RoutedToken> tokens_of_expert(const at::Tensor& indices, const TokenColumns& columns,
                                           std::int64_t row, std::int32_t expert);
 
+/// Throws HookError where nothing says what is patched in, and for values of another model.
+void require_source(const PatchSource& source, const HookedTransformer& model);
+/// The title of what is patched, with what it becomes: `Patching z with zeros`.
+std::string titled(std::string_view what, const PatchSource& source);
+
 /// What a source gives for one activation and one row.
 class SourceReader {
  public:
+  /// The caches that it reads. Throws HookError where nothing says what is patched in.
+  static std::vector<const ActivationCache*> caches(const PatchSource& source);
   /// Of an activation that is `unpatched` in the run without patches.
   SourceReader(const PatchSource& source, const ActivationName& name, at::Tensor unpatched, SweptRow row);
 

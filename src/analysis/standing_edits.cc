@@ -8,6 +8,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooks/watch_plan.h"
 
 namespace hooked {
 namespace {
@@ -58,7 +59,7 @@ std::optional<Edit> edit_of_row(const Edit& edit, const ActivationName& name, Sw
 std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex& points, SweptRow row) {
   std::vector<Edit> own;
   for (const Edit& edit : edits) {
-    for (const std::size_t point : edit.target.where.resolve(points, Reach::everything(points))) {
+    for (const std::size_t point : edited_points(edit.target, points, Reach::everything(points))) {
       if (auto of_row = edit_of_row(edit, points.name(point), row)) own.push_back(std::move(*of_row));
     }
   }

@@ -199,6 +199,11 @@ Parts with_remainder(const StreamPath& path, std::vector<at::Tensor> values, con
 
 }  // namespace
 
+RunReading reading_of(const HookedTransformer& model, const ActivationCache& cache, const ReadAt& at) {
+  require_cache_of(model, cache, "cache");
+  return {model, cache, columns_of(cache, at.like, at.positions)};
+}
+
 at::Tensor RunReading::operator()(const Address& address) const {
   return read_columns(cache, address, columns).to(at::kCPU, at::kDouble);
 }

@@ -28,6 +28,15 @@ struct RunReading {
   FrozenNorm division(const StreamNorm& norm) const;
 };
 
+/// Where a run is read.
+struct ReadAt {
+  Address like;  ///< whose columns count where nothing says which there are
+  const std::vector<Position>& positions;
+};
+
+/// A cache as that of a run of the model. Throws HookError for a cache of another model, and as columns_of().
+RunReading reading_of(const HookedTransformer& model, const ActivationCache& cache, const ReadAt& at);
+
 /// What one module wrote, in parts: each part is values times a matrix of its own.
 struct Writing {
   std::vector<std::string> labels = {};             ///< one per part

@@ -80,7 +80,7 @@ Grid score_grid(const at::Tensor& scores, const ScoreAxes& axes, std::string tit
 }
 
 SweepLayout::SweepLayout(const SweepOptions& options, const SweepInput& into, const CellPlan& plan)
-    : plan_(plan) {
+    : plan_(plan), source_(options.from) {
   if (options.tokens_per_run < 1) {
     throw HookError("sweep",
                     fmt::format("tokens_per_run is {}; expected at least 1", options.tokens_per_run));
@@ -114,13 +114,14 @@ SweepReport SweepLayout::report(const CellScores& made) const {
   const at::Tensor values = without_single(made.scores.view(shape), axes_);
   const std::ptrdiff_t first = axes_.metrics.size() > 1 ? 1 : 0;
   SweepReport report{.grid = Grid(axes_.shows_rows ? values.movedim(first, first + row_axis_) : values, all_,
-                                  {.title = plan_.title, .unit = unit_of(axes_)}),
+                                  {.title = titled(plan_.title, source_), .unit = unit_of(axes_)}),
                      .unpatched = score_grid(made.unpatched, axes_, "Unpatched"),
                      .failed = {},
                      .runs = made.runs,
                      .seconds = made.seconds,
                      .complete = made.complete,
-                     .notes = made.notes};
+                     .notes = made.notes,
+                     .source = source_.description()};
   for (const CellScores::Failure& failure : made.failures) {
     GridPlace at = place(failure.metric, failure.row, failure.cell);
     report.failed.push_back(
@@ -131,6 +132,7 @@ SweepReport SweepLayout::report(const CellScores& made) const {
 
 SweepReport swept(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                   const CellPlan& plan, OnFailure on_failure) {
+  require_source(options.from, model);
   const SweepLayout layout(options, into, plan);
   return layout.report(run_cells(model, options, into, plan, layout.rows(), on_failure));
 }

@@ -41,6 +41,7 @@ class SweepLayout {
 
  private:
   const CellPlan& plan_;
+  PatchSource source_;
   ScoreAxes axes_;
   std::ptrdiff_t row_axis_ = 0;  // behind that of metrics
   std::vector<GridAxis> all_;    // as the grid has them

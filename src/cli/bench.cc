@@ -176,7 +176,8 @@ void perform(const BenchOptions& given) {
   const auto cached = model.run_with_cache(tokens, act::defaults, run);
   const double difference = plain_output.sub(output_of(cached)).abs().max().item<double>();
   const auto points = cached.cache.size();
-  print_notes(cached.notes);
+  const std::vector<std::string> notes = notes_of(cached);
+  print_notes(notes);
 
   // Alternating, so that both meet the machine in the same moods.
   std::vector<double> plain_ms;
@@ -211,6 +212,7 @@ void perform(const BenchOptions& given) {
                        {"kernels", to_string(kernel_set())},
                        {"iterations", plain_ms.size()},
                        {"points", points},
+                       {"not_finite", not_finite_json(notes)},
                        {"plain_ms", times_json(plain)},
                        {"cache_ms", times_json(cache)},
                        {"decode_ms", decode ? times_json(decode->plain) : Json(nullptr)},

@@ -18,6 +18,8 @@
 #include "cli/progress_bar.h"
 #include "core/json.h"
 #include "core/parse_integer.h"
+#include "hooked/analysis/position.h"
+#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
 #include "options/shared_options.h"
@@ -61,14 +63,13 @@ LogitDifference read_difference(const CacheOptions& options, const HookedTransfo
   if (!model.config().has_unembedding()) {
     throw HookError("--gradients", "this model has no unembedding and so no logits; expected no --gradients");
   }
-  const LogitDifference difference{
+  LogitDifference difference{
       .answer = token_id(options.answer_token, "--answer-token", model),
       .against = token_id(options.against_token, "--against-token", model),
       .position = options.position.value_or(input.last_columns()[0].item<std::int64_t>())};
-  if (difference.position < -input.length() || difference.position >= input.length()) {
-    throw ShapeError("--position", fmt::format("position {} is out of range; expected {} to {}",
-                                               difference.position, -input.length(), input.length() - 1));
-  }
+  TokenColumns columns{.first = 0, .end = input.length()};
+  if (input.main_mask().defined()) columns.mask = input.main_mask().ne(0).to(at::kCPU);
+  difference.position = Position(difference.position).column_in(0, input.batch(), columns);
   return difference;
 }
 
@@ -126,12 +127,20 @@ void perform(const CacheOptions& options) {
   }
   const InterruptGuard guard;  // a run is one step
   auto result = model.run(input, run);
-  print_notes(result.notes);
+  const std::vector<std::string> notes = notes_of(result);
+  print_notes(notes);
+  if (difference) {
+    SpellingOptions spelling{.position = difference->position, .edits = run.edits};
+    for (const std::string* answer : {&options.answer_token, &options.against_token}) {
+      if (!parse_integer(*answer)) spelling.answers.emplace(*answer, 0);
+    }
+    print_notes(spelling_notes(model, input, spelling));
+  }
 
   SaveCacheOptions save{.provenance = provenance_of(model, given),
                         .beside = beside(input, result, options.stop_at_layer.has_value()),
                         .overwrite = overwrite_of(options.force)};
-  save.provenance.edits = options.edits;
+  save.provenance.edits = options.edits.texts;
   if (difference) save.provenance.more["gradients_of"] = difference->text();
   {
     ProgressBar bar("saving");
@@ -139,7 +148,11 @@ void perform(const CacheOptions& options) {
     result.cache.save(options.out, save);
   }
   const FileContents contents(options.out);
-  if (options.json) return print_json(report_json(options, input, contents));
+  if (options.json) {
+    Json json = report_json(options, input, contents);
+    json["not_finite"] = not_finite_json(notes);
+    return print_json(json);
+  }
   print_summary(contents, Detail::brief);
   if (options.list) print_list(contents);
 }

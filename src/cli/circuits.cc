@@ -1,4 +1,5 @@
 // hooked circuits: which parts do it, by gradients, and a circuit of them judged by runs.
+#include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -30,6 +31,7 @@ struct Found {
   std::optional<Circuit> circuit;
   std::optional<CircuitJudgement> judgement;
   bool complete = true;
+  std::vector<std::string> notes = {};  ///< of its runs
 };
 
 /// The clean prompt is run; parts become what they are in the corrupted one.
@@ -37,13 +39,17 @@ class CircuitFinder {
  public:
   CircuitFinder(const HookedTransformer& model, const CircuitsOptions& options)
       : model_(model), options_(options), prompts_(model, options) {
-    sweep_ = {.from = source(),
+    PatchSource from = source();
+    source_ = from.description();
+    sweep_ = {.from = std::move(from),
               .into = prompts_.input(PromptSide::clean),
               .metric = prompts_.metrics(PromptSide::clean).front(),
               .edits = prompts_.edits(PromptSide::clean)};
   }
 
   const PatchPrompts& prompts() const { return prompts_; }
+  /// What parts become.
+  const std::string& source_text() const { return source_; }
 
   Found find() const {
     Found found;
@@ -63,6 +69,7 @@ class CircuitFinder {
           judge_circuit(model_, *found.circuit,
                         {.sweep = watched_by(work), .sets = *options_.judge, .seed = options_.seed});
       found.complete = found.judgement->complete;
+      note_not_finite(at::scalar_tensor(found.judgement->whole), found);
     }
     found.complete = found.complete && (found.judgement || !options_.judge);
     return found;
@@ -77,9 +84,14 @@ class CircuitFinder {
                                                          .capture = act::defaults,
                                                          .output = Output::none})
             .cache;
-    if (options_.with == PatchWith::mean) return PatchSource::mean(std::move(run));
-    if (options_.with == PatchWith::resampled) return PatchSource::resampled(std::move(run), options_.seed);
-    return run;
+    return source_of(options_.with, std::move(run), {.name = "the corrupted run", .seed = options_.seed});
+  }
+
+  // Notes it where the scores of runs without a patch are not finite.
+  static void note_not_finite(const at::Tensor& unpatched, Found& found) {
+    if (!found.complete || !found.notes.empty() || std::isfinite(unpatched.sum().item<double>())) return;
+    found.notes.push_back(
+        fmt::format("{}the score without a patch is NaN or infinite, as the logits are", kNotFinite));
   }
 
   SweepOptions watched_by(WatchedWork& work) const {
@@ -108,13 +120,21 @@ class CircuitFinder {
     found.check = std::move(report.check);
     Grid scores = std::move(report.grid);
     found.complete = !interrupted();
-    if (prompts_.pairs().size() > 1) scores = scores.mean("row");
+    note_not_finite(report.unpatched.values(), found);
+    if (prompts_.pairs().size() > 1) {
+      Grid mean = scores.mean("row");
+      // No number is left out of a mean because it is not finite.
+      if (!found.notes.empty())
+        mean = Grid(scores.values().mean(0), mean.axes(), {.title = mean.title(), .unit = mean.unit()});
+      scores = std::move(mean);
+    }
     found.scores = std::move(scores);
   }
 
   const HookedTransformer& model_;
   const CircuitsOptions& options_;
   PatchPrompts prompts_;
+  std::string source_;
   SweepOptions sweep_;
 };
 
@@ -145,10 +165,11 @@ void print_circuit(const Circuit& circuit) {
   }
 }
 
-void print_judgement(const CircuitJudgement& judged) {
+void print_judgement(const CircuitJudgement& judged, const std::string& source) {
   fmt::print("\n");
   const auto number = [](double value) { return fmt::format("{:.4f}", value); };
-  print_fields({{"whole model", number(judged.whole)},
+  print_fields({{"ablated parts become", source},
+                {"whole model", number(judged.whole)},
                 {"everything ablated", number(judged.none)},
                 {"circuit alone", number(judged.circuit)},
                 {"circuit ablated", number(judged.without)},
@@ -207,8 +228,9 @@ Json judgement_json(const CircuitJudgement& judged) {
           {"complete", judged.complete}};
 }
 
-Json found_json(const Found& found, const PatchPrompts& prompts) {
-  Json json{{"metric", prompts.metrics(PromptSide::clean).front().name()}};
+Json found_json(const Found& found, const CircuitFinder& finder) {
+  const PatchPrompts& prompts = finder.prompts();
+  Json json{{"metric", prompts.metrics(PromptSide::clean).front().name()}, {"source", finder.source_text()}};
   if (found.scores) json["scores"] = grid_json(*found.scores);
   if (found.check) json["check"] = check_json(*found.check);
   if (found.circuit) json["circuit"] = circuit_json(*found.circuit);
@@ -232,15 +254,19 @@ void perform(const CircuitsOptions& options) {
   const Found found = finder.find();
   // Shown first: what was computed is not lost with a disk that is full.
   if (options.json) {
-    print_json(found_json(found, finder.prompts()));
+    Json json = found_json(found, finder);
+    json["not_finite"] = not_finite_json(found.notes);
+    print_json(json);
   } else {
     if (found.scores) print_scores(*found.scores, options);
     if (found.check) print_check(*found.check, options);
     if (found.circuit) print_circuit(*found.circuit);
-    if (found.judgement) print_judgement(*found.judgement);
+    if (found.judgement) print_judgement(*found.judgement, finder.source_text());
     if (!found.complete) print_ended_early();
   }
   std::fflush(stdout);
+  print_notes(found.notes);
+  print_notes(finder.prompts().answer_notes());
   if (found.scores && !options.out.empty()) found.scores->save(options.out, overwrite_of(options.force));
   if (found.circuit && !options.save.empty()) found.circuit->save(options.save, overwrite_of(options.force));
 }

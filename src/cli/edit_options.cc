@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -12,7 +13,9 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
+#include "hooked/io/provenance.h"
 #include "hooked/io/safetensors.h"
+#include "io/path_text.h"
 #include "options/edit_text.h"
 
 namespace hooked::cli {
@@ -32,7 +35,23 @@ std::optional<double> as_number(std::string_view text) {
 struct EditContext {
   const HookedTransformer& model;
   const Input& input;
+  const std::string& from_model;  ///< whose values files may hold besides
 };
+
+// Files that do not say which model they are of are the user's own.
+void require_model_of(const SafetensorsFile& file, const EditContext& context) {
+  const Provenance from = read_provenance(file);
+  const std::shared_ptr<const ModelIdentity> own = context.model.identity();
+  if (from.fingerprint.empty() || from.fingerprint == own->fingerprint) return;
+  const std::string& meant = context.from_model;
+  if (!meant.empty() && (from.model == meant || from.fingerprint.starts_with(meant))) return;
+  throw HookError(
+      path_text(file.path()),
+      fmt::format("the file is of another model; expected {}{}, got {}; run this model, or say with "
+                  "--from-model and the name or fingerprint that the other's values are meant",
+                  own->text(), meant.empty() ? "" : fmt::format(" or '{}'", printable(meant)),
+                  ModelIdentity{from.model, from.fingerprint}.text()));
+}
 
 // The file's tensor, in the model's dtype where that loses nothing.
 at::Tensor tensor_of(const EditText& edit, const EditContext& context) {
@@ -40,8 +59,9 @@ at::Tensor tensor_of(const EditText& edit, const EditContext& context) {
   if (hash == std::string_view::npos || hash == 0 || hash + 1 == edit.value.size()) {
     refuse_edit(edit.all, fmt::format("'{}' is neither a number nor FILE#KEY", printable(edit.value)));
   }
-  const at::Tensor value =
-      SafetensorsFile::open(std::string(edit.value.substr(0, hash))).read(edit.value.substr(hash + 1));
+  const auto file = SafetensorsFile::open(std::string(edit.value.substr(0, hash)));
+  require_model_of(file, context);
+  const at::Tensor value = file.read(edit.value.substr(hash + 1));
   const at::ScalarType dtype = context.model.config().dtype;
   const bool widens = value.is_floating_point() && c10::promoteTypes(value.scalar_type(), dtype) == dtype;
   return widens ? value.to(dtype) : value;
@@ -128,17 +148,16 @@ void append(const EditText& edit, const EditContext& context, std::vector<Edit>&
 
 }  // namespace
 
-std::vector<Edit> read_edits(const std::vector<std::string>& texts, const HookedTransformer& model,
-                             const Input& input) {
+std::vector<Edit> read_edits(const EditOptions& options, const HookedTransformer& model, const Input& input) {
   std::vector<Edit> edits;
-  for (const auto& text : texts) {
+  for (const auto& text : options.texts) {
     const EditText edit = read_edit_text(text);
     try {
       EditTarget::parse(edit.address);
     } catch (const HookError& error) {
       refuse_edit(edit.all, error.what());  // how the option is written, not what the model has
     }
-    append(edit, {model, input}, edits);
+    append(edit, {model, input, options.from_model}, edits);
   }
   return edits;
 }

@@ -89,6 +89,7 @@ void add_provenance(const FileContents& contents, Fields& fields) {
   add("model", !from.model.empty(), printable(from.model));
   if (!from.revision.empty()) fields.push_back({"revision", printable(from.revision)});
   add("config", !from.config_sha1.empty(), "SHA-1 " + printable(from.config_sha1));
+  add("fingerprint", !from.fingerprint.empty(), printable(from.fingerprint));
   add("dtype", !from.dtype.empty(), printable(from.dtype));
   add("processing", !from.processing.empty(), steps_text(from.processing));
   std::vector<std::string> edits;
@@ -228,6 +229,7 @@ Json contents_json(const FileContents& contents) {
             {"model", or_null(from.model)},
             {"revision", or_null(from.revision)},
             {"config_sha1", or_null(from.config_sha1)},
+            {"fingerprint", or_null(from.fingerprint)},
             {"dtype", or_null(from.dtype)},
             {"processing", or_null(steps)},
             {"edits", from.edits ? Json(*from.edits) : Json(nullptr)},

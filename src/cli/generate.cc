@@ -98,6 +98,7 @@ Json result_json(const GenerateResult& result, const Input& input, const Seconds
                     {"text", result.texts.empty() ? Json(nullptr) : Json(result.texts[r])},
                     {"log_probs", log_probs},
                     {"stopped", reason_text(result.stopped[r])},
+                    {"not_finite", not_finite_json(result.notes)},
                     {"seconds", {{"prefill", seconds.prefill}, {"decode", seconds.decode}}}});
   }
   return input.batch() == 1 ? rows[0] : rows;
@@ -110,7 +111,7 @@ void save_captured(const GenerateCommandOptions& options, const HookedTransforme
   const Input& input = given.input;
   SaveCacheOptions save{.provenance = provenance_of(model, given), .overwrite = overwrite_of(options.force)};
   Provenance& from = save.provenance;
-  from.edits = options.edits;
+  from.edits = options.edits.texts;
   from.more["stopped"] = json_text(reasons_json(result));
   if (!options.prompt_edits.empty()) from.more["prompt_edits"] = json_text(options.prompt_edits);
   if (!options.new_token_edits.empty()) from.more["new_token_edits"] = json_text(options.new_token_edits);
@@ -204,8 +205,8 @@ GenerateOptions generate_options(const GenerateCommandOptions& options, const Ho
   if (options.ignores_stop_tokens) generate.stop.tokens.emplace();
   if (!options.stop_tokens.empty()) generate.stop.tokens = options.stop_tokens;
   generate.edits = read_edits(options.edits, model, input);
-  generate.prompt_edits = read_edits(options.prompt_edits, model, input);
-  generate.new_token_edits = read_edits(options.new_token_edits, model, input);
+  generate.prompt_edits = read_edits({options.prompt_edits, options.edits.from_model}, model, input);
+  generate.new_token_edits = read_edits({options.new_token_edits, options.edits.from_model}, model, input);
   if (!options.capture.empty()) generate.capture = Selection(options.capture);
   return generate;
 }

@@ -126,7 +126,9 @@ void perform(const HeadsOptions& options) {
   const auto& scores = found.heads.scores;
   // Shown first: what was computed is not lost with a disk that is full.
   if (options.json) {
-    print_json(heads_json(found, input));
+    Json json = heads_json(found, input);
+    json["not_finite"] = not_finite_json(found.heads.notes);
+    print_json(json);
   } else {
     if (found.repetition) print_repetition(found, options);
     for (std::size_t i = 0; i < scores.size(); ++i) {

@@ -17,6 +17,7 @@
 #include "cli/watched_work.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
+#include "hooked/analysis/spelling.h"
 
 namespace hooked::cli {
 namespace {
@@ -36,6 +37,16 @@ std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedT
 std::vector<Position> lens_positions(const IntegerList& columns) {
   if (columns.empty()) return {Position::last()};
   return {columns.begin(), columns.end()};
+}
+
+// Answers whose other spelling is one token too, at the first position.
+std::vector<std::string> notes_on(const std::vector<const TokenChoice*>& choices,
+                                  const HookedTransformer& model, const Input& input,
+                                  SpellingOptions options) {
+  for (const TokenChoice* choice : choices) {
+    for (const std::string& text : choice->texts) options.answers.emplace(text, 0);
+  }
+  return spelling_notes(model, input, options);
 }
 
 Json next_json(const LogitLensRow& row) {
@@ -115,9 +126,12 @@ void perform(const LensOptions& options) {
                         .mid = options.mid};
   if (!options.parts.empty()) lens.parts = grain_of(options.parts);
   if (!options.maps.empty()) lens.maps = LensMaps::load(options.maps);
-  const auto run = model.run_with_cache(
-      input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
-  print_notes(run.notes);
+  const auto edits = read_edits(options.edits, model, input);
+  const auto run = model.run_with_cache(input, act::defaults, {.edits = edits, .output = Output::none});
+  const std::vector<std::string> notes = notes_of(run);
+  print_notes(notes);
+  print_notes(
+      notes_on({&options.answers}, model, input, {.position = lens.positions.front(), .edits = edits}));
   const InterruptGuard guard;  // before, there is nothing to wait for
   WatchedWork work("lens");
   lens.progress = work.progress();
@@ -127,7 +141,9 @@ void perform(const LensOptions& options) {
     print_lens(made);
     if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
   } else {
-    print_json(lens_json(made, lens, input));
+    Json json = lens_json(made, lens, input);
+    json["not_finite"] = not_finite_json(notes);
+    print_json(json);
   }
   std::fflush(stdout);
   if (!options.out.empty()) made.probabilities.save(options.out, overwrite_of(options.force));
@@ -143,9 +159,12 @@ void perform(const AttributeOptions& options) {
                            ? std::nullopt
                            : std::optional(Answers::any_of(ids_of_choice(options.against, model)));
   const auto positions = lens_positions(options.positions);
-  const auto run = model.run_with_cache(
-      input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
-  print_notes(run.notes);
+  const auto edits = read_edits(options.edits, model, input);
+  const auto run = model.run_with_cache(input, act::defaults, {.edits = edits, .output = Output::none});
+  const std::vector<std::string> notes = notes_of(run);
+  print_notes(notes);
+  print_notes(notes_on({&options.answers, &options.against}, model, input,
+                       {.position = positions.front(), .edits = edits}));
   const InterruptGuard guard;  // before, there is nothing to wait for
   WatchedWork work("attribution");
   const auto parts =
@@ -166,6 +185,7 @@ void perform(const AttributeOptions& options) {
   if (options.json) {
     Json json = grid_json(parts);
     json["complete"] = work.complete();
+    json["not_finite"] = not_finite_json(notes);
     add_tokens(input, json);
     print_json(json);
   } else {

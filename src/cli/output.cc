@@ -87,4 +87,21 @@ void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
 }
 
+std::vector<std::string> notes_of(const RunResult& run) {
+  std::vector<std::string> notes = run.notes;
+  const auto known = [](const std::string& note) { return note.starts_with(kNotFinite); };
+  if (std::none_of(notes.begin(), notes.end(), known)) {
+    if (const auto found = run.not_finite()) notes.push_back(found->text());
+  }
+  return notes;
+}
+
+Json not_finite_json(const std::vector<std::string>& notes) {
+  Json found = Json::array();
+  for (const std::string& note : notes) {
+    if (note.starts_with(kNotFinite)) found.push_back(note.substr(kNotFinite.size()));
+  }
+  return found;
+}
+
 }  // namespace hooked::cli

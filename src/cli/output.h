@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "hooked/engine/run_result.h"
 
 namespace hooked::cli {
 
@@ -47,9 +48,16 @@ struct Field {
 /// Writes each field to stdout: labels in a column, texts beside it, wrapped.
 void print_fields(const std::vector<Field>& fields);
 
-/// Writes what is worth knowing about how something was computed to stderr, a line for each note: on a device
-/// that replays recorded runs, why this one is not recorded.
+/// Writes what is worth knowing about what was computed to stderr, a line for each note: that numbers are not
+/// finite; on a device that replays recorded runs, why this one is not recorded.
 void print_notes(const std::vector<std::string>& notes);
+
+/// A run's notes. Of one on another device than the CPU the numbers are looked at here, where they are read
+/// on the host anyway.
+std::vector<std::string> notes_of(const RunResult& run);
+
+/// Of the notes of a command's runs, those that say that numbers are not finite: its `not_finite` in JSON.
+Json not_finite_json(const std::vector<std::string>& notes);
 
 /// `124,439,808`
 std::string grouped(std::int64_t number);

@@ -18,6 +18,7 @@ class CommandReads {
   CommandReads& add(const InputOptions& input);
   /// Adds the files that edits take values from.
   CommandReads& add(const std::vector<std::string>& edits);
+  CommandReads& add(const EditOptions& edits) { return add(edits.texts); }
   /// Adds the files of pairs of prompts and of their edits.
   CommandReads& add(const ScoredPairOptions& pairs);
   /// Adds a file, or all files of a folder; nothing for an empty name.

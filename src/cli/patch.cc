@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -64,9 +65,14 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
   return made;
 }
 
-// Of all sweeps, each once.
-std::vector<std::string> notes_of(const std::vector<SweepNumbers>& sweeps) {
+// Of the unpatched runs and of all sweeps, each once.
+std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps) {
   std::vector<std::string> notes;
+  for (const auto& [side, values] : {std::pair{"clean", scores.clean}, {"corrupted", scores.corrupted}}) {
+    if (std::isfinite(values.sum().item<double>())) continue;
+    notes.push_back(
+        fmt::format("{}the {} run's scores are NaN or infinite, as its logits are", kNotFinite, side));
+  }
   for (const SweepNumbers& sweep : sweeps) {
     for (const std::string& note : sweep.report().notes) {
       if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
@@ -114,17 +120,21 @@ void perform(const PatchOptions& options) {
   const UnpatchedScores scores = unpatched_scores(prompts);
   const InterruptGuard guard;
   const Patching made = run_sweeps(options, sweeps, scores);
+  const std::vector<std::string> notes = notes_of(scores, made.sweeps);
   // Shown first: what was computed is not lost with a disk that is full.
   if (options.json) {
-    print_json(
-        with_tokens(patching_json(made.sweeps, scores, options.per_pair), prompts, sweeps, made.complete));
+    Json json =
+        with_tokens(patching_json(made.sweeps, scores, options.per_pair), prompts, sweeps, made.complete);
+    json["not_finite"] = not_finite_json(notes);
+    print_json(json);
   } else {
     print_unpatched(scores, options.per_pair);
     for (const SweepNumbers& sweep : made.sweeps) print_sweep(sweep, scores, options.per_pair);
     if (!made.complete) print_rest(made, options);
   }
   std::fflush(stdout);
-  print_notes(notes_of(made.sweeps));
+  print_notes(notes);
+  print_notes(prompts.answer_notes());
   const PatchScale scale = options.rescaled ? PatchScale::rescaled : PatchScale::scores;
   for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
     const std::string file = file_of_sweep(options.out, options.sweeps[i], options);

@@ -7,10 +7,13 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "cli/patch_output.h"
+#include "hooked/engine/run_result.h"
 
 namespace hooked::cli {
 namespace {
@@ -54,18 +57,26 @@ bool SweepNumbers::has_scale(std::size_t metric) const {
 
 std::int64_t SweepNumbers::missing() const { return at::isnan(values_).sum().item<std::int64_t>(); }
 
+bool SweepNumbers::all_finite() const {
+  return std::none_of(report_.notes.begin(), report_.notes.end(),
+                      [](const std::string& note) { return note.starts_with(kNotFinite); });
+}
+
 at::Tensor SweepNumbers::numbers(std::size_t metric, PatchScale scale, bool per_pair) const {
   const auto m = static_cast<std::int64_t>(metric);
   const at::Tensor values = values_[m];  // [pair, ...]
-  if (scale == PatchScale::scores) return per_pair ? values : values.nanmean(0);
+  if (scale == PatchScale::scores) {
+    return per_pair ? values : all_finite() ? values.nanmean(0) : values.mean(0);
+  }
   const at::Tensor zero = beside(unpatched_.corrupted[m], values);
   const at::Tensor whole = beside(unpatched_.clean[m], values) - zero;
   const at::Tensor back = values - zero;
   if (per_pair) return quotient(back, whole);
   // Of the pairs that have a number there.
   const at::Tensor has_none = at::isnan(values);
-  return quotient(back.nan_to_num(0.0).masked_fill(has_none, 0).sum(0),
-                  whole.masked_fill(has_none, 0).sum(0));
+  const at::Tensor shares =
+      quotient(back.nan_to_num(0.0).masked_fill(has_none, 0).sum(0), whole.masked_fill(has_none, 0).sum(0));
+  return all_finite() ? shares : shares.masked_fill(has_none.any(0), kNan);
 }
 
 std::vector<GridAxis> SweepNumbers::axes(bool per_pair) const {

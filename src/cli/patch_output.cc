@@ -62,6 +62,7 @@ Json sweep_json(const SweepNumbers& sweep, const UnpatchedScores& scores, bool p
   for (const FailedCell& cell : sweep.report().failed)
     failed.push_back({{"labels", cell.labels}, {"error", cell.error}});
   return {{"site", sweep.name()},
+          {"source", sweep.report().source},
           {"axes", axes},
           {"labels", labels},
           {"values", metrics[0]["values"]},

@@ -44,6 +44,8 @@ class SweepNumbers {
   std::int64_t missing() const;
 
  private:
+  /// Whether all runs said so. Then NaN stands for a missing number, which a mean leaves out.
+  bool all_finite() const;
   at::Tensor numbers(std::size_t metric, PatchScale scale, bool per_pair) const;
   std::vector<GridAxis> axes(bool per_pair) const;
 

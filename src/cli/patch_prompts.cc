@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <variant>
 
 #include "cli/edit_options.h"
 #include "cli/input_options.h"
 #include "core/parse_integer.h"
+#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
 #include "options/patch_names.h"
@@ -159,6 +161,40 @@ at::Tensor PatchPrompts::scores(PromptSide side) const {
     scores.push_back(
         metric.score(model_, input(side), {.edits = edits(side)}).detach().to(at::kCPU, at::kDouble));
   return at::stack(scores);
+}
+
+std::vector<std::string> PatchPrompts::answer_notes() const {
+  constexpr std::size_t most = 4;  // of a file with many answers these say it
+  SpellingOptions options{.position = position(PromptSide::clean, position_), .edits = clean_edits_};
+  std::set<std::string> seen;
+  std::int64_t row = 0;
+  for (const PromptPair& pair : pairs_.pairs()) {
+    for (const auto* tokens : {&pair.answers, &pair.against}) {
+      for (const PromptToken& token : *tokens) {
+        const auto* text = std::get_if<std::string>(&token);
+        if (text == nullptr || options.answers.size() == most || !seen.insert(*text).second) continue;
+        if (other_spelling(model_, *text)) options.answers.emplace(*text, row);
+      }
+    }
+    ++row;
+  }
+  return spelling_notes(model_, pairs_.clean(), options);
+}
+
+PatchSource source_of(PatchWith with, ActivationCache run, const SourceWords& words) {
+  switch (with) {
+    case PatchWith::zero:
+      return PatchSource::zero();
+    case PatchWith::mean_rows:
+      return PatchSource::mean(std::move(run), MeanOver::rows);
+    case PatchWith::mean_rows_and_positions:
+      return PatchSource::mean(std::move(run), MeanOver::rows_and_positions);
+    case PatchWith::resampled:
+      return PatchSource::resampled(std::move(run), words.seed);
+    case PatchWith::other_run:
+      break;
+  }
+  return PatchSource::run(std::move(run), words.name);
 }
 
 }  // namespace hooked::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ class PatchPrompts {
   std::vector<Metric> metrics(PromptSide side) const;
   /// Their scores of the runs of that side, [metric, row] float64.
   at::Tensor scores(PromptSide side) const;
+  /// Notes on the first answers whose other spelling is one token too (spelling_notes).
+  std::vector<std::string> answer_notes() const;
 
  private:
   Metric metric(MetricKind kind, const Position& position) const;
@@ -51,5 +54,14 @@ class PatchPrompts {
   at::Tensor
       reference_;  // logits of the clean run, [row, 1, vocab]; undefined where no metric compares with it
 };
+
+/// How a source is named, and drawn.
+struct SourceWords {
+  std::string name;  ///< of the other run of a pair
+  std::uint64_t seed = 0;
+};
+
+/// What `with`, which is not zero, makes of the run that values come from.
+PatchSource source_of(PatchWith with, ActivationCache run, const SourceWords& words);
 
 }  // namespace hooked::cli

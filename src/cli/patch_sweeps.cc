@@ -128,11 +128,9 @@ std::vector<SweptPlace> PatchSweeps::places_on(Axis axis) const {
 PatchSource PatchSweeps::source(const std::vector<Site>& sites) const {
   if (options_.with == PatchWith::zero) return PatchSource::zero();
   Selection capture;
-  bool has_keys = false;
   for (const Site site : sites) {
     capture = capture | Selection(act::BlockSite{site});
     if (per_expert(row(site))) capture = capture | Selection(act::expert_indices);
-    has_keys = has_keys || row(site).axes.find(Axis::key);
   }
   const PromptSide side = options_.with == PatchWith::other_run ? from() : PromptSide::clean;
   ActivationCache run =
@@ -140,10 +138,9 @@ PatchSource PatchSweeps::source(const std::vector<Site>& sites) const {
           .run(prompts_.input(side),
                {.edits = prompts_.edits(side), .capture = std::move(capture), .output = Output::none})
           .cache;
-  if (options_.with == PatchWith::other_run) return run;
-  if (options_.with == PatchWith::resampled) return PatchSource::resampled(run, options_.seed.value_or(0));
-  // The keys that different queries look at have no mean.
-  return PatchSource::mean(run, has_keys ? MeanOver::rows : MeanOver::rows_and_positions);
+  return source_of(options_.with, std::move(run),
+                   {.name = side == PromptSide::clean ? "the clean run" : "the corrupted run",
+                    .seed = options_.seed.value_or(0)});
 }
 
 SweepOptions PatchSweeps::options_of(const SweepChoice& choice) const {

@@ -18,6 +18,8 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
+#include "hooked/analysis/position.h"
+#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
 #include "options/shared_options.h"
@@ -33,11 +35,18 @@ struct Guess {
   double probability;
 };
 
-/// The likeliest tokens after one position of one row.
+/// A token that was asked for.
+struct AskedToken {
+  Guess guess;
+  std::int64_t rank;  ///< how many tokens have a larger logit
+};
+
+/// The likeliest tokens after one position of one row, and those that were asked for.
 struct NextTokens {
   std::int64_t row;
   std::int64_t position;
   std::vector<Guess> guesses;
+  std::vector<AskedToken> asked;
 };
 
 std::optional<std::string> piece_of(const HookedTransformer& model, std::int64_t id) {
@@ -61,26 +70,45 @@ std::vector<Guess> likeliest(const at::Tensor& logits, std::int64_t top_k, const
   return guesses;
 }
 
+// `logits` [vocab]
+std::vector<AskedToken> asked_tokens(const at::Tensor& logits, const std::vector<std::int64_t>& ids,
+                                     const HookedTransformer& model) {
+  const auto row = logits.to(at::kCPU, at::kDouble);
+  const auto probabilities = at::softmax(row, -1);
+  std::vector<AskedToken> asked;
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= row.size(0)) {
+      throw ShapeError("--answer-token", fmt::format("token {} is not in the vocabulary; expected 0 to {}",
+                                                     id, row.size(0) - 1));
+    }
+    const double logit = row[id].item<double>();
+    asked.push_back({{id, piece_of(model, id), logit, probabilities[id].item<double>()},
+                     row.gt(logit).sum().item<std::int64_t>()});
+  }
+  return asked;
+}
+
+// Throws ShapeError for a position that is outside the tokens, or padding.
 std::vector<std::int64_t> positions_of_row(const RunCommandOptions& options, const Input& input,
                                            std::int64_t row) {
   if (options.positions.empty()) return {input.last_columns()[row].item<std::int64_t>()};
-  auto positions = options.positions;
-  for (auto& position : positions) {
-    if (position < -input.length() || position >= input.length()) {
-      throw ShapeError("--positions", fmt::format("position {} is out of range; expected {} to {}", position,
-                                                  -input.length(), input.length() - 1));
-    }
-    if (position < 0) position += input.length();
-  }
+  TokenColumns columns{.first = 0, .end = input.length()};
+  if (input.main_mask().defined()) columns.mask = input.main_mask().ne(0).to(at::kCPU);
+  std::vector<std::int64_t> positions;
+  for (const std::int64_t position : options.positions)
+    positions.push_back(Position(position).column_in(row, input.batch(), columns));
   return positions;
 }
 
 std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Input& input,
                                     const HookedTransformer& model, const at::Tensor& logits) {
+  std::vector<std::int64_t> asked = options.answers.ids;
+  for (const std::string& text : options.answers.texts) asked.push_back(model.to_token(text));
   std::vector<NextTokens> rows;
   for (std::int64_t row = 0; row < input.batch(); ++row) {
     for (const auto position : positions_of_row(options, input, row)) {
-      rows.push_back({row, position, likeliest(logits[row][position], options.top_k, model)});
+      rows.push_back({row, position, likeliest(logits[row][position], options.top_k, model),
+                      asked_tokens(logits[row][position], asked, model)});
     }
   }
   return rows;
@@ -94,7 +122,14 @@ std::optional<double> loss_of(const Input& input, const at::Tensor& logits) {
   return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 
-Json result_json(const Input& input, const std::vector<NextTokens>& rows, std::optional<double> loss) {
+// What a token adds to a text; null without a tokenizer.
+Json text_of(const HookedTransformer& model, std::int64_t id) {
+  if (!piece_of(model, id)) return nullptr;
+  return model.tokenizer().printable_piece(id);
+}
+
+Json result_json(const HookedTransformer& model, const Input& input, const std::vector<NextTokens>& rows,
+                 std::optional<double> loss) {
   auto list = Json::array();
   for (const auto& row : rows) {
     auto next = Json::array();
@@ -105,6 +140,16 @@ Json result_json(const Input& input, const std::vector<NextTokens>& rows, std::o
                       {"probability", guess.probability}});
     }
     list.push_back({{"row", row.row}, {"position", row.position}, {"next", next}});
+    if (row.asked.empty()) continue;
+    auto answers = Json::array();
+    for (const auto& [guess, rank] : row.asked) {
+      answers.push_back({{"id", guess.id},
+                         {"token", text_of(model, guess.id)},
+                         {"rank", rank},
+                         {"logit", guess.logit},
+                         {"probability", guess.probability}});
+    }
+    list.back()["answers"] = std::move(answers);
   }
   Json json = {{"rows", list}, {"loss", loss ? Json(*loss) : Json(nullptr)}};
   add_tokens(input, json);
@@ -116,21 +161,30 @@ std::string token_text(const HookedTransformer& model, std::int64_t id) {
   return piece ? fmt::format("{} ({})", printable(*piece), id) : std::to_string(id);
 }
 
-void print_guesses(const NextTokens& row, bool with_pieces) {
+// Ranks count from 0, here as in every output.
+void print_guesses(const HookedTransformer& model, const NextTokens& row) {
+  const bool with_pieces = model.has_tokenizer();
   std::vector<Table::Column> columns = {{"rank", Align::right}, {"id", Align::right}};
   if (with_pieces) columns.push_back({"piece"});
   columns.push_back({"logit", Align::right});
   columns.push_back({"probability", Align::right});
   Table table(std::move(columns));
-  for (std::size_t i = 0; i < row.guesses.size(); ++i) {
-    const auto& guess = row.guesses[i];
-    std::vector<std::string> cells = {std::to_string(i + 1), std::to_string(guess.id)};
+  const auto add = [&](std::size_t rank, const Guess& guess) {
+    std::vector<std::string> cells = {std::to_string(rank), std::to_string(guess.id)};
     if (with_pieces) cells.push_back(printable(guess.piece.value_or("")));
     cells.push_back(fmt::format("{:.4f}", guess.logit));
     cells.push_back(fmt::format("{:.4f}", guess.probability));
     table.add(std::move(cells));
-  }
+  };
+  for (std::size_t i = 0; i < row.guesses.size(); ++i) add(i, row.guesses[i]);
   table.print("  ");
+  for (const auto& [guess, rank] : row.asked) {
+    const std::string name =
+        guess.piece ? fmt::format("'{}' ({})", text_of(model, guess.id).get<std::string>(), guess.id)
+                    : std::to_string(guess.id);
+    fmt::print("  answer {}: rank {}, logit {:.4f}, probability {:.4f}\n", name, rank, guess.logit,
+               guess.probability);
+  }
 }
 
 void print_result(const HookedTransformer& model, const Input& input, const std::vector<NextTokens>& rows,
@@ -141,7 +195,7 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
     const bool causal = model.config().direction == AttentionDirection::causal;
     fmt::print("row {}, {} position {}, token {}\n", row.row, causal ? "after" : "at", row.position,
                token_text(model, input.main_tokens()[row.row][row.position].item<std::int64_t>()));
-    print_guesses(row, model.has_tokenizer());
+    print_guesses(model, row);
   }
   if (loss) fmt::print("\nloss {:.4f} nats per predicted token\n", *loss);
 }
@@ -155,12 +209,21 @@ void perform(const RunCommandOptions& options) {
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
   const auto result = model.run(input, {.edits = edits});
-  print_notes(result.notes);
+  const std::vector<std::string> notes = notes_of(result);
+  print_notes(notes);
   const auto rows = next_tokens(options, input, model, result.logits());
+  SpellingOptions spelling{.edits = edits};
+  if (!options.positions.empty()) spelling.position = options.positions.front();
+  for (const std::string& text : options.answers.texts) spelling.answers.emplace(text, 0);
+  print_notes(spelling_notes(model, input, spelling));
   // A model that sees both sides of a position is not asked for the token behind it.
   const bool causal = model.config().direction == AttentionDirection::causal;
   const auto loss = causal ? loss_of(input, result.logits()) : std::nullopt;
-  if (options.json) return print_json(result_json(input, rows, loss));
+  if (options.json) {
+    Json json = result_json(model, input, rows, loss);
+    json["not_finite"] = not_finite_json(notes);
+    return print_json(json);
+  }
   print_result(model, input, rows, loss);
 }
 

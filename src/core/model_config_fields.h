@@ -148,11 +148,13 @@ void visit_experts(Visitor& visit, Config& c) {
   visit("experts.weighted_inputs", e.weighted_inputs, Any{});
   visit("experts.router", e.router, OneOf{kRouterKindWords});
   visit("experts.router_bias", e.router_bias, Any{});
+  visit("experts.router_in_float32", e.router_in_float32, Any{});
   visit("experts.choice_bias", e.choice_bias, Any{});
   visit("experts.n_groups", e.n_groups, DivisorOf{"experts.n_experts", e.n_experts});
   visit("experts.groups_per_token", e.groups_per_token, Between{1, e.n_groups});
   visit("experts.group_score", e.group_score, OneOf{kGroupScoreWords});
   visit("experts.least_sum", e.least_sum, NotNegative{});
+  visit("experts.added_to_sum", e.added_to_sum, NotNegative{});
   visit("experts.mixer_tolerance", e.mixer_tolerance, NotNegative{});
   visit("experts.d_shared", e.d_shared, Between{0, kMaxWidth});
   visit("experts.shared_gate", e.shared_gate, Any{});
@@ -292,6 +294,10 @@ void visit_fields(Visitor&& visit, Config& c) {
   visit("default_prepend_bos", c.default_prepend_bos, Any{});
   visit("processing", c.processing, StepNames{});
   visit("dtype", c.dtype, FloatDtype{});
+  visit("least_dtypes.choice_bias", c.least_dtypes.choice_bias, OneOf{kKeptInFloat32Words});
+  visit("least_dtypes.router", c.least_dtypes.router, OneOf{kKeptInFloat32Words});
+  visit("least_dtypes.norms", c.least_dtypes.norms, OneOf{kKeptInFloat32Words});
+  visit("least_dtypes.mlp_out", c.least_dtypes.mlp_out, OneOf{kKeptInFloat32Words});
 }
 
 }  // namespace hooked

@@ -109,6 +109,10 @@ void check_router(const Experts& e) {
   }
   expect(e.renormalised || e.least_sum == 0, "experts.least_sum", e.least_sum,
          "0, because experts.renormalised is false");
+  expect(e.renormalised || e.added_to_sum == 0, "experts.added_to_sum", e.added_to_sum,
+         "0, because experts.renormalised is false");
+  expect(e.least_sum == 0 || e.added_to_sum == 0, "experts.added_to_sum", e.added_to_sum,
+         fmt::format("0, because experts.least_sum is {}", e.least_sum));
   const std::int64_t in_group = e.n_experts / e.n_groups;
   expect(e.per_token <= e.groups_per_token * in_group, "experts.groups_per_token", e.groups_per_token,
          fmt::format("enough groups of {} for experts.per_token = {}", in_group, e.per_token));
@@ -270,6 +274,26 @@ void check_ends(const ModelConfig& c) {
                      c.d_vocab));
 }
 
+// A wider weight is multiplied by what is wider, which has to be known to be.
+void check_least_dtypes(const ModelConfig& c) {
+  const LeastDtypes& least = c.least_dtypes;
+  const auto expect_never = [&](bool allowed, std::string_view group, KeptInFloat32 value,
+                                std::string_view because) {
+    expect(allowed || value == KeptInFloat32::never, fmt::format("least_dtypes.{}", group),
+           word_of(kKeptInFloat32Words, value), fmt::format("never, because {}", because));
+  };
+  expect_never(c.experts && c.experts->choice_bias, "choice_bias", least.choice_bias,
+               "there is no experts.choice_bias");
+  expect_never(c.experts && c.experts->router_in_float32, "router", least.router,
+               "there is no experts.router_in_float32");
+  expect_never(c.has_mlp() && !c.experts, "mlp_out", least.mlp_out,
+               "not every MLP of the model is an ordinary one");
+  expect_never(c.norm != NormKind::none && c.norm_place == NormPlace::pre && c.first_attention_norm &&
+                   (c.final_norm != NormKind::none || !c.has_unembedding()) && !c.layer_input &&
+                   !c.layer_scale,
+               "mlp_out", least.mlp_out, "something else than norms reads the stream, which would be wider");
+}
+
 // Both stacks are made by the one description of a block, so what has no meaning in one of them is refused.
 void check_encoder(const ModelConfig& c) {
   const auto expect_plain = [&](bool allowed, std::string_view field, const auto& value,
@@ -319,6 +343,7 @@ void check_rules(const ModelConfig& config) {
   if (config.layer_input) check_layer_input(config);
   check_mixers(config);
   check_ends(config);
+  check_least_dtypes(config);
 }
 
 }  // namespace hooked

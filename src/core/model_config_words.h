@@ -25,6 +25,10 @@ inline constexpr Word<NormKind> kNormKindWords[] = {
 inline constexpr Word<NormKind> kQkNormKindWords[] = {{NormKind::layer_norm, "LN"},
                                                       {NormKind::rms_norm, "RMS"}};
 
+inline constexpr Word<KeptInFloat32> kKeptInFloat32Words[] = {{KeptInFloat32::never, "never"},
+                                                              {KeptInFloat32::in_float16, "in_float16"},
+                                                              {KeptInFloat32::in_half, "in_half"}};
+
 inline constexpr Word<NormPlace> kNormPlaceWords[] = {{NormPlace::pre, "pre"},
                                                       {NormPlace::post, "post"},
                                                       {NormPlace::output, "output"},

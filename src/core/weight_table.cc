@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 namespace hooked {
 namespace {
@@ -284,6 +285,13 @@ void for_each_expert(const WeightRow& row, const ModelConfig& config,
   }
 }
 
+// Weights with a least dtype of their own, besides those of norms.
+constexpr std::pair<std::string_view, KeptInFloat32 LeastDtypes::*> kKeptInFloat32[] = {
+    {"mlp.choice_bias", &LeastDtypes::choice_bias},
+    {"mlp.W_gate.weight", &LeastDtypes::router},
+    {"mlp.W_out", &LeastDtypes::mlp_out},
+    {"mlp.b_out", &LeastDtypes::mlp_out}};
+
 bool is_there(const WeightRow& row, const ModelConfig& config, const WeightPart& part) {
   return row.in_block() == part.has_value() &&
          row.there.holds(config, part.value_or(BlockPlace{Stack::none, -1}));
@@ -310,6 +318,14 @@ std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& 
   std::vector<std::int64_t> shape;
   for (const Axis axis : row.axes) shape.push_back(size_of(axis, config, part ? part->layer : 0));
   return shape;
+}
+
+at::ScalarType weight_dtype(const WeightRow& row, const ModelConfig& config) {
+  if (row.is_gain() || row.kind == WeightKind::shift) return config.dtype_of(config.least_dtypes.norms);
+  for (const auto& [path, group] : kKeptInFloat32) {
+    if (row.local_path() == path) return config.dtype_of(config.least_dtypes.*group);
+  }
+  return config.dtype;
 }
 
 void for_each_weight(const ModelConfig& config, const WeightPart& part,

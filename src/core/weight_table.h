@@ -75,6 +75,9 @@ using WeightPart = std::optional<BlockPlace>;
 std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config,
                                        const WeightPart& part);
 
+/// The weight's dtype in a model: the model's, or float32 where its family keeps it so (LeastDtypes).
+at::ScalarType weight_dtype(const WeightRow& row, const ModelConfig& config);
+
 /// Every weight, those outside the blocks first.
 std::span<const WeightRow> weight_table() noexcept;
 

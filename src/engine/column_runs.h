@@ -56,6 +56,8 @@ class ColumnRuns {
 
   /// Computes a step and keeps what it captures; logits [batch, vocab] at its last columns.
   at::Tensor run(const Step& step, const StepWatch& watch);
+  /// What the watch of a step is made for, which would be the next one.
+  RunExtent extent_of_step(const Step& step);
   /// Forgets the keys and values of all columns behind the prefix; what was captured stays.
   void restart();
 
@@ -70,7 +72,6 @@ class ColumnRuns {
   std::vector<KeyForm> forms_for(const StepKinds& kinds) const;
   /// An empty room for so many columns.
   KeyRooms::Lent room_for(std::int64_t columns) const;
-  RunExtent extent_of_step(const Step& step);
   /// Of any columns, behind those that are there.
   at::Tensor run_columns(const Step& step, const StepWatch& watch);
   /// Of one column, in the room.

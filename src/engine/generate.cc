@@ -14,8 +14,10 @@
 #include "core/id_list.h"
 #include "core/parallel.h"
 #include "core/to_device.h"
+#include "engine/cache_origin.h"
 #include "engine/column_runs.h"
 #include "engine/generated_text.h"
+#include "engine/generation_edits.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
 #include "engine/run_input.h"
@@ -23,6 +25,7 @@
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooks/padded_places.h"
 #include "loading/loaded_model.h"
 
 namespace hooked {
@@ -70,24 +73,6 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
   }
 }
 
-// The encoder runs with the prompt only, and so do the maps of its output to keys and values.
-void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<Edit>& edits) {
-  if (!model.config.has_encoder()) return;
-  const Reach everything = Reach::everything(model.points);
-  Reach decoder = everything;
-  decoder.entry = false;
-  decoder.encoder_blocks = 0;
-  decoder.encoder_exit = false;
-  for (const Edit& edit : edits) {
-    const std::vector<std::size_t> points = edit.target.where.resolve(model.points, everything);
-    const auto recurs = [&](std::size_t point) { return decoder.contains(model.points.name(point)); };
-    if (points.empty() || std::any_of(points.begin(), points.end(), recurs)) continue;
-    throw HookError(model.points.name(points.front()).to_string(),
-                    "this is computed once, with the prompt; expected no edit of it in new_token_edits; use "
-                    "edits or prompt_edits");
-  }
-}
-
 // Each row's real tokens.
 std::vector<std::vector<std::int64_t>> real_tokens(const Input& prompt) {
   const at::Tensor tokens = prompt.main_tokens().to(at::kCPU);
@@ -115,6 +100,7 @@ class Generation {
                  prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
         ended_(static_cast<std::size_t>(prompt.batch())) {
+    require_no_padding(*prompt_watch_.plan, columns_.extent_of_step(prompt_step()));
     if (model_->tokenizer) {
       for (const std::vector<std::int64_t>& row : real_tokens(prompt_))
         texts_.emplace_back(*model_->tokenizer, row, options_.stop.strings);
@@ -273,6 +259,7 @@ class Generation {
     }
     for (const auto& reason : ended_) result.stopped.push_back(*reason);
     result.cache = columns_.take_captured();
+    set_origin(result.cache, *model_, result.tokens);
     result.notes = columns_.notes();
     return result;
   }
@@ -305,7 +292,6 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
   const LoadedModel& model = *model_;
   const ThreadLimit limit(options.threads);
   require_generation(model, options);
-  require_reached_by_new_tokens(model, options.new_token_edits);
   const Input prompt = check_input(model, given);
   if (prompt.start) {
     throw ShapeError("start_at_layer",
@@ -331,6 +317,7 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
                                  prompt.batch()));
   }
   const at::NoGradGuard no_grad;
+  check_generation_edits(model, prompt, options, end);
   const std::vector<Hook> scoped = hooks_->snapshot();
   return Generation(loaded(), scoped, prompt, options).finish();
 }

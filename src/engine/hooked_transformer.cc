@@ -56,7 +56,9 @@ HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const Mo
 }
 
 HookedTransformer::HookedTransformer(std::shared_ptr<const LoadedModel> model)
-    : model_(std::move(model), "model"), hooks_(std::make_shared<ScopedHooks>(), "model") {}
+    : model_(std::move(model), "model"), hooks_(std::make_shared<ScopedHooks>(), "model") {
+  model_->identity();  // reads the device, which runs do not wait for
+}
 HookedTransformer::HookedTransformer(const HookedTransformer& other) : HookedTransformer(other.loaded()) {}
 HookedTransformer& HookedTransformer::operator=(const HookedTransformer& other) {
   return *this = HookedTransformer(other);
@@ -73,11 +75,13 @@ const std::vector<StepReport>& HookedTransformer::processing() const& { return m
 const std::vector<std::string>& HookedTransformer::ignored_keys() const& { return model_->ignored_keys; }
 const std::string& HookedTransformer::family() const& { return model_->family; }
 const std::vector<ActivationName>& HookedTransformer::names() const& { return model_->points.names(); }
+std::shared_ptr<const ModelIdentity> HookedTransformer::identity() const { return model_->identity(); }
 Provenance HookedTransformer::provenance() const {
   Provenance provenance;
   provenance.model = model_->id;
   provenance.revision = model_->revision;
   provenance.config_sha1 = c10::sha1(config_json(model_->config)).str();
+  provenance.fingerprint = model_->identity()->fingerprint;
   provenance.dtype = dtype_text(model_->config.dtype);
   for (const StepReport& step : model_->processing)
     provenance.processing.emplace_back(processing_step_name(step.step), step.outcome);

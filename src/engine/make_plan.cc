@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "hooked/core/error.h"
+#include "hooks/model_of.h"
 #include "loading/device.h"
 
 namespace hooked {
@@ -23,7 +24,14 @@ std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach
       plan->add_hook(hook);
     }
   }
-  for (const Edit& edit : options.edits) plan->add_edit(edit);
+  const ReadingModel own{model.identity(), model.config};
+  for (const Edit& edit : options.edits) {
+    if (edit.source) {
+      for (const std::size_t point : edited_points(edit.target, model.points, reach))
+        require_own(own, *edit.source, model.points.name(point));
+    }
+    plan->add_edit(edit);
+  }
   plan->add_capture(options.capture);
   if (options.gradients) {
     plan->add_gradients(options.gradients->of);

@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "core/places_among.h"
 #include "core/to_device.h"
+#include "engine/cache_origin.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
 #include "engine/recorded_run.h"
@@ -25,6 +26,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/loss.h"
 #include "hooks/host_transport.h"
+#include "hooks/padded_places.h"
 #include "loading/loaded_model.h"
 #include "models/transformer.h"
 
@@ -297,6 +299,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   if (options.gradients) require_logits_of(options.gradients->of_run, extent, options);
   const auto plan = make_plan(model, reach, hooks_->snapshot(), options);
   if (extent.ragged) require_ragged(input, options, extent, *plan);
+  require_no_padding(*plan, extent);
   extent.ends_with_last_point =
       options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix;
 
@@ -396,6 +399,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     }
     result.cache = run.watch.take_cache();
   }
+  for (ActivationCache* made : {&result.cache, &result.gradients}) set_origin(*made, model, input, *plan);
   if (!refusal.empty()) result.notes.push_back(fmt::format("computed kernel by kernel: {}", refusal));
   if (options.output == Output::loss) {
     result.kind_ = Output::loss;
@@ -409,6 +413,11 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
       result.logit_positions_ = extent.logit_positions;
       result.logit_tokens_ = options.logit_tokens;
     }
+  }
+  result.columns_ = extent.columns.tokens();
+  result.model_dtype_ = model.config.dtype;
+  if (model.device.is_cpu()) {
+    if (const auto found = result.not_finite()) result.notes.push_back(found->text());
   }
   if (kept) result.prefix.emplace(loaded(), std::make_shared<const KvCache>(*std::move(kept)));
   return result;

@@ -135,10 +135,10 @@ StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
                                  "start_at_layer is set, got {}",
                                  config.d_model, shape_text(residual.sizes())));
   }
-  if (residual.scalar_type() != config.dtype) {
+  if (residual.scalar_type() != config.stream_dtype()) {
     throw ShapeError("residual",
-                     fmt::format("the input has another dtype than the model; expected {}, got {}",
-                                 dtype_text(config.dtype), dtype_text(residual.scalar_type())));
+                     fmt::format("the input has another dtype than the model's stream; expected {}, got {}",
+                                 dtype_text(config.stream_dtype()), dtype_text(residual.scalar_type())));
   }
   const std::int64_t layer = resolve_layer(start.layer, config, "start_at_layer");
   const c10::Device& device = model.placement.of({config.main_stack(), layer});

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "hooked/core/error.h"
 #include "hooked/hooks/hook.h"
 
 namespace hooked {
@@ -12,15 +15,22 @@ namespace hooked {
 /// The hooks that are attached to one handle, in order of attachment.
 class ScopedHooks {
  public:
+  /// Throws HookError while a hook of another thread is attached.
   std::uint64_t add(Hook hook) {
     const std::lock_guard lock(mutex_);
-    hooks_.emplace(++last_id_, std::move(hook));
+    for (const auto& [id, attached] : hooks_) {
+      if (attached.by == std::this_thread::get_id()) continue;
+      throw HookError("hook",
+                      "a hook that another thread attached is on this handle, and each would run in the "
+                      "other's runs; expected a handle of this thread's own; copy it: `auto own = model;`");
+    }
+    hooks_.emplace(++last_id_, Attached{std::move(hook), std::this_thread::get_id()});
     return last_id_;
   }
 
   void remove(std::uint64_t id) {
     // Declared first, so that the callable dies after the lock: it may own handles of other hooks here.
-    std::map<std::uint64_t, Hook>::node_type removed;
+    std::map<std::uint64_t, Attached>::node_type removed;
     const std::lock_guard lock(mutex_);
     removed = hooks_.extract(id);
   }
@@ -34,13 +44,18 @@ class ScopedHooks {
   std::vector<Hook> snapshot() const {
     const std::lock_guard lock(mutex_);
     std::vector<Hook> hooks;
-    for (const auto& [id, hook] : hooks_) hooks.push_back(hook);
+    for (const auto& [id, attached] : hooks_) hooks.push_back(attached.hook);
     return hooks;
   }
 
  private:
+  struct Attached {
+    Hook hook;
+    std::thread::id by;
+  };
+
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Hook> hooks_;
+  std::map<std::uint64_t, Attached> hooks_;
   std::uint64_t last_id_ = 0;
 };
 

@@ -31,9 +31,9 @@ struct TextEntry {
   std::string Provenance::*value;
 };
 constexpr std::array kTextEntries = {
-    TextEntry{kVersion, &Provenance::hooked_version}, TextEntry{"model", &Provenance::model},
-    TextEntry{"revision", &Provenance::revision},     TextEntry{"config_sha1", &Provenance::config_sha1},
-    TextEntry{"dtype", &Provenance::dtype},
+    TextEntry{kVersion, &Provenance::hooked_version},   TextEntry{"model", &Provenance::model},
+    TextEntry{"revision", &Provenance::revision},       TextEntry{"config_sha1", &Provenance::config_sha1},
+    TextEntry{"fingerprint", &Provenance::fingerprint}, TextEntry{"dtype", &Provenance::dtype},
 };
 // Entries that are JSON.
 constexpr std::array kJsonKeys = {kProcessing, kEdits, kTexts, kTokens, kAxes};

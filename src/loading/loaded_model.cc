@@ -1,10 +1,17 @@
 #include "loading/loaded_model.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/accumulate.h>
+#include <c10/util/hash.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
+#include "families/shared/native_config.h"
 #include "loading/device.h"
 #include "models/transformer.h"
 
@@ -44,6 +51,40 @@ LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage want
 }
 
 LoadedModel::~LoadedModel() = default;
+
+// Note [Fingerprints]
+// Of every weight a few numbers are read, spread over it: a fingerprint must not read all of a model that is
+// mapped from a file. They are rounded to float32, because in float64 the last digits of processed weights
+// depend on the kernels that processed them.
+const std::shared_ptr<const ModelIdentity>& LoadedModel::identity() const {
+  std::call_once(identified_, [&] {
+    constexpr std::int64_t samples = 4;
+    const at::NoGradGuard no_grad;
+    std::string facts = write_native_config(config);
+    std::vector<at::Tensor> numbers;  // of all weights, in the order of the slots
+    for (const WeightSlot& slot : slots()) {
+      const std::int64_t count = c10::multiply_integers(slot.view.sizes());
+      facts += fmt::format("{} [{}]\n", slot.name, fmt::join(slot.view.sizes(), ", "));
+      for (std::int64_t i = 0; count > 0 && i < samples; ++i)
+        numbers.push_back(slot.view.number((2 * i + 1) * count / (2 * samples)));
+    }
+    // Each device is read once.
+    std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> places;
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      places[{numbers[i].device().str(), numbers[i].scalar_type()}].push_back(i);
+    std::vector<float> read(numbers.size());
+    for (const auto& [where, of_it] : places) {
+      std::vector<at::Tensor> there;
+      for (const std::size_t i : of_it) there.push_back(numbers[i]);
+      const at::Tensor here = at::stack(there).to(at::kCPU, at::kFloat);
+      for (std::size_t i = 0; i < of_it.size(); ++i) read[of_it[i]] = here.const_data_ptr<float>()[i];
+    }
+    facts.append(reinterpret_cast<const char*>(read.data()), read.size() * sizeof(float));
+    identity_ = std::make_shared<const ModelIdentity>(
+        ModelIdentity{.name = id, .fingerprint = c10::sha1(facts).str()});
+  });
+  return identity_;
+}
 
 WeightSlots LoadedModel::slots() const { return graph->slots(); }
 

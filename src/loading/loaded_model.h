@@ -11,6 +11,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/core/model_config.h"
+#include "hooked/core/model_identity.h"
 #include "hooked/core/placement.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/hooks/point_index.h"
@@ -62,6 +63,9 @@ struct LoadedModel {
   /// Name and content of the files the tokenizer was read from, for saving beside the model.
   std::map<std::string, std::string> tokenizer_files;
 
+  /// Which model this is, made by the first call, which reads some numbers of each weight; any thread may
+  /// call it. The name is `id`, which must not change after that.
+  const std::shared_ptr<const ModelIdentity>& identity() const;
   /// The device of the first block that predicts, where what its stack reads is made.
   c10::Device main_device() const { return placement.of({config.main_stack(), 0}); }
   /// Every tensor of the state dict and where it lives in the graph.
@@ -79,6 +83,8 @@ struct LoadedModel {
  private:
   const std::unordered_map<std::string, SlotView>& weight_index() const;
 
+  mutable std::once_flag identified_;
+  mutable std::shared_ptr<const ModelIdentity> identity_;
   mutable std::once_flag indexed_;
   mutable std::unordered_map<std::string, SlotView> by_name_;
 };

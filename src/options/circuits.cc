@@ -19,9 +19,8 @@ struct CircuitWords {
 void require_fit(const CircuitsOptions& options) {
   require_scored(options);
   require(options.metrics.size() <= 1, "--metric: a circuit is scored by one number; expected one metric");
-  const bool over_data = options.with == PatchWith::mean || options.with == PatchWith::resampled;
-  require(!over_data || !options.pairs.empty(),
-          "--from mean and resampled are of the corrupted prompts of many pairs; expected --pairs");
+  require(!takes_many_rows(options.with) || !options.pairs.empty(),
+          "--from mean_... and resampled are of the corrupted prompts of many pairs; expected --pairs");
   require(!(options.top && options.threshold),
           "--top and --threshold each say how many parts are chosen; expected one");
   const bool chooses = options.top || options.threshold;
@@ -57,7 +56,8 @@ void add_estimates(CLI::App& app, CircuitsOptions& options, CircuitWords& words)
       ->group(kGroup);
   app.add_option("--from", words.with,
                  "what stands in for a part: its value in the corrupted run, zero, the mean over all "
-                 "corrupted prompts of the file, or a resampled one of these (default: corrupted)")
+                 "corrupted prompts of the file (by position, or over all positions as well), or a resampled "
+                 "one of these (default: corrupted)")
       ->option_text("WHAT")
       ->check(CLI::IsMember(patch_with_names("corrupted")))
       ->group(kGroup);

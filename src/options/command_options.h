@@ -43,6 +43,12 @@ struct InputOptions {
   ChatTextOptions chat;
 };
 
+/// Interventions, and what they may read.
+struct EditOptions {
+  std::vector<std::string> texts;  ///< `ADDRESS OP VALUE` each
+  std::string from_model;          ///< whose values files may hold; empty: those of the model that runs
+};
+
 struct ListOptions {
   bool json = false;
 };
@@ -69,15 +75,6 @@ struct TokenizeOptions {
   bool json = false;
 };
 
-struct RunCommandOptions {
-  ModelOptions model;
-  InputOptions input;
-  std::vector<std::string> edits;
-  std::int64_t top_k = 10;
-  IntegerList positions;
-  bool json = false;
-};
-
 /// Tokens given as texts or as ids.
 struct TokenChoice {
   std::vector<std::string> texts;
@@ -86,10 +83,20 @@ struct TokenChoice {
   bool empty() const { return texts.empty() && ids.empty(); }
 };
 
+struct RunCommandOptions {
+  ModelOptions model;
+  InputOptions input;
+  EditOptions edits;
+  std::int64_t top_k = 10;
+  IntegerList positions;
+  TokenChoice answers;
+  bool json = false;
+};
+
 struct LensOptions {
   ModelOptions model;
   InputOptions input;
-  std::vector<std::string> edits;
+  EditOptions edits;
   IntegerList positions;
   std::int64_t top_k = 3;
   TokenChoice answers;
@@ -104,7 +111,7 @@ struct LensOptions {
 struct AttributeOptions {
   ModelOptions model;
   InputOptions input;
-  std::vector<std::string> edits;
+  EditOptions edits;
   TokenChoice answers, against;
   IntegerList positions;
   std::string grain = "layer";
@@ -122,7 +129,7 @@ struct HeadsOptions {
   std::int64_t half = 0;  ///< of random tokens said twice; 0: the input
   std::int64_t rows = 8;  ///< of these
   std::uint64_t seed = 0;
-  std::vector<std::string> edits;
+  EditOptions edits;
   std::vector<std::string> scores;
   std::string measure = "share";
   bool exclude_bos = false, exclude_current_token = false;
@@ -136,7 +143,7 @@ struct HeadsOptions {
 struct CacheOptions {
   ModelOptions model;
   InputOptions input;
-  std::vector<std::string> edits;
+  EditOptions edits;
   std::string names;
   std::string out;
   bool force = false;  ///< `out` may replace any file
@@ -166,7 +173,8 @@ struct GenerateCommandOptions {
   std::optional<double> top_p, min_p;
   std::optional<double> repetition_penalty, frequency_penalty;
   std::optional<std::uint64_t> seed;
-  std::vector<std::string> edits, prompt_edits, new_token_edits;
+  EditOptions edits;
+  std::vector<std::string> prompt_edits, new_token_edits;
   std::vector<std::string> stop_strings;
   IntegerList stop_tokens;
   bool ignores_stop_tokens = false;  ///< those that the model names
@@ -215,7 +223,7 @@ enum class MetricKind : std::uint8_t {
 };
 
 /// What places are patched with.
-enum class PatchWith : std::uint8_t { other_run, zero, mean, resampled };
+enum class PatchWith : std::uint8_t { other_run, zero, mean_rows, mean_rows_and_positions, resampled };
 
 /// Pairs of prompts, and what scores their runs.
 struct ScoredPairOptions {
@@ -229,7 +237,7 @@ struct ScoredPairOptions {
   ChatTextOptions chat;
   std::vector<MetricKind> metrics;  ///< none: a logit difference, or a logit where nothing is held against it
   std::string position = "last";
-  std::vector<std::string> edits;
+  EditOptions edits;
 };
 
 struct PatchOptions : ScoredPairOptions {

@@ -22,15 +22,6 @@ CLI::Option* add_grain(CLI::App& app, const char* name, std::string& grain, cons
 }
 
 /// A token as text or as id, either of which may be a set.
-void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text) {
-  auto* texts = app.add_option("--" + name, choice.texts, text + "; repeat for several")
-                    ->option_text("T")
-                    ->allow_extra_args(false);
-  add_integers(app, "--" + name + "-token", choice.ids, "the same as ids")
-      ->option_text("LIST")
-      ->excludes(texts);
-}
-
 }  // namespace
 
 Reader define_lens(CLI::App& app) {

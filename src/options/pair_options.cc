@@ -17,8 +17,11 @@
 namespace hooked::cli {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, PatchWith>, 3> kWith{
-    {{"zero", PatchWith::zero}, {"mean", PatchWith::mean}, {"resampled", PatchWith::resampled}}};
+constexpr std::array<std::pair<std::string_view, PatchWith>, 4> kWith{
+    {{"zero", PatchWith::zero},
+     {"mean_rows", PatchWith::mean_rows},
+     {"mean_rows_and_positions", PatchWith::mean_rows_and_positions},
+     {"resampled", PatchWith::resampled}}};
 
 // What scores the runs of one pair; those of a file may have answers of their own.
 void require_answers(const ScoredPairOptions& options) {
@@ -51,6 +54,8 @@ std::vector<std::string> patch_with_names(std::string other_run) {
   for (const auto& [name, with] : kWith) names.emplace_back(name);
   return names;
 }
+
+bool takes_many_rows(PatchWith with) { return with != PatchWith::other_run && with != PatchWith::zero; }
 
 PatchWith read_patch_with(std::string_view name) {
   for (const auto& [own, with] : kWith) {

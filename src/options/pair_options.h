@@ -23,6 +23,8 @@ std::vector<MetricKind> read_metrics(const std::vector<std::string>& names);
 /// What places may be patched with, as the command line says it; the other run of the pair goes by
 /// `other_run`.
 std::vector<std::string> patch_with_names(std::string other_run);
+/// Whether it is made of the prompts of a whole file.
+bool takes_many_rows(PatchWith with);
 /// What such a name means.
 PatchWith read_patch_with(std::string_view name);
 

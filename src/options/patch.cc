@@ -37,9 +37,8 @@ std::pair<std::int64_t, std::int64_t> read_head(std::string_view text) {
 void require_fit(const PatchOptions& options) {
   const bool of_a_file = !options.pairs.empty();
   require_scored(options);
-  const bool over_data = options.with == PatchWith::mean || options.with == PatchWith::resampled;
-  require(!over_data || of_a_file,
-          "--from mean and resampled are of the clean prompts of many pairs; expected --pairs");
+  require(!takes_many_rows(options.with) || of_a_file,
+          "--from mean_... and resampled are of the clean prompts of many pairs; expected --pairs");
   const bool paths = std::any_of(options.sweeps.begin(), options.sweeps.end(), [](const auto& sweep) {
     return sweep.kind == SweepChoice::Kind::direct_path;
   });
@@ -80,7 +79,8 @@ void add_sweeps(CLI::App& app, PatchOptions& options, PatchWords& words) {
   auto* with =
       app.add_option("--from", words.with,
                      "what is put in: the clean run's values, zero, the mean over all clean prompts of the "
-                     "file, or a resampled one of these (default: clean)")
+                     "file (by position, or over all positions as well), or a resampled one of these "
+                     "(default: clean)")
           ->option_text("WHAT")
           ->check(CLI::IsMember(patch_with_names("clean")))
           ->group(kGroup);
@@ -137,9 +137,10 @@ Reader define_patch(CLI::App& app) {
     options->metrics = read_metrics(words->metrics);
     if (!words->source.empty()) options->source = read_head(words->source);
     if (!words->with.empty()) options->with = read_patch_with(words->with);
-    require(!options->noising || words->with != "clean",
-            "--noising patches into the clean run; expected --from zero, mean or resampled with it, or none "
-            "for the corrupted run's values");
+    require(
+        !options->noising || words->with != "clean",
+        "--noising patches into the clean run; expected --from zero, a mean or resampled with it, or none "
+        "for the corrupted run's values");
     require(!options->seed || options->with == PatchWith::resampled,
             "--seed is of --from resampled; expected both or neither");
     require_fit(*options);

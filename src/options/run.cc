@@ -19,6 +19,9 @@ Reader define_run(CLI::App& app) {
   add_integers(app, "--positions", options->positions,
                "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)")
       ->option_text("P");
+  add_token_choice(
+      app, "answer", options->answers,
+      "a token whose rank, logit and probability are shown as well, such as \" Mary\"; repeatable");
   app.add_flag("--json", options->json, "one JSON object on stdout");
   return [options, inputs] {
     require_one(inputs);

@@ -207,11 +207,15 @@ void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector
       ->needs(chat);
 }
 
-void add_edit_option(CLI::App& app, std::vector<std::string>& edits) {
-  add_edit_option(app, edits, "--edit",
+void add_edit_option(CLI::App& app, EditOptions& edits) {
+  add_edit_option(app, edits.texts, "--edit",
                   "an intervention \"ADDRESS OP VALUE\", repeatable: name[axis=i|i:j|i+j,...] (globs "
                   "allowed), then zero, "
                   "set X, add X, scale X, replace FILE#KEY or project_out FILE#KEY; X a number or FILE#KEY");
+  app.add_option("--from-model", edits.from_model,
+                 "another model whose values FILE#KEY may hold, by the name or the fingerprint that `hooked "
+                 "show` tells (default: those of the model that runs)")
+      ->option_text("NAME");
 }
 
 void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::string& name,
@@ -220,6 +224,15 @@ void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::
       ->option_text("E")
       ->allow_extra_args(false)
       ->each([](const std::string& edit) { read_edit_text(edit); });
+}
+
+void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text) {
+  auto* texts = app.add_option("--" + name, choice.texts, text + "; repeat for several")
+                    ->option_text("T")
+                    ->allow_extra_args(false);
+  add_integers(app, "--" + name + "-token", choice.ids, "the same as ids")
+      ->option_text("LIST")
+      ->excludes(texts);
 }
 
 CLI::Option* add_list_option(CLI::App& app, bool& list) {

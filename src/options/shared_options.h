@@ -40,11 +40,14 @@ OneOf add_input_options(CLI::App& app, InputOptions& options);
 void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector<CLI::Option*>& others);
 
 /// Adds --edit, which may be given several times.
-void add_edit_option(CLI::App& app, std::vector<std::string>& edits);
+void add_edit_option(CLI::App& app, EditOptions& edits);
 
 /// Adds another option of edits, with its description.
 void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::string& name,
                      const std::string& text);
+
+/// Adds --NAME and --NAME-token: tokens by their texts or their ids.
+void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text);
 
 /// A check that all values pass, with some that a shell offers.
 CLI::Validator offering(const std::vector<std::string>& values);

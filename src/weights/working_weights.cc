@@ -125,7 +125,8 @@ Changes WorkingWeights::changes() const {
 
 at::ScalarType WorkingWeights::committed_dtype(const std::string& key) const {
   const auto before = stored_(key);
-  return before ? c10::promoteTypes(before->dtype, config_.dtype) : dtype_;
+  const at::ScalarType kept = weight_dtype(row_of(key), config_);
+  return before ? c10::promoteTypes(before->dtype, kept) : c10::promoteTypes(dtype_, kept);
 }
 
 }  // namespace hooked::weights

@@ -79,10 +79,11 @@ TEST_F(CircuitOf, AblationTakesSetsAndTheirComplements) {
       model_, {.sets = {set, {}}, .sweep = {.from = PatchSource::zero(), .into = clean_, .metric = metric_}});
   EXPECT_NEAR(made.at({0}), score({zero(act::z(0).head(1)), zero(act::mlp_out(1))}), 1e-12);
   EXPECT_NEAR(made.at({1}), score({}), 1e-12);
-  const Grid rest =
-      ablate(model_, {.sets = {set, {act::z(0), act::z(1)}},
-                      .complement = true,
-                      .sweep = {.from = PatchSource::mean(from_), .into = clean_, .metric = metric_}});
+  const Grid rest = ablate(model_, {.sets = {set, {act::z(0), act::z(1)}},
+                                    .complement = true,
+                                    .sweep = {.from = PatchSource::mean(from_, MeanOver::rows_and_positions),
+                                              .into = clean_,
+                                              .metric = metric_}});
   const at::Tensor mlps = from_[act::mlp_out(0)].mean(1, true);
   EXPECT_NEAR(rest.at({1}),
               score({hooked::set(act::mlp_out(0), mlps),

@@ -164,7 +164,8 @@ TEST_P(SweepRows, ValuesComeFromManyPlaces) {
       ++rows_at_3;
     }
   }
-  EXPECT_NEAR(swept(PatchSource::mean(cache_)), set_alone(real / tokens), kTolerance);
+  EXPECT_NEAR(swept(PatchSource::mean(cache_, MeanOver::rows_and_positions)), set_alone(real / tokens),
+              kTolerance);
   EXPECT_NEAR(swept(PatchSource::mean(cache_, MeanOver::rows)), set_alone(real_at_3 / rows_at_3), kTolerance);
   EXPECT_NEAR(swept(PatchSource::mixture(cache_, PatchSource::zero(), 0.25)), set_alone(all[0][3] * 0.75),
               kTolerance);
@@ -373,7 +374,7 @@ TEST_F(SweepOfOneRow, SourcesThatDoNotFitAreRefused) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("different columns"));
   wrong.from = PatchSource::mean(padded, MeanOver::rows);
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("padding in all rows"));
-  wrong.from = PatchSource::mean(cache_);
+  wrong.from = PatchSource::mean(cache_, MeanOver::rows_and_positions);
   wrong.site = act::pattern;
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("MeanOver::rows"));
   EXPECT_THROW(PatchSource::mixture(cache_, cache_, NAN), ShapeError);

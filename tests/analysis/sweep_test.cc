@@ -299,7 +299,7 @@ TEST_F(Sweep, FourAxesFitAGrid) {
 
 TEST_F(Sweep, LabelsAreTheAxes) {
   const auto grid = sweep(model_, plain());
-  EXPECT_EQ(grid.title(), "Patching resid_pre");
+  EXPECT_EQ(grid.title(), "Patching resid_pre with another run");
   EXPECT_EQ(grid.axes()[0].name, "layer");
   EXPECT_EQ(grid.axes()[1].labels, std::vector<std::string>({"0", "1", "2", "3", "4", "5"}));
 }

@@ -104,7 +104,7 @@ TEST_F(CircuitsTest, SaysWhatDoesNotFit) {
   expect_failure(with({"--judge", "3"}), 2, "needs a circuit");
   expect_failure(with({"--save", path("x.json")}), 2, "--top");
   expect_failure(with({"--circuit", path("x.json"), "--top", "2"}), 2, "--circuit");
-  expect_failure(with({"--from", "mean"}), 2, "--pairs");
+  expect_failure(with({"--from", "mean_rows"}), 2, "--pairs");
   expect_failure(with({"--metric", "logit,loss"}), 2, "one metric");
   expect_failure(with({"--metric", "rank"}), 1, "moves in steps");
   expect_failure(with({"--hold", "values"}), 2, "values");

@@ -263,7 +263,8 @@ TEST_F(PatchTest, ValuesComeFromWhereItIsSaid) {
   const Words of_file{"patch",   this->model(),           "--pairs",   file, "--dtype", "float64",
                       "--sweep", "attn_head_out_all_pos", "--per-pair"};
   for (const auto& [words, source] :
-       {std::pair{Words{"--from", "mean"}, PatchSource::mean(data)},
+       {std::pair{Words{"--from", "mean_rows"}, PatchSource::mean(data, MeanOver::rows)},
+        {Words{"--from", "mean_rows_and_positions"}, PatchSource::mean(data, MeanOver::rows_and_positions)},
         {Words{"--from", "resampled", "--seed", "3"}, PatchSource::resampled(data, 3)}}) {
     const auto expected = sweep(model, patching_preset("attn_head_out_all_pos"),
                                 {.from = source, .into = pairs.clean(), .metric = metric});
@@ -385,7 +386,7 @@ TEST_F(PatchTest, TheCommandLineIsChecked) {
         "needs what the answer is held against");
   usage(scored({"--sweep", "resid_pre", "--metric", "lss"}), "did you mean 'loss'?");
   usage(scored({"--sweep", "resid_pre", "--metric", "loss,loss"}), "loss stands twice");
-  usage(scored({"--sweep", "resid_pre", "--from", "mean"}), "expected --pairs");
+  usage(scored({"--sweep", "resid_pre", "--from", "mean_rows"}), "expected --pairs");
   usage(scored({"--sweep", "resid_pre", "--from", "clean", "--noising"}), "--noising patches into");
   usage(scored({"--sweep", "resid_pre", "--from", "zero", "--seed", "1"}), "--seed is of --from resampled");
   usage(scored({"--sweep", "resid_pre", "--source", "0.1"}), "--source is where paths begin");

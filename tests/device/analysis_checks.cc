@@ -55,7 +55,7 @@ NamedTensors ablated(const Subject& s) {
   const ActivationCache data = cache_of(s, other(s));
   return {{"zero", swept(PatchSource::zero())},
           {"value", swept(PatchSource::value(s.random({s.config().value_dim(0)}, 5)))},
-          {"mean", swept(PatchSource::mean(data))},
+          {"mean", swept(PatchSource::mean(data, MeanOver::rows_and_positions))},
           {"resampled", swept(PatchSource::resampled(data, 3))},
           {"mixture", swept(PatchSource::mixture(data, PatchSource::zero(), 0.25))}};
 }

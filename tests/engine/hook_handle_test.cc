@@ -7,11 +7,14 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::hook_handle_test {
 namespace {
@@ -150,6 +153,34 @@ TEST_F(ScopedHook, PointThatARunDoesNotReachIsAnErrorInThatRun) {
   const auto handle = model_.hook(act::resid_pre(2), halved);
   EXPECT_THROW(model_.run(tokens_, {.stop_at_layer = 1}), HookError);
   EXPECT_NO_THROW(model_.run(tokens_, {.stop_at_layer = 3}));
+}
+
+/// A hook would run in the other thread's runs. What was attached before threads start holds in all of them.
+TEST_F(ScopedHook, OfTwoThreadsIsRefusedOnOneHandle) {
+  const auto own = model_.hook(act::resid_pre(1), halved);
+  const at::Tensor hooked = model_(tokens_);
+  std::string text;
+  at::Tensor there, copied;
+  std::thread([&] {
+    there = model_(tokens_);
+    text = text_thrown_by<HookError>([&] { const auto second = model_.hook(act::resid_pre(2), halved); });
+    HookedTransformer mine = model_;
+    const auto handle = mine.hook(act::resid_pre(2), halved);
+    copied = mine(tokens_);
+  }).join();
+  EXPECT_NE(text.find("another thread"), std::string::npos) << text;
+  EXPECT_NE(text.find("auto own = model;"), std::string::npos) << text;
+  EXPECT_TRUE(at::equal(there, hooked));
+  const HookedTransformer bare = model_;
+  EXPECT_TRUE(at::equal(copied, bare.run_with_hooks(tokens_, {{act::resid_pre(2), halved}}).logits()));
+  const auto more = model_.hook(act::resid_pre(2), halved);  // one thread attaches as many as it likes
+  EXPECT_FALSE(at::equal(model_(tokens_), hooked));
+}
+
+TEST_F(ScopedHook, OfAThreadMayFollowThatOfAnother) {
+  std::thread([&] { const auto handle = model_.hook(act::resid_pre(1), halved); }).join();
+  const auto handle = model_.hook(act::resid_pre(1), halved);
+  EXPECT_FALSE(at::equal(model_(tokens_), plain_));
 }
 
 }  // namespace

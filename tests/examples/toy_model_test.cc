@@ -10,7 +10,9 @@
 #include <iterator>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "examples/toy_task/figures.h"
@@ -222,8 +224,87 @@ TEST_F(Guide, Ablates) {
 }
 
 TEST_F(Guide, Patches) {
-  EXPECT_THAT(output_of("guide_patch"), HasSubstr("Patching z, mean over row"));
+  EXPECT_THAT(output_of("guide_patch"), HasSubstr("Patching z with another run, averaged over row"));
   EXPECT_THAT(read(folder_ / "heads.svg"), HasSubstr("<svg"));
+}
+
+/// The page's numbers are those of edits made by hand: means over both kinds of prompts, position by
+/// position.
+TEST_F(Guide, JudgesACircuit) {
+  namespace act = hooked::act;
+  const auto output = output_of("guide_circuit");
+  const auto behind = [&](const std::string& mark) {
+    const auto at = output.find(mark);
+    EXPECT_NE(at, std::string::npos) << mark << " in\n" << output;
+    return at == std::string::npos ? std::string() : output.substr(at + mark.size());
+  };
+  const auto number = [&](const std::string& mark) { return std::stod(behind(mark)); };
+
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  std::vector<hooked::PromptPair> list;
+  const auto add = [&](const std::string& one, const std::string& two) {
+    const auto prompt = [&](const std::string& giver) {
+      return "When " + one + " and " + two + " went to the shop, " + giver + " gave a bag to";
+    };
+    list.push_back(
+        {.clean = prompt(one), .corrupted = prompt(two), .answers = {" " + two}, .against = {" " + one}});
+  };
+  add("John", "Mary");
+  add("Mary", "John");
+  add("James", "Anna");
+  add("Anna", "James");
+  const hooked::PromptPairs pairs(model, list);
+  const auto score = [&](const std::vector<hooked::Edit>& edits) {
+    const auto last = model.run(pairs.clean(), {.edits = edits}).logits().select(1, -1);
+    double sum = 0;
+    for (std::int64_t row = 0; row < 4; ++row) {
+      const auto name = [&](const auto& tokens) {
+        return last[row][model.to_token(std::get<std::string>(tokens.front()))].template item<double>();
+      };
+      const auto& pair = list[static_cast<std::size_t>(row)];
+      sum += name(pair.answers) - name(pair.against);
+    }
+    return sum / 4;
+  };
+  const auto clean = model.run_with_cache(pairs.clean()).cache,
+             corrupted = model.run_with_cache(pairs.corrupted()).cache;
+  const auto mean_of = [&](const hooked::Address& place) {
+    return (clean[place].sum(0, true) + corrupted[place].sum(0, true)) / 8;
+  };
+  const auto ablated = [&](const std::vector<hooked::Address>& places) {
+    std::vector<hooked::Edit> edits;
+    for (const hooked::Address& place : places) edits.push_back(hooked::set(place, mean_of(place)));
+    return score(edits);
+  };
+  EXPECT_NEAR(number("logit difference: "), score({}), 1e-3);
+
+  std::istringstream table(
+      behind("Patching z with the mean over 8 rows, by position, averaged over row (logit difference)\n"));
+  std::string head_line;
+  std::getline(table, head_line);
+  std::vector<hooked::Address> parts;
+  for (std::int32_t layer = 0; layer < 2; ++layer) {
+    double number_of_layer = -1, value = 0;
+    table >> number_of_layer;
+    EXPECT_EQ(number_of_layer, layer) << output;
+    for (std::int64_t head = 0; head < 4; ++head) {
+      table >> value;
+      parts.emplace_back(act::z(layer).head(head));
+      EXPECT_NEAR(value, ablated({parts.back()}), 2e-3) << layer << '.' << head;
+    }
+  }
+  const std::vector<hooked::Address> mlps{act::mlp_out(0), act::mlp_out(1)};
+  const std::vector<hooked::Address> own{parts[2], parts[3], mlps[0], mlps[1]};
+  std::vector<hooked::Address> rest{parts[0], parts[1]}, all = parts;
+  rest.insert(rest.end(), parts.begin() + 4, parts.end());
+  all.insert(all.end(), mlps.begin(), mlps.end());
+  const double whole = score({}), none = ablated(all), circuit = ablated(rest), without = ablated(own);
+  EXPECT_NEAR(number("everything ablated "), none, 1e-3);
+  EXPECT_NEAR(number(", circuit "), circuit, 1e-3);
+  EXPECT_NEAR(number(", the rest "), without, 1e-3);
+  EXPECT_NEAR(number("faithfulness "), (circuit - none) / (whole - none), 1e-3);
+  EXPECT_NEAR(number(", completeness "), (whole - without) / (whole - none), 1e-3);
+  EXPECT_THAT(output, HasSubstr("Patching paths with another run"));
 }
 
 TEST_F(Guide, Steers) {
@@ -250,7 +331,7 @@ TEST_F(Guide, AttributesAllOfTheLogit) {
 // The programs of docs/analysis.md.
 TEST_F(Guide, ComputesWithGrids) {
   const auto output = output_of("analysis_grid");
-  EXPECT_THAT(output, HasSubstr("Attention to the previous token, mean over row"));
+  EXPECT_THAT(output, HasSubstr("Attention to the previous token, averaged over row"));
   const auto read = hooked::Grid::load(folder_ / "scores.safetensors");
   EXPECT_TRUE(read.values().equal(hooked::Grid::load(folder_ / "scores.csv").values()));
   const auto strongest = read.largest(1, hooked::LargestBy::size).at(0);

@@ -8,6 +8,8 @@
         unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py projections
+    .venv/bin/python tests/golden/make.py half-precision [CASE-GLOB ...]
+    .venv/bin/python tests/golden/make.py newest [CASE-GLOB ...]  # in an environment with the newest transformers
     .venv/bin/python tests/golden/make.py reading | gradients | heads | lenses | circuits | chat | real-models
     .venv/bin/python tests/golden/make.py quantised-weights  # in an environment of requirements_quantised.txt
     .venv/bin/python tests/golden/make.py bridge  # in an environment of requirements_bridge.txt
@@ -28,7 +30,7 @@ kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_ke
              "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
              "sampling": "sampling", "real-models": "real_models", "patching": "patching", "projections": "projections",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",
-             "pickles": "pickles", "tokenizers": "tokenizers",
+             "half-precision": "half_precision", "newest": "newest", "pickles": "pickles", "tokenizers": "tokenizers",
              "tokenizer-folders": "tokenizer_folders", "unicode-differences": "unicode_differences"}
 
 

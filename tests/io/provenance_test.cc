@@ -31,6 +31,7 @@ TEST_F(ProvenanceTest, WhatIsWrittenIsRead) {
       .model = "org/name@main",
       .revision = "c0ffee",
       .config_sha1 = "00ff",
+      .fingerprint = "ab12",
       .dtype = "bfloat16",
       .processing = {{"fold_ln", "applied"}, {"center_unembed", "it has a \"cap\""}},
       .edits = std::vector<std::string>{"z0[head=3] zero", "hook_embed add f.safetensors#x"},
@@ -46,6 +47,7 @@ TEST_F(ProvenanceTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(read.model, written.model);
   EXPECT_EQ(read.revision, written.revision);
   EXPECT_EQ(read.config_sha1, written.config_sha1);
+  EXPECT_EQ(read.fingerprint, written.fingerprint);
   EXPECT_EQ(read.dtype, written.dtype);
   EXPECT_EQ(read.processing, written.processing);
   EXPECT_EQ(read.edits, written.edits);

@@ -86,6 +86,22 @@ void expect_slots_of_the_table(const ModelConfig& config) {
   EXPECT_EQ(slots, rows);
 }
 
+void expect_dtypes_of_the_table(ModelConfig config) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+    config.dtype = dtype;
+    const PointIndex points(config);
+    const Transformer graph(config, points, at::TensorOptions(dtype).device(at::kMeta));
+    for (const WeightSlot& slot : graph.slots()) {
+      const WeightRow* row = find_weight_row(slot.name);
+      EXPECT_EQ(slot.view.dtype(), weight_dtype(*row, config)) << slot.name;
+    }
+  }
+}
+
+TEST(Graph, WeightsHaveTheDtypesOfTheTable) {
+  for (const ModelConfig& config : configs()) expect_dtypes_of_the_table(config);
+}
+
 TEST(Graph, SlotsAreThoseOfTheTableOfWeights) {
   for (const ModelConfig& config : configs()) {
     SCOPED_TRACE(reference::describe({.config = config}));

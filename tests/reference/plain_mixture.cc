@@ -116,7 +116,7 @@ Routed route(const ModelConfig& config, const Weights& weights, const std::strin
     total += routed.weights[expert];
   }
   if (e.renormalised) {
-    for (double& weight : routed.ranked) weight /= std::max(total, e.least_sum);
+    for (double& weight : routed.ranked) weight /= std::max(total, e.least_sum) + e.added_to_sum;
   }
   if (e.expert_scale) {
     for (std::size_t rank = 0; rank < count; ++rank) {

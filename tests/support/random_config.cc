@@ -211,6 +211,21 @@ Experts random_experts(const ModelConfig& c, Dice& dice) {
   return e;
 }
 
+// What is kept in float32 in narrower models, where the config may say so.
+LeastDtypes random_least_dtypes(const ModelConfig& c, Dice& dice) {
+  using enum KeptInFloat32;
+  const auto kept = [&](bool allowed) {
+    const KeptInFloat32 drawn = dice.one_of({never, in_float16, in_half});
+    return allowed ? drawn : never;
+  };
+  return {.choice_bias = kept(c.experts && c.experts->choice_bias),
+          .router = kept(c.experts && c.experts->router_in_float32),
+          .norms = kept(true),
+          .mlp_out = kept(c.has_mlp() && !c.experts && c.norm != NormKind::none &&
+                          c.norm_place == NormPlace::pre && c.first_attention_norm &&
+                          c.final_norm != NormKind::none && !c.layer_input && !c.layer_scale)};
+}
+
 }  // namespace
 
 ModelConfig random_config(std::uint64_t seed) {
@@ -332,6 +347,12 @@ ModelConfig random_config(std::uint64_t seed) {
       if (c.experts->d_shared == 0) c.experts->d_shared = 7;
     }
   }
+  if (c.experts) {
+    Experts& e = *c.experts;
+    e.router_in_float32 = dice.coin();
+    if (e.renormalised && e.least_sum == 0.0) e.added_to_sum = dice.one_of({0.0, 1e-20, 0.4});
+  }
+  c.least_dtypes = random_least_dtypes(c, dice);
   return c;
 }
 

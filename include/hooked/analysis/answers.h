@@ -13,6 +13,8 @@ namespace HOOKED_EXPORT hooked {
 /// The tokens that count as an answer: one or a set of them, the same for every row or each row's own.
 class Answers {
  public:
+  /// None yet, which every analysis refuses.
+  Answers() : none_(true) {}
   /// One token, in every row.
   Answers(std::int64_t token) : sets_{{token}} {}  // NOLINT: an id is an answer
   /// The same.
@@ -53,12 +55,14 @@ class Answers {
 
  private:
   explicit Answers(std::vector<std::vector<std::int64_t>> sets, bool by_row);
+  void require_said() const;
   void require_ids() const;
   void require_row(std::int64_t row) const;
 
   std::vector<std::vector<std::int64_t>> sets_;
   std::vector<std::string> texts_;  // instead of ids
   bool by_row_ = false;
+  bool none_ = false;
 };
 
 }  // namespace hooked

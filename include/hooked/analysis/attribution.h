@@ -19,7 +19,8 @@ namespace HOOKED_EXPORT hooked {
 
 /// Which logit is taken apart, where, and how finely. For designated initialisers.
 struct AttributionOptions {
-  Answers answer = 0;  ///< the token whose logit is taken apart, or its text; of a set the mean of the logits
+  Answers answer =
+      {};  ///< the token whose logit is taken apart, or its text; of a set the mean of the logits
   std::optional<Answers> against = std::nullopt;         ///< subtracted from it, if given
   Grain grain = Grain::layer;                            ///< the parts that get a place each
   ValueBiases value_biases = ValueBiases::in_heads;      ///< where a head's value bias counts
@@ -59,7 +60,7 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
 
 /// Which logit is taken apart by the tokens that heads read, and where. For designated initialisers.
 struct SourceAttributionOptions {
-  Answers answer = 0;                                    ///< as AttributionOptions has it
+  Answers answer = {};                                   ///< as AttributionOptions has it
   std::optional<Answers> against = std::nullopt;         ///< subtracted from it, if given
   act::BlockSite pattern = act::pattern;                 ///< whose heads: pattern or cross_pattern
   std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all

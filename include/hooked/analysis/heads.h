@@ -67,8 +67,8 @@ enum class HeadRows : std::uint8_t {
 
 /// Which heads are scored, and how. For designated initialisers.
 struct HeadScoreOptions {
-  /// int64 [batch, pos] or [pos], what the stack read. Scores that look for ids need it, unless the cache has
-  /// kept `hook_tokens` of that stack.
+  /// int64 [batch, pos] or [pos], what the stack read, for scores that look for ids. A cache that a run made
+  /// knows them; others need this or `hook_tokens` of that stack.
   at::Tensor tokens = {};
   HeadMeasure measure = HeadMeasure::share;  ///< of scores and patterns that are looked for
   bool exclude_bos = false;                  ///< attention to each row's first real token counts nowhere
@@ -85,7 +85,7 @@ struct HeadScoreOptions {
 /// `entropy` and `distance` are of the attention that is not excluded, as shares of it, meant over the
 /// queries that have any: as much as the patterns' dtype holds with all digits. Throws HookError where no
 /// pattern was kept or only some positions, behind a prefix, and for a score or an exclusion that has no
-/// meaning there; ShapeError for tokens that are missing or not those of the patterns, and by
+/// meaning there; ShapeError for tokens that are missing or not those of the cache, and by
 /// HeadMeasure::share where no query has a key of the kind that is looked for.
 Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options = {});
 

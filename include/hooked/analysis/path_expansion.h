@@ -16,7 +16,7 @@ namespace HOOKED_EXPORT hooked {
 
 /// Which logit is expanded, how far and where. For designated initialisers.
 struct PathExpansionOptions {
-  Answers answer = 0;                             ///< the token whose logit is expanded; of a set the mean
+  Answers answer = {};                            ///< the token whose logit is expanded; of a set the mean
   std::optional<Answers> against = std::nullopt;  ///< subtracted from it, if given
   std::int64_t order = 2;  ///< heads that a path goes through at most; beyond them it is the remainder
   std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all

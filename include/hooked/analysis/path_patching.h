@@ -52,10 +52,12 @@ struct PathPatchingOptions {
 /// Three runs for a set of paths: one without a patch; one with the senders patched in which every other head
 /// (and, for direct paths, every other MLP) writes what it wrote, where the receivers' values are taken; and
 /// one with the receivers patched by these. Norms are computed anew in all of them. (direct_path() holds
-/// their scales, as TransformerLens does.) Where no path leads the score is that of the run without a patch.
+/// their scales, as TransformerLens does.) NaN stands where no path leads from the senders of a cell to its
+/// receivers.
 ///
 /// A Grid with the axes that `cells` says; `row` and `metric` stand before as in sweep(). Throws as sweep(),
-/// and HookError for senders and receivers that are none of the above.
+/// and HookError for senders and receivers that are none of the above, and for one from which no path leads
+/// to any of the others, as from layer 1 into layer 0.
 Grid path_patching(const HookedTransformer& model, const PathPatchingOptions& options);
 
 /// The same with a report.

@@ -86,8 +86,8 @@ struct SweepOptions {
   std::vector<SweptAxis> over = {};
   /// Cells written out: the activations, or blocks of them, that are replaced together in one run.
   std::vector<std::vector<Address>> table = {};
-  PatchSource from = PatchSource::zero();  ///< what the places become
-  Input into = at::Tensor();               ///< what the patched runs read; each row is swept by itself
+  PatchSource from = {};      ///< what the places become, which must be said
+  Input into = at::Tensor();  ///< what the patched runs read; each row is swept by itself
   /// Score each patched run. They may be called by threads of the sweep's own, by one at a time.
   Metrics metric = {};
   std::vector<Hook> hooks = {};  ///< in force in every run, besides those that are attached
@@ -127,6 +127,7 @@ struct SweepReport {
   bool complete;                   ///< not ended by `progress`
   /// What is worth knowing about how its runs were computed (RunResult::notes), each note once.
   std::vector<std::string> notes = {};
+  std::string source = {};  ///< what was patched in: PatchSource::description()
 };
 
 /// Activation patching: for every place on the axes `over`, runs `into` with the activation of `site` at that
@@ -138,12 +139,14 @@ struct SweepReport {
 /// numbers equal those of one full run per place up to rounding; what a patch cannot change is computed once.
 /// NaN stands where a layer does not have the site, where a position is padding (one that `over` names must
 /// not be), where an expert got no token in the data of a mean, and where a stopped sweep did not come to. Of
-/// an expert's activations the tokens are patched that both runs send to it.
+/// an expert's activations the tokens are patched that both runs send to it. The title names what was put in:
+/// `Patching z with the mean over 32 rows, by position`.
 ///
 /// Hooks are called with rows of patched runs: they may not tell the rows of `into` apart. Where memory runs
 /// out, fewer patches are run together from there on; hooks are called again for those that did not fit.
 ///
-/// Throws HookError for a site, an axis or a source that does not fit, ShapeError for tokens, positions or a
+/// Throws HookError for a site, an axis or a source that does not fit, for none and for one of another model,
+/// ShapeError for tokens, positions or a
 /// metric that do not, CheckpointError for a partial file of another model, tokens or options, IoError for a
 /// file of another kind in its place, MemoryError where there is no memory for one patch alone. What a metric
 /// or a hook throws passes through. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al.

@@ -105,7 +105,15 @@ struct ModelConfig {
   bool default_prepend_bos = true;  ///< whether texts get a BOS token where nothing else is asked for
   std::vector<std::string> processing = {};  ///< names of the processing steps already applied to the weights
   at::ScalarType dtype = at::kFloat;         ///< dtype of weights and activations
+  LeastDtypes least_dtypes = {};             ///< weights that stay in float32 where dtype is narrower
 
+  /// The dtype of weights that are kept so.
+  at::ScalarType dtype_of(KeptInFloat32 kept) const {
+    const bool narrow = dtype == at::kHalf || (dtype == at::kBFloat16 && kept == KeptInFloat32::in_half);
+    return narrow && kept != KeptInFloat32::never ? at::kFloat : dtype;
+  }
+  /// The dtype of the residual stream.
+  at::ScalarType stream_dtype() const { return dtype_of(least_dtypes.mlp_out); }
   /// Whether there is an encoder, so that the blocks stand in two stacks, `encoder` and `decoder`.
   bool has_encoder() const { return encoder.has_value(); }
   /// Blocks of the encoder; 0 without.

@@ -317,10 +317,13 @@ struct Experts {
 
   RouterKind router = RouterKind::softmax_then_choose;  ///< how experts are chosen and weighed
   bool router_bias = false;                             ///< the router has a bias
+  /// The router multiplies in float32 in models of narrower dtypes, so that its logits are not rounded.
+  bool router_in_float32 = false;
   // Of routers that weigh all experts, softmax_then_choose and sigmoid_then_choose:
   bool choice_bias = false;           ///< a trained number per expert is added for choosing only (ERNIE 4.5)
   bool renormalised = false;          ///< the chosen weights are divided by their sum
   double least_sum = 0.0;             ///< renormalised: by at least this (ERNIE 4.5)
+  double added_to_sum = 0.0;          ///< renormalised: by the sum plus this (DeepSeek-V3)
   std::int64_t n_groups = 1;          ///< experts stand in so many groups of equal size
   std::int64_t groups_per_token = 1;  ///< groups whose experts may be chosen for a token
   GroupScore group_score = GroupScore::best;  ///< of weights with their choice bias
@@ -337,6 +340,24 @@ struct Experts {
   bool expert_scale = false;  ///< the chosen weights are multiplied by a trained number per expert (Gemma 4)
 
   bool operator==(const Experts&) const = default;
+};
+
+/// In which models a group of weights stays in float32, whatever their dtype.
+enum class KeptInFloat32 : std::uint8_t {
+  never,       ///< it has the model's dtype
+  in_float16,  ///< in float16 models, whose largest number is 65504
+  in_half,     ///< in float16 and bfloat16 models
+};
+
+/// Groups of weights that families keep in float32 in narrower models.
+struct LeastDtypes {
+  KeptInFloat32 choice_bias = KeptInFloat32::never;  ///< of routers (DeepSeek-V3)
+  KeptInFloat32 router = KeptInFloat32::never;       ///< W_gate of mixtures (ERNIE 4.5)
+  KeptInFloat32 norms = KeptInFloat32::never;        ///< weights and biases of norms (gpt-oss)
+  /// W_out of ordinary MLPs. What they write is then not rounded either, nor the stream (T5).
+  KeptInFloat32 mlp_out = KeptInFloat32::never;
+
+  bool operator==(const LeastDtypes&) const = default;
 };
 
 /// The map from the stream to logits.

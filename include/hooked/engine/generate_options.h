@@ -66,8 +66,10 @@ struct GenerateOptions {
   /// Edits of every step. Positions are absolute: an edit applies in the step that computes its column, and
   /// open ranges cover columns that are still to come. Negative positions count from the newest column.
   std::vector<Edit> edits = {};
-  std::vector<Edit> prompt_edits = {};     ///< only while the prompt is run
-  std::vector<Edit> new_token_edits = {};  ///< only in the columns of new tokens
+  /// Only while the prompt is run. A position of a later column is an error.
+  std::vector<Edit> prompt_edits = {};
+  /// Only in the columns of new tokens. A position in the prompt is an error; -1 is the newest column.
+  std::vector<Edit> new_token_edits = {};
   /// Activations to keep at every step. Their position axis covers prompt and continuation (an encoder's:
   /// what it reads), as if the final tokens had been run once; rows of scores and patterns end with -inf and
   /// 0 where keys were still to come.

@@ -12,6 +12,7 @@
 
 #include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
+#include "hooked/core/model_identity.h"
 #include "hooked/core/placement.h"
 #include "hooked/core/shared.h"
 #include "hooked/core/state_dict.h"
@@ -35,8 +36,9 @@ class ScopedHooks;
 /// A transformer with every activation named, hookable and cacheable.
 ///
 /// A cheap handle on weights that never change, plus this handle's own scoped hooks. Copies share the
-/// weights, not the hooks. `run` may be called from several threads; `hook` needs a handle of the thread's
-/// own (copy one). A handle that was moved from throws an Error when it is used.
+/// weights, not the hooks. `run` may be called from several threads, where hooks that are attached hold in
+/// the runs of all of them; a thread that attaches hooks of its own copies the handle. A handle that was
+/// moved from throws an Error when it is used.
 class HookedTransformer {
  public:
   /// Loads a model folder, a file of weights (`.gguf` too), a LoRA adapter whose base is local, or
@@ -82,6 +84,8 @@ class HookedTransformer {
   const std::string& family() const&;
   /// The same of a temporary, as a copy.
   std::string family() const&& { return family(); }
+  /// Which model this is: by its name and a fingerprint of config and weights. What it makes carries it.
+  std::shared_ptr<const ModelIdentity> identity() const;
   /// Where this model comes from, to be saved with what it computes; `edits` and the input are for the caller
   /// to add. Of a model that was not loaded from files: all but its name.
   Provenance provenance() const;
@@ -121,7 +125,7 @@ class HookedTransformer {
   at::Tensor operator()(const Input& input) const { return run(input).logits(); }
 
   /// Attaches a hook to this handle until the returned guard goes. Throws HookError for names this model
-  /// lacks.
+  /// lacks, and while a hook of another thread is attached: each would run in the other's runs.
   template <HookCallable F>
   HookHandle hook(Selection where, F function, HookDirection direction = HookDirection::forward) {
     return attach(Hook(std::move(where), std::move(function), direction));

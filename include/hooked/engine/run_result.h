@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -18,6 +19,22 @@
 
 namespace HOOKED_EXPORT hooked {
 
+/// How a note begins that says that numbers are NaN or infinite (NotFinite::text).
+inline constexpr std::string_view kNotFinite = "not finite: ";
+
+/// Where a run's numbers are NaN or infinite although the token is real.
+struct NotFinite {
+  std::string values;                 ///< `logits`, `loss`, `residual`, or the name of an activation
+  std::int64_t positions = 1;         ///< of all rows, with such numbers
+  std::int64_t looked_at = 1;         ///< positions of real tokens
+  std::int64_t row = 0;               ///< the first of them: its row of the batch
+  std::int64_t position = 0;          ///< and its column, counted from 0
+  at::ScalarType dtype = at::kFloat;  ///< of the model
+
+  /// One sentence, which begins with kNotFinite.
+  std::string text() const;
+};
+
 /// What a run gives back: one output, the one its options asked for, and what was kept on the way. The
 /// functions that read an output throw HookError where the run made another or none.
 class RunResult {
@@ -25,8 +42,8 @@ class RunResult {
   ActivationCache cache;         ///< what was captured
   ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
   std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
-  /// What is worth knowing about how the run was computed: on a device that replays recorded runs, why this
-  /// one was not to be recorded.
+  /// What is worth knowing about the run: that its numbers are not finite; on a device that replays recorded
+  /// runs, why this one was not to be recorded.
   std::vector<std::string> notes;
 
   /// [batch, pos or logit_positions, vocab or logit_tokens], in float32, of a float64 model in float64.
@@ -49,6 +66,11 @@ class RunResult {
   /// The metric's value, a scalar; throws HookError where no gradients were asked for.
   const at::Tensor metric() const;
 
+  /// Where the output is NaN or infinite at a real token, or nothing. Of a run without output it is asked of
+  /// the last value of the stream, or the logits, that the cache keeps. Runs on the CPU ask it themselves,
+  /// and the answer is among the notes; after a run on another device this waits for it.
+  std::optional<NotFinite> not_finite() const;
+
   /// The same on another device, without the prefix: its output, cache, gradients and notes.
   RunResult to(const c10::Device& device) const;
 
@@ -64,6 +86,8 @@ class RunResult {
   at::Tensor output_;
   std::optional<std::vector<std::int64_t>> logit_positions_, logit_tokens_;
   at::Tensor metric_;
+  TokenColumns columns_;  // of the run
+  at::ScalarType model_dtype_ = at::kFloat;
 };
 
 /// What run_with_cache gives back: a run that may also be taken apart as its logits and its cache.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/core/model_config.h"
+#include "hooked/core/model_identity.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/address.h"
 #include "hooked/hooks/late_tensor.h"
@@ -28,6 +31,7 @@ struct TokenColumns {
   std::int64_t first = 0;  ///< those before it belong to a prefix
   std::int64_t end = 0;    ///< one past the last
   at::Tensor mask = {};    ///< [batch, end - first] bool, true for real tokens; undefined: all are
+  at::Tensor ids = {};     ///< [batch, end - first] int64: the tokens; undefined: not known
 
   /// Each row's last real position, [batch] int64.
   at::Tensor last(std::int64_t batch) const;
@@ -58,7 +62,8 @@ struct SaveCacheOptions {
 /// shorter way without (scores, patterns, normed inputs, neurons, each head's output) is made of other
 /// activations when it is first read, and kept from then on. What is written into a cached tensor from
 /// outside is found at the next read. Keeps no model alive, but of each layer whose `result` is not made yet
-/// its W_O. Reading from several threads is fine.
+/// its W_O. Reading from several threads is fine. Knows which model made it: what takes a model and a cache
+/// refuses that of another one, unless it was assigned_to() the model.
 class ActivationCache {
  public:
   /// One activation and, when only some positions were kept, which (absolute, along its pos or query axis).
@@ -119,6 +124,23 @@ class ActivationCache {
   /// Says which columns the cache covers. Used where activations are made.
   void set_tokens(TokenColumns columns, Stack of = Stack::none);
 
+  /// The model that made it; null where that is not known, as of a cache that was put together by hand.
+  const std::shared_ptr<const ModelIdentity>& model() const& noexcept { return model_; }
+  /// The same of a temporary, as a copy.
+  std::shared_ptr<const ModelIdentity> model() const&& { return model_; }
+  /// Says which model made it. Used where activations are made.
+  void set_model(std::shared_ptr<const ModelIdentity> model) { model_ = std::move(model); }
+  /// The same activations as if this model (a HookedTransformer) had made them: says that values of another
+  /// model are meant.
+  ///
+  ///     sweep(tuned, {.site = act::z, .over = {Axis::layer}, .from = base_cache.assigned_to(tuned), ...})
+  ///
+  /// Throws HookError for an activation that the model does not have or that has another shape there.
+  template <class Model>
+  ActivationCache assigned_to(const Model& model) const {
+    return assigned(model.identity(), model.config());
+  }
+
   /// Bytes of the distinct storages held, which grow when something is made that was not read before.
   std::size_t bytes() const;
 
@@ -166,6 +188,7 @@ class ActivationCache {
   void insert(Entry entry);
 
  private:
+  ActivationCache assigned(std::shared_ptr<const ModelIdentity> model, const ModelConfig& config) const;
   /// Nothing in it, for the same model and the same tokens.
   ActivationCache emptied() const;
   [[noreturn]] void refuse_missing(const ActivationName& resolved) const;
@@ -177,6 +200,7 @@ class ActivationCache {
   std::optional<TokenColumns> encoder_tokens_;
   std::unordered_map<ActivationName, std::size_t> numbers_;
   Stacks stacks_;
+  std::shared_ptr<const ModelIdentity> model_;
 };
 
 }  // namespace hooked

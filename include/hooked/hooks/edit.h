@@ -4,11 +4,15 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/core/model_identity.h"
 #include "hooked/hooks/address.h"
 #include "hooked/hooks/selection.h"
 
@@ -48,6 +52,12 @@ struct EditTarget {
   static EditTarget parse(std::string_view text);
 };
 
+/// The activation that the value of an edit is a block of.
+struct EditSource {
+  std::shared_ptr<const ModelIdentity> model;  ///< that computed it; null: not known
+  std::vector<std::int64_t> sizes;             ///< of the whole activation
+};
+
 /// An intervention as data: it can be batched, recorded, written down and replayed.
 ///
 /// A tensor value broadcasts to the addressed block (axes indexed by one number are dropped, as in
@@ -56,6 +66,8 @@ struct Edit {
   EditTarget target;                       ///< where it applies
   EditKind kind;                           ///< what it does
   std::variant<double, at::Tensor> value;  ///< the number or tensor that it is done with
+  /// Where the value was taken from; nothing: it was made by hand. A run of another model refuses the edit.
+  std::optional<EditSource> source = {};
 };
 
 /// block := 0.
@@ -74,7 +86,8 @@ Edit scale(EditTarget target, double factor);
 Edit scale(EditTarget target, at::Tensor factor);
 
 /// Sets the addressed block to what `source` holds at the same address. Throws HookError when the cache does
-/// not have it; a source of another shape is refused when the run meets it.
+/// not have it. A run refuses a source of another model (ActivationCache::assigned_to() says that it is
+/// meant) and one whose activation has another shape.
 Edit replace(const Address& address, const ActivationCache& source);
 
 /// Removes the component along `direction`, a vector of the last axis's size and any length but 0 (else

@@ -48,7 +48,7 @@ class Selection {
   template <std::convertible_to<std::string_view> Text>
   Selection(const Text& text) : Selection(of_text(std::string_view(text))) {}  // NOLINT
 
-  /// Every name for which `predicate` is true. Never an error.
+  /// Every name for which `predicate` is true, which may be none. An edit of none is an error.
   static Selection matching(Predicate predicate);
 
   /// Whether it was made of nothing. (What it selects is known when it is resolved.)

@@ -19,6 +19,7 @@ struct Provenance {
   std::string model = {};           ///< as it was given to HookedTransformer::load
   std::string revision = {};        ///< the commit, where the model came from a snapshot of a hub cache
   std::string config_sha1 = {};     ///< of the config.json that saving the model would write
+  std::string fingerprint = {};     ///< of the model's config and weights (ModelIdentity)
   std::string dtype = {};           ///< of the model: `float32`
   /// Each processing step and what became of it.
   std::vector<std::pair<std::string, std::string>> processing = {};

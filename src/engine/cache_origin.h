@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "hooked/engine/input.h"
+#include "hooked/hooks/activation_cache.h"
+#include "hooks/watch_plan.h"
+#include "loading/loaded_model.h"
+
+namespace hooked {
+
+/// Says in a cache that this model made it, and of which ids [batch, pos] (undefined: not known), of which
+/// those of the cache's columns are kept.
+void set_origin(ActivationCache& cache, const LoadedModel& model, const at::Tensor& ids);
+
+/// The same for what a run of a checked input left. Ids that the caller may write into are copied; those that
+/// something in the plan may change are not known.
+void set_origin(ActivationCache& cache, const LoadedModel& model, const Input& input, const WatchPlan& plan);
+
+}  // namespace hooked

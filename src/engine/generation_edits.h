@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hooked/engine/generate_options.h"
+#include "hooked/engine/input.h"
+#include "loading/loaded_model.h"
+
+namespace hooked {
+
+/// Throws HookError for an edit of a generation that names columns which its steps do not compute, or whose
+/// value does not fit what one of them computes, before anything runs. `end` is the length that prompt and
+/// continuation may come to.
+void check_generation_edits(const LoadedModel& model, const Input& prompt, const GenerateOptions& options,
+                            std::int64_t end);
+
+}  // namespace hooked

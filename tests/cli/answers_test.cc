@@ -1,0 +1,144 @@
+// Answers by text, and values of other models.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+#include <gmock/gmock.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked::answers_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+/// A byte-level vocabulary in which `a` and ` a` are tokens 1 and 5, `b` and ` b` 2 and 6, and `c` has no
+/// twin.
+class AnswersTest : public CliTest {
+ protected:
+  AnswersTest() {
+    write("model/tokenizer.json", R"({"version": "1.0", "added_tokens": [], "normalizer": null,
+      "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+      "post_processor": null, "decoder": {"type": "ByteLevel"},
+      "model": {"type": "BPE", "merges": ["Ġ a", "Ġ b"], "vocab":
+        {"d": 0, "a": 1, "b": 2, "c": 3, "Ġ": 4, "Ġa": 5, "Ġb": 6, "e": 7, "f": 8, "g": 9, "h": 10}}})");
+  }
+  Words exact(const Words& more) const {
+    Words words = more;
+    words.insert(words.begin() + 1, model());
+    words.insert(words.end(), {"--dtype", "float64"});
+    return words;
+  }
+  HookedTransformer in_float64() const { return HookedTransformer::load(model(), {.dtype = at::kDouble}); }
+  /// Of the logits behind the last of these ids.
+  at::Tensor logits(const std::vector<std::int64_t>& ids) const {
+    return in_float64()(at::tensor(ids, at::kLong).unsqueeze(0))[0][-1];
+  }
+  static std::int64_t rank(const at::Tensor& logits, std::int64_t id) {
+    return logits.gt(logits[id]).sum().item<std::int64_t>();
+  }
+};
+
+TEST_F(AnswersTest, RunSaysWhereTheyRank) {
+  const auto result = hooked(exact({"run", "--text", "c b", "--answer", " a", "--answer", "c", "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const at::Tensor behind = logits({3, 6});
+  const Json answers = result.json()["rows"][0]["answers"];
+  ASSERT_EQ(answers.size(), 2);
+  for (const auto& [place, id, text] : {std::tuple{0, 5, " a"}, {1, 3, "c"}}) {
+    const Json& answer = answers[static_cast<std::size_t>(place)];
+    EXPECT_EQ(answer["id"], id);
+    EXPECT_EQ(answer["token"], text);
+    EXPECT_EQ(answer["rank"], rank(behind, id));
+    EXPECT_NEAR(answer["logit"].get<double>(), behind[id].item<double>(), 1e-9);
+    EXPECT_NEAR(answer["probability"].get<double>(), at::softmax(behind, -1)[id].item<double>(), 1e-9);
+  }
+  const auto shown = hooked(exact({"run", "--text", "c b", "--answer-token", "5", "--top-k", "1"}));
+  EXPECT_THAT(shown.out, HasSubstr("answer ' a' (5): rank " + std::to_string(rank(behind, 5))));
+  EXPECT_THAT(shown.out, Not(HasSubstr("\n     1  ")));
+  EXPECT_EQ(shown.error, "") << "an id has one spelling";
+  expect_failure(exact({"run", "--tokens", "1,2", "--answer-token", "11"}), 1, "expected 0 to 10");
+  expect_failure(exact({"run", "--text", "c b", "--answer", "a b"}), 1, "not one token");
+}
+
+TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
+  const at::Tensor behind = logits({3, 6});
+  const std::string note = "'a' is token 1, of rank " + std::to_string(rank(behind, 1)) +
+                           "; ' a' is token 5, of rank " + std::to_string(rank(behind, 5));
+  for (const Words& command :
+       {Words{"run", "--text", "c b", "--answer", "a"}, Words{"lens", "--text", "c b", "--answer", "a"},
+        Words{"attribute", "--text", "c b", "--answer", "a", "--against", "c"},
+        Words{"attribute", "--text", "c b", "--answer", "c", "--against", "a"},
+        Words{"cache", "--text", "c b", "--out", path("c.safetensors"), "--gradients", "--answer-token", "a",
+              "--against-token", "c"},
+        Words{"patch", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c", "--sweep",
+              "resid_pre"},
+        Words{"circuits", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c"}}) {
+    const auto result = hooked(exact(command));
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    EXPECT_THAT(result.error, HasSubstr(note)) << command.front();
+  }
+  write("pairs.jsonl", R"({"clean": "c b", "corrupted": "c a", "answers": "c", "against": "h"}
+{"clean": "c b", "corrupted": "c a", "answers": "a", "against": "h"}
+)");
+  EXPECT_THAT(hooked(exact({"patch", "--pairs", path("pairs.jsonl"), "--sweep", "resid_pre"})).error,
+              HasSubstr(note));
+  const auto quiet = hooked(exact({"run", "--text", "c b", "--answer", "c"}));
+  EXPECT_EQ(quiet.error, "") << "' c' is two tokens";
+  // With its blank an answer has a note where the other spelling is likelier.
+  for (const auto& [text, own, other] : {std::tuple{" a", 5, 1}, {" b", 6, 2}}) {
+    const auto result = hooked(exact({"run", "--text", "c b", "--answer", text}));
+    EXPECT_EQ(result.error.empty(), rank(behind, own) <= rank(behind, other)) << result.error;
+  }
+}
+
+TEST_F(AnswersTest, PositionsOfPaddingAreRefused) {
+  save_safetensors(path("rows.safetensors"),
+                   {{"tokens", at::tensor({3, 6, 5, 3, 6, 0}, at::kLong).view({2, 3})},
+                    {"attention_mask", at::tensor({1, 1, 1, 1, 1, 0}, at::kLong).view({2, 3})}});
+  const Words rows{"--tokens-file", path("rows.safetensors")};
+  const auto with = [&](Words words) {
+    words.insert(words.end(), rows.begin(), rows.end());
+    return exact(words);
+  };
+  for (const char* position : {"-1", "2"})
+    expect_failure(with({"run", "--positions", position}), 1, "padding");
+  EXPECT_EQ(hooked(with({"run", "--positions", "1", "--json"})).json()["rows"].size(), 2);
+  expect_failure(with({"run", "--edit", "blocks.1.hook_resid_post[pos=-1] zero"}), 1,
+                 "position -1 is padding in row 1, whose last token is at 1");
+  EXPECT_EQ(hooked(with({"run", "--edit", "blocks.1.hook_resid_post[pos=last] zero"})).exit_code, 0);
+}
+
+TEST_F(AnswersTest, ValuesOfAnotherModelAreMeantOrRefused) {
+  HookedTransformer::create(config(), {.seed = 2, .initializer_range = 0.5}).save(folder_ / "other");
+  const std::string file = path("other.safetensors");
+  ASSERT_EQ(
+      hooked({"cache", path("other"), "--tokens", "1,2,3", "--out", file, "--dtype", "float64"}).exit_code,
+      0);
+  for (const char* operation : {"replace", "set", "add"}) {
+    const std::string edit =
+        std::string("blocks.1.hook_resid_post ") + operation + " " + file + "#blocks.1.hook_resid_post";
+    expect_failure(exact({"run", "--tokens", "1,2,3", "--edit", edit}), 1, "another model");
+    expect_failure(exact({"run", "--tokens", "1,2,3", "--edit", edit, "--from-model", "gpt2"}), 1,
+                   "--from-model");
+    const auto fingerprint =
+        HookedTransformer::load(path("other"), {.dtype = at::kDouble}).identity()->fingerprint;
+    for (const std::string& name : {path("other"), fingerprint.substr(0, 8)})
+      EXPECT_EQ(hooked(exact({"run", "--tokens", "1,2,3", "--edit", edit, "--from-model", name})).error, "");
+  }
+  ASSERT_EQ(hooked(exact({"cache", "--tokens", "1,2,3", "--out", path("own.safetensors")})).exit_code, 0);
+  succeed(
+      exact({"run", "--tokens", "1,2,3", "--edit",
+             "blocks.1.hook_resid_post replace " + path("own.safetensors") + "#blocks.1.hook_resid_post"}));
+  EXPECT_THAT(succeed({"show", file}).out, HasSubstr("fingerprint"));
+}
+
+}  // namespace
+}  // namespace hooked::answers_test
