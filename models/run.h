@@ -30,6 +30,8 @@ struct Run {
   std::map<std::int64_t, std::vector<std::vector<KeysAndValues>>> lent_keys = {};
   /// 1 + w of the norms whose stored weight w means that, made at once; empty: each makes its own.
   std::vector<at::Tensor> offset_weights = {};
+  /// Logits are those of the checkpoint, also where the unembedding was centred: for what reads their size.
+  bool uncentred = false;
   const Workspace* workspace = nullptr;  ///< memory of activations; null: LibTorch's operators only
 
   operator Memory() const { return {workspace}; }  // NOLINT(google-explicit-constructor): operations take it

@@ -146,6 +146,11 @@ Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(c
   if (c.unembedding->bias) {
     b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out()}, context.options), /*requires_grad=*/false);
   }
+  const auto add_mean = [&](const char* name, std::int64_t size) {
+    return register_parameter(name, at::empty({size}, context.options), /*requires_grad=*/false);
+  };
+  if (c.unembedding->keeps_mean) W_mean_ = add_mean("W_mean", c.d_model);
+  if (c.unembedding->keeps_mean && c.unembedding->bias) b_mean_ = add_mean("b_mean", 1);
   hook_in_ = add_point(*this, Site::unembed_in, context);
   hook_out_ = add_point(*this, Site::unembed_out, context);
 }
@@ -159,6 +164,11 @@ at::Tensor Unembed::forward(const at::Tensor& x, const at::Tensor& tokens, Run& 
     return some && rows.defined() ? rows.index_select(0, tokens) : rows;
   };
   at::Tensor logits = ops::unrounded_linear(input, asked(W_U_), asked(b_U_), run);
+  if (run.uncentred && W_mean_.defined()) {
+    const at::Tensor taken =
+        input.to(logits.scalar_type()).matmul(W_mean_.to(logits.scalar_type())).unsqueeze(-1);
+    logits = logits + (b_mean_.defined() ? taken + b_mean_ : taken);
+  }
   if (config_.unembedding->scale != 1.0) logits = logits * config_.unembedding->scale;
   logits = hook_out_->forward(std::move(logits), run.watch);
   if (tokens.defined() && !some) logits = logits.index_select(2, tokens);
@@ -169,6 +179,8 @@ WeightSlots Unembed::slots(const std::string& path) const {
   WeightSlots slots;
   if (!config_.tied_unembedding()) slots.push_back({path + ".W_U", W_U_.t()});
   add_slot(slots, path + ".b_U", b_U_);
+  add_slot(slots, path + ".W_mean", W_mean_);
+  add_slot(slots, path + ".b_mean", b_mean_);
   return slots;
 }
 

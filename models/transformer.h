@@ -91,8 +91,9 @@ class Unembed : public torch::nn::Module {
 
  private:
   const ModelConfig& config_;
-  at::Tensor W_U_;  // [vocab, d_model]
-  at::Tensor b_U_;  // [vocab]
+  at::Tensor W_U_;              // [vocab, d_model]
+  at::Tensor b_U_;              // [vocab]
+  at::Tensor W_mean_, b_mean_;  // [d_model], [1]: what was taken from each logit; undefined: nothing is known
   Point hook_in_, hook_out_;
 };
 

@@ -99,6 +99,7 @@ inline constexpr NativeKey kNativeKeys[] = {
     {"hooked.gated_bias_after_product", "gated_bias_after_product", NativeForm::always},
     {"hooked.qk_norm", "qk_norm.span", NativeForm::own},
     {"hooked.tied_unembedding", "unembedding.tied", NativeForm::always},
+    {"hooked.unembed_mean", "unembedding.keeps_mean"},
     {"hooked.qk_norm_kind", "qk_norm.kind"},
     {"hooked.qk_norm_bias", "qk_norm.bias"},
     {"hooked.qk_norm_after_rotary", "qk_norm.after_rotary"},

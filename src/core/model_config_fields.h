@@ -226,6 +226,7 @@ void visit_unembedding(Visitor& visit, Config& c) {
   visit("unembedding.d_vocab", unembedding.d_vocab, Between{1, kMaxWidth});
   visit("unembedding.tied", unembedding.tied, Any{});
   visit("unembedding.bias", unembedding.bias, Any{});
+  visit("unembedding.keeps_mean", unembedding.keeps_mean, Any{});
   visit("unembedding.in_scale", unembedding.in_scale, NotZero{});
   visit("unembedding.scale", unembedding.scale, NotZero{});
   visit("unembedding.soft_cap", unembedding.soft_cap, NotNegative{});

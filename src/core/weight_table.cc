@@ -81,6 +81,12 @@ constexpr WeightCondition own_unembedding{
     "there is an unembedding that is not tied"};
 constexpr WeightCondition unembedding_bias{
     [](Config c, Place) { return c.has_unembedding() && c.unembedding->bias; }, "`unembedding.bias`"};
+constexpr WeightCondition unembedding_mean{
+    [](Config c, Place) { return c.has_unembedding() && c.unembedding->keeps_mean; },
+    "`unembedding.keeps_mean`: the unembedding was centred"};
+constexpr WeightCondition unembedding_bias_mean{
+    [](Config c, Place) { return c.has_unembedding() && c.unembedding->keeps_mean && c.unembedding->bias; },
+    "`unembedding.keeps_mean` and `unembedding.bias`"};
 
 constexpr WeightCondition ln1{
     [](Config c, Place p) { return first_norm(c, p); },

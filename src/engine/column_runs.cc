@@ -38,6 +38,7 @@ ColumnRuns::ColumnRuns(std::shared_ptr<const LoadedModel> model, const Input& pr
       reach_(reach_of(*model_, prompt)),
       end_(end),
       eager_(eager),
+      uncentred_(kinds.uncentred),
       kind_{.batch = prompt.batch(), .source = columns_of_source(prompt), .forms = forms_for(kinds)},
       captured_(model_->device.is_cpu() ? 1 : kCopiedTogether, kinds.later.plan->kept().transport) {
   std::string refusal = model_->recording_problem;
@@ -107,6 +108,7 @@ at::Tensor ColumnRuns::run_columns(const Step& step, const StepWatch& watch) {
                                 .cache = &cache(),
                                 .row_lengths = step.row_lengths}),
           .encoder_sequence = step.is_prompt ? encoder_sequence(*model_, prompt_) : std::nullopt,
+          .uncentred = uncentred_,
           .workspace = &model_->workspace};
   GraphInput input{.tokens = step.tokens};
   if (step.is_prompt) input.encoder_tokens = graph_input(prompt_).encoder_tokens;
@@ -162,6 +164,7 @@ at::Tensor ColumnRuns::run_at_column(const Step& step, const StepWatch& watch) {
                                   .device = model_->device,
                                   .cache = &columns,
                                   .column = given[1]}),
+            .uncentred = uncentred_,
             .workspace = &model_->workspace};
     if (keys.defined()) run.watch.put_keys(given[2]);
     at::Tensor logits = model_->graph->forward({.tokens = given[0]}, reach_, run);
@@ -170,10 +173,11 @@ at::Tensor ColumnRuns::run_at_column(const Step& step, const StepWatch& watch) {
   std::string refusal;
   const Computed computed =
       eager_ ? work(inputs)
-             : model_->recordings->run({.key = step_key(*model_, extent, watch.plan, *room_),
-                                        .inputs = inputs,
-                                        .memory = room_.memory()},
-                                       work, refusal);
+             : model_->recordings->run(
+                   {.key = step_key(*model_, extent, watch.plan, *room_) + (uncentred_ ? "|uncentred" : ""),
+                    .inputs = inputs,
+                    .memory = room_.memory()},
+                   work, refusal);
   if (!refusal.empty()) {
     std::string note = fmt::format("steps are computed kernel by kernel: {}", refusal);
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(std::move(note));

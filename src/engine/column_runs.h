@@ -38,6 +38,7 @@ struct StepWatch {
 struct StepKinds {
   const StepWatch& prompt;
   const StepWatch& later;  ///< behind it
+  bool uncentred = false;  ///< their logits are those of the checkpoint (Run::uncentred)
 };
 
 /// Runs a prompt and then column after column behind it, on remembered keys and values, and keeps what is
@@ -85,6 +86,7 @@ class ColumnRuns {
   const Reach reach_;
   const std::int64_t end_;
   const bool eager_;
+  const bool uncentred_;
   std::int64_t past_ = 0;           // columns of a prefix that is read where it lies
   RoomKind kind_;                   // of rooms that serve
   KeyRooms::Lent room_;             // where a column's place is known to the device

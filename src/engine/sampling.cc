@@ -130,6 +130,8 @@ std::vector<kernels::RowPeak> peaks_of(const at::Tensor& logits) {
 
 }  // namespace
 
+bool reads_logit_sizes(const SamplingOptions& options) { return options.repetition_penalty != 1.0; }
+
 void require_sampling_options(const SamplingOptions& options) {
   // Written so that NaN is refused as well.
   if (!(options.temperature > 0.0) || options.temperature == std::numeric_limits<double>::infinity()) {

@@ -20,6 +20,9 @@ struct PickedTokens {
   at::Tensor log_probs;            ///< what the logits say of them, whatever they were picked by, [batch]
 };
 
+/// Whether what is picked depends on where the logits' 0 is.
+bool reads_logit_sizes(const SamplingOptions& options);
+
 /// Picks the next token of each row.
 class Sampler {
  public:

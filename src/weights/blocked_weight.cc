@@ -1,6 +1,7 @@
 #include "weights/blocked_weight.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 
@@ -144,6 +145,13 @@ at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& c
     sum.narrow(kept, block.first, block.values.size(stored_.dimension)).copy_(part);
   });
   return sum;
+}
+
+at::Tensor BlockedWeight::mean(Axis over) const {
+  const auto count = stored_.shape[static_cast<std::size_t>(dimension_of(over))];
+  const double share = 1.0 / static_cast<double>(count);
+  return weighted_sum({over},
+                      at::full({count}, share, at::TensorOptions(at::kDouble).device(stored_.device)));
 }
 
 BlockedWeight BlockedWeight::with_axes(const AxisList& axes) const {

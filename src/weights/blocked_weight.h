@@ -32,6 +32,9 @@ class BlockedWeight {
   /// Loses its mean over `over`.
   void center(Axis over);
 
+  /// Its mean over `over`: the layout without that axis.
+  at::Tensor mean(Axis over) const;
+
   /// Sum over the axes `over` of each entry times that of `coefficients`, which has those axes in the
   /// weight's order: the layout without them.
   at::Tensor weighted_sum(const AxisList& over, const at::Tensor& coefficients) const;

@@ -1,6 +1,5 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/mean.h>
@@ -99,8 +98,12 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
 void center_vocabulary(WorkingWeights& part, const ModelConfig& before) {
   if (part.part()) return;
   untie(part, before);
-  part.center("unembed.W_U", Axis::vocab_out);
-  if (before.unembedding->bias) part.center("unembed.b_U", Axis::vocab_out);
+  const auto take_mean = [&](const std::string& name, const std::string& mean) {
+    part.set(mean, part.mean(name, Axis::vocab_out));
+    part.center(name, Axis::vocab_out);
+  };
+  take_mean("unembed.W_U", "unembed.W_mean");
+  if (before.unembedding->bias) take_mean("unembed.b_U", "unembed.b_mean");
 }
 
 /// Half of the distances of numbers from their median are below `spread`.
@@ -137,10 +140,7 @@ std::optional<std::string> output_bias_risk(const at::Tensor& bias) {
 /// The same of W_U, whose mean is one over the vocabulary for each entry of the stream.
 std::optional<std::string> unembedding_risk(const StoredNumbers& numbers) {
   const BlockedWeight weight = *numbers.find(std::nullopt, "unembed.W_U");
-  const std::int64_t count = weight.shape()[1];
-  const at::Tensor mean = weight.weighted_sum(
-      {Axis::vocab_out}, at::full({count}, 1.0 / static_cast<double>(count),
-                                  at::TensorOptions(at::kDouble).device(weight.device())));
+  const at::Tensor mean = weight.mean(Axis::vocab_out);
   if (!mean.isfinite().all().item<bool>())
     return "unembed.W_U holds numbers that are not finite, so it has no mean over the vocabulary";
   const Sample sample = *numbers.sample(std::nullopt, "unembed.W_U", Axis::vocab_out);
@@ -185,7 +185,10 @@ void update_writers(ModelConfig& config) {
   if (config.unembedding && !config.embedding_sum_norm) config.unembedding->tied = false;
 }
 
-void update_vocabulary(ModelConfig& config) { config.unembedding->tied = false; }
+void update_vocabulary(ModelConfig& config) {
+  config.unembedding->tied = false;
+  config.unembedding->keeps_mean = true;
+}
 
 }  // namespace
 

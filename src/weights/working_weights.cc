@@ -84,6 +84,11 @@ at::Tensor WorkingWeights::weighted_sum(std::string_view name, const AxisList& o
   return now(name).weighted_sum(over, coefficients);
 }
 
+at::Tensor WorkingWeights::mean(std::string_view name, Axis over) {
+  const at::Tensor mean = now(name).mean(over);
+  return mean.dim() == 0 ? mean.unsqueeze(0) : mean;
+}
+
 void WorkingWeights::scale(std::string_view name, Axis along, const at::Tensor& factors) {
   changing(name).scale(along, factors);
 }

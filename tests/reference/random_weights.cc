@@ -39,6 +39,8 @@ class ShapeList {
     if (c_.d_vocab_out() == 0) return std::move(shapes_);
     if (!c_.tied_unembedding()) add("unembed.W_U", {c_.d_model, c_.d_vocab_out()});
     if (c_.unembedding->bias) add("unembed.b_U", {c_.d_vocab_out()});
+    if (c_.unembedding->keeps_mean) add("unembed.W_mean", {c_.d_model});
+    if (c_.unembedding->keeps_mean && c_.unembedding->bias) add("unembed.b_mean", {1});
     return std::move(shapes_);
   }
 

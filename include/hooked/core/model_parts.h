@@ -368,6 +368,9 @@ struct Unembedding {
   double in_scale = 1.0;     ///< what it reads is multiplied by this (T5)
   double scale = 1.0;        ///< logits are multiplied by this, before any soft cap
   double soft_cap = 0.0;     ///< logits := cap tanh(logits / cap); 0 is off
+  /// W_mean [d_model] and b_mean are there: what center_unembed took from every logit, which generations with
+  /// a repetition penalty put back.
+  bool keeps_mean = false;
   /// The activation of a layer [d_model, d_model] with a LayerNorm behind it that stands before the
   /// unembedding (BERT's masked-LM head); none: the unembedding reads the stream.
   std::optional<Activation> mlm_head = {};
