@@ -67,7 +67,8 @@ point is: hooks attached to the handle, the run's own hooks, edits, then the cac
 
 **Dtypes.** Activations have the model's dtype. Norms and softmax accumulate in float32 or better. `hook_scale` and logits are float32
 (float64 in a float64 model): what half precision's products add up to is not rounded ([decision 50](decisions/0050-sums-of-half-precision.md)). `hook_tokens` and
-`hook_expert_indices` are int64 and have no gradient.
+`hook_expert_indices` are int64 and have no gradient. In T5's family in float16 the residual stream and what MLPs write to it are float32, as that dtype cannot hold
+them ([decision 89](decisions/0089-what-stays-in-float32.md)).
 
 **Embeddings.** `hook_tokens` and `hook_pos_embed` are copies; an edit of one never reaches your tensor or the weights.
 Position rows of padding are zero. Shortformer positions are added to what queries and keys read and never enter the stream.

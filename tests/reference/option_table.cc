@@ -236,6 +236,7 @@ Option experts() {
                  c.experts->n_groups = 3;
                  c.experts->groups_per_token = 2;
                  c.experts->group_score = GroupScore::best_two;
+                 c.experts->added_to_sum = 0.4;
                },
                [](const Config& c) {
                  return c.experts->router == sigmoid_then_choose && c.experts->choice_bias &&

@@ -16,11 +16,19 @@ from .float64 import float64
 logging.disable_progress_bar()
 
 
+# What InternLM 3 calls keys of Llama's config.
+kLlamaKeys = {"qkv_bias": "attention_bias", "bias": "mlp_bias"}
+
+
+def _rows() -> dict:
+    """The rows of the index by case."""
+    return {row["case"]: row for row in json.loads((kGoldens / "index.json").read_text())["cases"]}
+
+
 def cases(globs: list) -> list:
     """The names of the cases that transformers recorded from a checkpoint of a family, with logits."""
     names = []
-    for row in json.loads((kGoldens / "index.json").read_text())["cases"]:
-        case = row["case"]
+    for case, row in _rows().items():
         if not row["oracle"].startswith("transformers") or row["family"] in ("hooked_transformer", "transformer_lens"):
             continue
         if globs and not any(fnmatch.fnmatch(case, glob) for glob in globs):
@@ -54,9 +62,15 @@ def inputs_of(case: str) -> dict:
 def load(case: str, dtype: torch.dtype) -> torch.nn.Module:
     """The case's model, in float64 computing in float64 throughout (call and use it inside `computing_in(dtype)`)."""
     folder = kGoldens / "cases" / case
-    (architecture,) = json.loads((folder / "config.json").read_text())["architectures"]
-    return getattr(transformers, architecture).from_pretrained(
-        folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager").eval()
+    keys = json.loads((folder / "config.json").read_text())
+    (architecture,) = keys["architectures"]
+    model_class = getattr(transformers, architecture)
+    config = {}
+    if model_class.config_class.model_type != keys["model_type"]:  # a family without a class of its own: Llama's
+        config = {"config": model_class.config_class.from_dict({kLlamaKeys.get(key, key): keys[key] for key in keys})}
+    attention = "sdpa" if "eager_attention" in _rows()[case]["exceptions"] else "eager"
+    return model_class.from_pretrained(folder, dtype=dtype, attn_implementation=attention, experts_implementation="eager",
+                                       **config).eval()
 
 
 def computing_in(dtype: torch.dtype):
