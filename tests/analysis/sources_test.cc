@@ -158,6 +158,33 @@ TEST_F(Sources, OfAnotherModelMayBeMeant) {
               1e-10);
 }
 
+TEST_F(Sources, ReplicasAreOfTheModelToo) {
+  SweepOptions swept = from(run_);
+  swept.site = act::z;
+  swept.over = {Axis::layer, Axis::head};
+  swept.replicas = {other_};
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, swept); }),
+              HasSubstr("the replica on cpu is another model"));
+}
+
+TEST_F(Sources, AnAnswerIsSaid) {
+  EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model_, run_, {}); }),
+              HasSubstr("no answer is given"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { source_attribution(model_, run_, {}); }),
+              HasSubstr("no answer is given"));
+}
+
+TEST_F(Sources, EditsThatStandInASweepSelectSomething) {
+  SweepOptions swept = from(run_);
+  swept.site = act::z;
+  swept.over = {Axis::layer, Axis::head};
+  swept.edits = {zero(EditTarget{Selection::matching([](const ActivationName&) { return false; }), {}})};
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, swept); }), HasSubstr("matches no activation"));
+  const auto there = other_.run_with_cache(clean_, act::everything).cache;
+  swept.edits = {replace(act::mlp_out(0), there)};
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, swept); }), HasSubstr("another model"));
+}
+
 TEST_F(Sources, ReadingsRefuseCachesOfAnotherModel) {
   const auto there = other_.run_with_cache(clean_, act::everything).cache;
   ModelConfig wide = two_layer_config();
