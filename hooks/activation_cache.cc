@@ -4,10 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -19,21 +16,10 @@
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
 #include "hooks/growing_cache.h"
+#include "hooks/held_columns.h"
 #include "hooks/padded_places.h"
 
 namespace hooked {
-
-namespace {
-
-// The axis of which `last` is asked for, where there is one.
-std::optional<Axis> axis_of_last(const AxisIndices& indices) {
-  for (const auto& [axis, index] : indices.entries()) {
-    if (std::holds_alternative<AxisIndex::Last>(index.value)) return axis;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 at::Tensor TokenColumns::last(std::int64_t batch) const {
   if (!mask.defined()) return at::full({batch}, end - 1, at::kLong);
@@ -62,30 +48,6 @@ const std::optional<TokenColumns>& ActivationCache::tokens(Stack of) const& {
 
 void ActivationCache::set_tokens(TokenColumns columns, Stack of) {
   (of == Stack::encoder ? encoder_tokens_ : tokens_) = std::move(columns);
-}
-
-at::Tensor ActivationCache::last_columns(const Entry& entry, Axis axis) const {
-  const std::int64_t batch = entry.held.sizes().front();
-  if (entry.row_positions.defined()) return at::zeros({batch}, at::kLong);  // kept as `last`: the one column
-  const std::string where = fmt::format("{}[{}=last]", entry.name.to_string(), axis_name(axis));
-  const auto& columns = encoder_tokens_ && counts_source(entry.name, axis) ? encoder_tokens_ : tokens_;
-  if (!columns || (columns->mask.defined() && columns->mask.size(0) != batch)) {
-    throw HookError(where,
-                    "this cache does not know where the tokens of its rows end; expected a cache that a run "
-                    "made; give the position as a number");
-  }
-  const at::Tensor last = columns->last(batch);
-  if (entry.positions.empty()) return last;
-  const at::Tensor kept = at::tensor(entry.positions, at::kLong).to(last.device());
-  const at::Tensor matches = last.unsqueeze(1) == kept;  // [batch, position]
-  if (const at::Tensor found = matches.any(1); !found.all().item<bool>()) {
-    const auto row = found.to(at::kLong).argmin(0).item<std::int64_t>();
-    throw HookError(where,
-                    fmt::format("the last token of row {} stands at position {}, which was not kept; "
-                                "expected one of [{}]; keep `last` in the run",
-                                row, last[row].item<std::int64_t>(), fmt::join(entry.positions, ", ")));
-  }
-  return matches.to(at::kLong).argmax(1);
 }
 
 void ActivationCache::refuse_missing(const ActivationName& resolved) const {
@@ -117,20 +79,13 @@ const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name)
 const at::Tensor ActivationCache::operator[](const Address& address) const {
   const Entry& found = entry(address.name());
   if (address.indices().empty()) return found.value();
-  const std::string where = found.name.to_string();
   if (found.positions.empty() && !found.row_positions.defined()) {
     require_no_padding(found.name, address.indices(), [&](Axis axis) {
       const auto& columns = encoder_tokens_ && counts_source(found.name, axis) ? encoder_tokens_ : tokens_;
       return columns ? &*columns : nullptr;
     });
   }
-  AxisContext context{found.name.site, where, {}};
-  if (const auto axis = axis_of_last(address.indices())) {
-    const auto on = axis_on(found.name.site, *axis);
-    if (on == Axis::pos || on == Axis::source || on == Axis::query)  // take_block refuses the others
-      context.last_positions = last_columns(found, *on);
-  }
-  return found.held.block(found.name, address.indices(), context);
+  return HeldColumns(*this, found).block(address.indices());
 }
 
 bool ActivationCache::contains(const ActivationName& name) const {

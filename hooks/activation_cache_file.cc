@@ -8,6 +8,7 @@
 #include "core/parse_integer.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/activation_cache.h"
+#include "hooks/cache_file.h"
 #include "io/provenance_keys.h"
 #include "io/replaceable.h"
 
@@ -138,40 +139,40 @@ void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOpt
   save_safetensors(file, contents.tensors, {.metadata = std::move(metadata), .progress = options.progress});
 }
 
-ActivationCache ActivationCache::load(const std::filesystem::path& file) {
-  const SafetensorsFile saved = SafetensorsFile::open(file);
+bool is_saved_cache(const SafetensorsFile& file) { return file.metadata().contains(metadata_key(kOrderKey)); }
+
+ActivationCache load_activations(const SafetensorsFile& saved, const std::vector<std::string>& names) {
+  const std::string file = saved.path().string();
   const auto entry = [&](std::string_view key) -> const std::string* {
     const auto found = saved.metadata().find(metadata_key(key));
     return found == saved.metadata().end() ? nullptr : &found->second;
   };
   const std::string* layers = entry(kLayersKey);
-  const std::string* order = entry(kOrderKey);
-  if (layers == nullptr || order == nullptr) {
+  if (layers == nullptr || !is_saved_cache(saved)) {
     throw CheckpointError(
-        file.string(), fmt::format("this is not a saved cache; expected metadata '{}' and '{}'; use a file "
-                                   "that ActivationCache::save or the program wrote",
-                                   metadata_key(kLayersKey), metadata_key(kOrderKey)));
+        file, fmt::format("this is not a saved cache; expected metadata '{}' and '{}'; use a file "
+                          "that ActivationCache::save or the program wrote",
+                          metadata_key(kLayersKey), metadata_key(kOrderKey)));
   }
-  Stacks stacks{.n_layers = parse_count(*layers, file.string())};
+  Stacks stacks{.n_layers = parse_count(*layers, file)};
   if (const std::string* count = entry(kEncoderLayersKey))
-    stacks.n_encoder_layers = parse_count(*count, file.string());
+    stacks.n_encoder_layers = parse_count(*count, file);
   ActivationCache cache(stacks);
   const auto read_columns = [&](Stack of, std::string_view key) {
     const std::string* written = entry(key);
     if (written == nullptr) return;
-    const std::vector<std::int64_t> ends = parse_positions(*written, file.string());
+    const std::vector<std::int64_t> ends = parse_positions(*written, file);
     if (ends.size() != 2 || ends[0] < 0 || ends[1] < ends[0]) {
-      throw CheckpointError(file.string(), fmt::format("the metadata '{}' holds '{}'; expected two positions",
-                                                       metadata_key(key), *written));
+      throw CheckpointError(file, fmt::format("the metadata '{}' holds '{}'; expected two positions",
+                                              metadata_key(key), *written));
     }
     TokenColumns columns{.first = ends[0], .end = ends[1]};
     const std::string_view mask = mask_name(stacks, of);
     if (saved.find(mask) != nullptr) {
       columns.mask = saved.read(mask).to(at::kBool);
       if (columns.mask.dim() != 2 || columns.mask.size(1) != columns.end - columns.first) {
-        throw CheckpointError(file.string(),
-                              fmt::format("'{}' does not fit the metadata; expected [batch, {}]", mask,
-                                          columns.end - columns.first));
+        throw CheckpointError(file, fmt::format("'{}' does not fit the metadata; expected [batch, {}]", mask,
+                                                columns.end - columns.first));
       }
     }
     columns.ids = ids_in(saved, ids_name(stacks, of), columns);
@@ -184,16 +185,24 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
   }
   read_columns(Stack::none, kColumnsKey);
   read_columns(Stack::encoder, kEncoderColumnsKey);
-  for (const std::string_view part : split_list(*order)) {
-    const std::string name(part);
+  for (const std::string& name : names) {
     const std::string key = fmt::format("{}{}", kPositionsPrefix, name);
     const std::string* positions = entry(key);
-    cache.insert(
-        {ActivationName::parse(name), saved.read(name),
-         positions == nullptr ? std::vector<std::int64_t>() : parse_positions(*positions, file.string()),
-         saved.find(key) != nullptr ? saved.read(key) : at::Tensor()});
+    cache.insert({ActivationName::parse(name), saved.read(name),
+                  positions == nullptr ? std::vector<std::int64_t>() : parse_positions(*positions, file),
+                  saved.find(key) != nullptr ? saved.read(key) : at::Tensor()});
   }
   return cache;
+}
+
+ActivationCache ActivationCache::load(const std::filesystem::path& file) {
+  const SafetensorsFile saved = SafetensorsFile::open(file);
+  std::vector<std::string> names;
+  if (is_saved_cache(saved)) {
+    for (const std::string_view part : split_list(saved.metadata().at(metadata_key(kOrderKey))))
+      names.emplace_back(part);
+  }
+  return load_activations(saved, names);
 }
 
 }  // namespace hooked

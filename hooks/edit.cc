@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
 
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/activation_cache.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {
@@ -17,6 +19,23 @@ Edit make_edit(EditTarget target, EditKind kind, std::variant<double, at::Tensor
         "edit", "the value is an undefined tensor; expected numbers that broadcast to the addressed block");
   }
   return Edit{std::move(target), kind, std::move(value)};
+}
+
+// The address with the columns that the source holds, where these are not all from 0 on: of a run behind a
+// prefix those of the run, at the model's exit those whose logits were asked for.
+EditTarget with_columns(const Address& address, const ActivationCache& source) {
+  const auto& entry = source.entry(address.name());
+  const auto axis = axis_on(entry.name.site, Axis::pos);
+  const HeldColumns held(source, entry);
+  if (!axis || address.indices().find(*axis) != nullptr || held.all()) return address;
+  if (held.all_of_the_run() || (row(entry.name.site).asked_rows && !entry.positions.empty()))
+    return address.at(*axis, entry.positions);
+  throw HookError(
+      address.to_string(),
+      fmt::format("the address means all columns, and this cache holds some of them ({}); expected "
+                  "an address of columns that it holds, such as [{}={}]",
+                  held.text(), axis_name(*axis),
+                  entry.row_positions.defined() ? "last" : std::to_string(entry.positions.front())));
 }
 
 }  // namespace
@@ -43,7 +62,7 @@ Edit scale(EditTarget target, at::Tensor factor) {
   return make_edit(std::move(target), EditKind::scale, std::move(factor));
 }
 Edit replace(const Address& address, const ActivationCache& source) {
-  Edit edit = make_edit(address, EditKind::replace, source[address]);
+  Edit edit = make_edit(with_columns(address, source), EditKind::replace, source[address]);
   edit.source = EditSource{source.model(), source.entry(address.name()).held.sizes()};
   return edit;
 }

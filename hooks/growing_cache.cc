@@ -5,9 +5,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "hooked/core/error.h"
@@ -18,12 +20,20 @@
 namespace hooked {
 namespace {
 
-// Nothing when the positions are all from 0 on: then columns and positions are the same.
-std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
+// Nothing when the positions are all of the sequence's, as far as anybody knows its length: then columns and
+// positions are the same.
+std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions,
+                                     const std::optional<TokenColumns>& columns) {
+  if (columns && columns->end != std::ssize(positions)) return positions;
   for (std::size_t i = 0; i < positions.size(); ++i) {
     if (positions[i] != static_cast<std::int64_t>(i)) return positions;
   }
   return {};
+}
+
+// Positions that all of so many rows share.
+at::Tensor of_rows(const std::vector<std::int64_t>& positions, std::int64_t rows) {
+  return at::tensor(positions, at::kLong).expand({rows, -1});
 }
 
 bool has_keys(const ActivationName& name) { return row(name.site).axes.find(Axis::key).has_value(); }
@@ -70,7 +80,7 @@ void GrowingCache::append(const ActivationCache& stretch) {
     const ActivationCache::Entry& entry = stretch.entry(unchecked.name);  // says what was written into
     const auto [number, added] = numbers_.try_emplace(entry.name, grown_.size());
     if (added) grown_.push_back({.name = entry.name});
-    append(grown_[number->second], entry);
+    append(grown_[number->second], entry, stretch);
     if (!entry.held.device().is_cpu()) waiting_bytes_ += entry.held.nbytes();
   }
   if (!transport_ || (++waiting_ < at_once_ && waiting_bytes_ < transport_->block_bytes)) return;
@@ -78,9 +88,31 @@ void GrowingCache::append(const ActivationCache& stretch) {
   send_waiting();
 }
 
-void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) const {
-  grown.positions.insert(grown.positions.end(), entry.positions.begin(), entry.positions.end());
-  if (entry.row_positions.defined()) grown.row_positions.push_back(entry.row_positions);
+void GrowingCache::append_positions(Grown& grown, const ActivationCache::Entry& entry,
+                                    const ActivationCache& stretch) {
+  const auto axis = axis_on(entry.name.site, Axis::pos);
+  if (!axis) return;  // an expert's tokens
+  const std::vector<std::int64_t> sizes = entry.held.sizes();
+  if (entry.row_positions.defined()) {
+    if (grown.row_positions.empty() && grown.stretches > 0)
+      grown.row_positions.push_back(of_rows(std::exchange(grown.positions, {}), sizes.front()));
+    grown.row_positions.push_back(entry.row_positions.to(at::kCPU));
+    return;
+  }
+  std::vector<std::int64_t> positions = entry.positions;
+  if (positions.empty()) {  // all of the stretch's
+    const auto& columns = stretch.tokens(counts_source(entry.name, *axis) ? Stack::encoder : Stack::none);
+    positions.resize(
+        static_cast<std::size_t>(sizes[static_cast<std::size_t>(sequence_dimension(entry.name.site))]));
+    std::iota(positions.begin(), positions.end(), columns ? columns->first : std::ssize(grown.positions));
+  }
+  if (!grown.row_positions.empty()) return grown.row_positions.push_back(of_rows(positions, sizes.front()));
+  grown.positions.insert(grown.positions.end(), positions.begin(), positions.end());
+}
+
+void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry,
+                          const ActivationCache& stretch) const {
+  append_positions(grown, entry, stretch);
   ++grown.stretches;
   if (transport_) return grown.waiting.push_back(entry);  // which may not be there yet
   const at::Tensor& value = entry.value();
@@ -221,9 +253,12 @@ ActivationCache GrowingCache::take() {
     // As in a run's cache: views that pin far more memory than they show are compacted.
     if (grown.stretches > 1 && grown.room.nbytes() > 2 * value.nbytes())
       value = value.clone(at::MemoryFormat::Contiguous);
-    const bool each_row = static_cast<std::int64_t>(grown.row_positions.size()) == grown.stretches;
-    joined.insert({grown.name, value, unless_all(std::move(grown.positions)),
-                   each_row ? at::cat(grown.row_positions, 1) : at::Tensor()});
+    const auto axis = axis_on(grown.name.site, Axis::pos);
+    const bool of_encoder = axis && counts_source(grown.name, *axis);
+    joined.insert(
+        {grown.name, value,
+         unless_all(std::move(grown.positions), joined.tokens(of_encoder ? Stack::encoder : Stack::none)),
+         grown.row_positions.empty() ? at::Tensor() : at::cat(grown.row_positions, 1)});
   }
   *this = GrowingCache(at_once_, std::move(transport_));
   return joined;

@@ -41,11 +41,11 @@ class GrowingCache {
  private:
   struct Grown {
     ActivationName name;
-    at::Tensor room = {};      ///< the value's axes, with room along those that grow
-    std::int64_t columns = 0;  ///< in use along the sequence's axis
-    std::int64_t keys = 0;     ///< in use along the key axis, where there is one
-    std::vector<std::int64_t> positions = {};
-    std::vector<at::Tensor> row_positions = {};
+    at::Tensor room = {};                        ///< the value's axes, with room along those that grow
+    std::int64_t columns = 0;                    ///< in use along the sequence's axis
+    std::int64_t keys = 0;                       ///< in use along the key axis, where there is one
+    std::vector<std::int64_t> positions = {};    ///< of all stretches, where rows share them
+    std::vector<at::Tensor> row_positions = {};  ///< else of each
     std::int64_t stretches = 0;
     bool own = false;  ///< the room was made here, and is not the first stretch
     std::vector<ActivationCache::Entry> waiting =
@@ -53,7 +53,10 @@ class GrowingCache {
     std::vector<LateTensor> arriving = {};  ///< before these: stretches on their way to the host
   };
 
-  void append(Grown& grown, const ActivationCache::Entry& entry) const;
+  void append(Grown& grown, const ActivationCache::Entry& entry, const ActivationCache& stretch) const;
+  /// Which columns the next stretch of an activation holds.
+  static void append_positions(Grown& grown, const ActivationCache::Entry& entry,
+                               const ActivationCache& stretch);
   /// Copies `value` behind what the room holds, and makes the room larger where it has to be. The first is
   /// the room.
   static void put(Grown& grown, const at::Tensor& value);

@@ -1,9 +1,7 @@
 #include "hooks/watch.h"
 
-#include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -18,6 +16,7 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooks/edited_block.h"
 #include "hooks/layout_text.h"
 
 namespace hooked {
@@ -34,9 +33,18 @@ void require_same_layout(const std::string& where, const at::Tensor& got, const 
                          layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
 }
 
-at::Tensor without_direction(const at::Tensor& block, const at::Tensor& direction) {
-  const at::Tensor along = (block * direction).sum(-1, /*keepdim=*/true) / (direction * direction).sum();
-  return block - along * direction;
+// Throws where an edit replaces all columns of a sequence and the run computes only those of `covered`.
+void require_all_columns(const WatchPlan::PointEdit& edit, const ActivationName& name,
+                         const std::vector<std::int64_t>& covered) {
+  const auto axis = axis_on(name.site, Axis::pos);
+  if (edit.kind != EditKind::replace || !axis || edit.indices.find(*axis) != nullptr) return;
+  for (std::size_t i = 0; i < covered.size(); ++i) {
+    if (covered[i] == static_cast<std::int64_t>(i)) continue;
+    throw HookError(name.to_string(),
+                    fmt::format("this replaces all columns from 0 on, and the run computes {} here; expected "
+                                "a cache of these columns, or an address that names columns of both",
+                                AxisIndex(covered).to_string()));
+  }
 }
 
 }  // namespace
@@ -150,54 +158,19 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
   const std::string where = name.to_string();
   const std::optional<Places> places = places_of(indices_of(edit, name), name);
   if (!places) return value;
+  if (const auto covered = positions_of(name)) require_all_columns(edit, name, *covered);
   const AxisContext context{name.site, where, places->last, places_there(edit)};
   const auto keys = keys_.find(&edit);
   const at::Tensor block = take_block(value, places->indices, context);
 
-  at::Tensor operand;
-  if (const auto* number = std::get_if<double>(&edit.value)) {
-    operand = at::full_like(block, *number);
-  } else {
-    operand = std::get<at::Tensor>(edit.value);
-    // One key has no axis, all of them have.
-    if (keys != keys_.end() && keys->second.one && operand.dim() > 0) operand = operand.unsqueeze(-1);
-    if (operand.scalar_type() != value.scalar_type() || operand.device() != value.device()) {
-      throw HookError(
-          where + edit.indices.to_string(),
-          fmt::format("the edit's value is another kind of tensor; expected {} on {}, got {}; convert it "
-                      "with .to(...)",
-                      dtype_text(value.scalar_type()), value.device().str(), layout_text(operand)));
-    }
-    const bool exact = edit.kind == EditKind::replace;
-    if (exact ? operand.sizes() != block.sizes() : !at::is_expandable_to(operand.sizes(), block.sizes())) {
-      throw HookError(where + edit.indices.to_string(),
-                      fmt::format("the edit's value does not fit the addressed block; expected {}{}, got {}",
-                                  exact ? "" : "a shape that broadcasts to ", shape_text(block.sizes()),
-                                  shape_text(operand.sizes())));
-    }
-  }
-  if (edit.kind == EditKind::project_out && operand.size(0) != block.size(-1)) {
-    throw HookError(
-        where + edit.indices.to_string(),
-        fmt::format("the direction is not a vector along the block's last axis; expected [{}], got {}",
-                    block.size(-1), shape_text(operand.sizes())));
-  }
-  const auto changed = [&]() -> at::Tensor {
-    switch (edit.kind) {
-      case EditKind::add:
-        return block + operand;
-      case EditKind::scale:
-        return block * operand;
-      case EditKind::project_out:
-        return without_direction(block, operand);
-      case EditKind::set:
-      case EditKind::replace:
-        break;
-    }
-    return operand;
-  };
+  std::variant<double, at::Tensor> operand = edit.value;
+  // One key has no axis, all of them have.
+  if (auto* tensor = std::get_if<at::Tensor>(&operand);
+      tensor != nullptr && keys != keys_.end() && keys->second.one && tensor->dim() > 0)
+    *tensor = tensor->unsqueeze(-1);
   const auto edited = [&] {
-    return keys == keys_.end() ? changed() : at::where(keys->second.meant, changed(), block);
+    const at::Tensor changed = edited_block(edit.kind, operand, block, where + edit.indices.to_string());
+    return keys == keys_.end() ? changed : at::where(keys->second.meant, changed, block);
   };
   if (!in_place || places->indices.empty()) return with_block(value, places->indices, context, edited());
   write_block(value, places->indices, context, edited());
@@ -268,8 +241,10 @@ ActivationCache Watch::live() const {
   ActivationCache read = empty_cache();
   for (const std::size_t point : plan_->watched_points()) {
     const at::Tensor& seen = seen_[plan_->place_of(point)];
-    if (plan_->find(point)->reading && seen.defined())
-      read.insert({.name = points().name(point), .held = seen});
+    if (!plan_->find(point)->reading || !seen.defined()) continue;
+    const ActivationName& name = points().name(point);
+    read.insert(
+        {.name = name, .held = seen, .positions = positions_of(name).value_or(std::vector<std::int64_t>())});
   }
   return read;
 }

@@ -2,6 +2,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -68,28 +69,26 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
                                                        : at::full({rows, 1}, own_columns.end - 1, at::kLong);
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
-      const std::vector<std::int64_t> wanted =
-          resolve_places(*plan_->kept().positions, {context, *axis, own_columns.end, own_columns.limit});
-      std::vector<std::int64_t> columns = wanted;
-      if (!entry.positions.empty()) {
-        columns.clear();
-        std::vector<std::int64_t> covered;
-        for (std::size_t i = 0; i < entry.positions.size(); ++i) {
-          if (std::find(wanted.begin(), wanted.end(), entry.positions[i]) == wanted.end()) continue;
-          columns.push_back(static_cast<std::int64_t>(i));
-          covered.push_back(entry.positions[i]);
+      std::vector<std::int64_t> held, places;
+      for (const std::int64_t position :
+           resolve_places(*plan_->kept().positions, {context, *axis, own_columns.end, own_columns.limit})) {
+        const auto found = std::find(entry.positions.begin(), entry.positions.end(), position);
+        if (!entry.positions.empty() && found == entry.positions.end()) {
+          if (own_columns.limit) continue;  // another step computes it
+          throw HookError(
+              where, fmt::format("position {} is to be kept and is not among those that this run computes "
+                                 "here; expected some of {}; {}",
+                                 position, AxisIndex(entry.positions).to_string(),
+                                 position < own_columns.first
+                                     ? "what stands in the prefix is in the cache of the run that made it"
+                                     : "ask for it in logit_positions, or do not keep this activation"));
         }
-        if (columns.empty() && own_columns.limit) return std::nullopt;  // another step computes them
-        if (columns.empty()) {
-          throw HookError(where,
-                          "none of the positions to keep is among those that this run computes here; ask for "
-                          "one in logit_positions or do not keep this activation");
-        }
-        entry.positions = covered;
-      } else {
-        entry.positions = wanted;
+        held.push_back(position);
+        places.push_back(entry.positions.empty() ? position : found - entry.positions.begin());
       }
-      entry.held = entry.held.at(name, *axis, columns, context);
+      if (held.empty()) return std::nullopt;
+      entry.positions = std::move(held);
+      entry.held = entry.held.at(name, *axis, places, context);
     }
   }
   if (plan_->kept().device && !plan_->kept().transport && !extent_.keeps_here) {

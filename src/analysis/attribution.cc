@@ -18,6 +18,7 @@
 #include "analysis/vector_stack.h"
 #include "analysis/work_steps.h"
 #include "hooked/core/error.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {
@@ -33,11 +34,10 @@ RunReading at_end_of_stream(const HookedTransformer& model, const ActivationCach
 /// where the run has left it to the cache.
 at::Tensor attention_at(const RunReading& run, const ActivationName& pattern) {
   const auto& entry = run.cache.entry(pattern);
-  const auto& tokens = run.cache.tokens();
-  const bool whole =
-      entry.positions.empty() && !entry.row_positions.defined() && tokens && tokens->first == 0;
-  if (!whole)
-    return columns_like(entry, entry.value().transpose(1, 2), run.columns).to(at::kCPU, at::kDouble);
+  if (!run.cache.tokens() || !HeldColumns(run.cache, entry).all()) {
+    return columns_like(run.cache, pattern, entry.value().transpose(1, 2), run.columns)
+        .to(at::kCPU, at::kDouble);
+  }
   const auto columns = run.columns.columns.contiguous();  // [row, pos]
   const auto* first = columns.const_data_ptr<std::int64_t>();
   std::vector<std::int64_t> asked(first, first + columns.numel());
@@ -65,7 +65,7 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
   if (z.stack != Stack::encoder) value_name.layer = static_cast<std::int32_t>(config.key_layer(z.layer));
   auto v = run.cache[value_name].to(at::kCPU, at::kDouble);  // [row, key, kv_head, d_value]
   const auto pattern = attention_at(run, layer_place(pattern_site.site));
-  if (v.size(1) != pattern.size(3)) {
+  if (v.size(1) != pattern.size(3) || !HeldColumns(run.cache, run.cache.entry(value_name)).all()) {
     throw HookError(
         value_name.to_string(),
         fmt::format("it holds {} positions, and queries look at {} keys; expected all of them; run "

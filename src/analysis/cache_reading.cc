@@ -2,45 +2,23 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 #include <fmt/format.h>
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
+#include "hooks/held_columns.h"
 #include "hooks/model_of.h"
 
 namespace hooked {
 namespace {
 
-/// Where the columns that an entry has lie, if only some were kept.
-struct KeptColumns {
-  at::Tensor matches;  ///< [row, position, kept] bool
-  at::Tensor found;    ///< [row, position] bool: it is there, or padding
-};
-
-std::optional<KeptColumns> kept_columns(const ActivationCache::Entry& entry, const RowColumns& columns) {
-  if (entry.positions.empty() && !entry.row_positions.defined()) return std::nullopt;
-  const auto kept = entry.row_positions.defined() ? entry.row_positions.to(at::kCPU)  // [row, kept]
-                                                  : at::tensor(entry.positions, at::kLong).unsqueeze(0);
-  const auto matches = columns.columns.unsqueeze(2).eq(kept.unsqueeze(1));
-  auto found = matches.any(2);
-  if (columns.real.defined()) found = found.logical_or(columns.real.logical_not());
-  return KeptColumns{matches, found};
-}
-
-/// Which column of the entry's value holds each of `columns`, [row, position].
-at::Tensor places_in(const ActivationCache::Entry& entry, const RowColumns& columns) {
-  const auto kept = kept_columns(entry, columns);
-  if (!kept) return columns.columns;
-  if (!kept->found.all().item<bool>()) {
-    const auto missing = kept->found.flatten().to(at::kLong).argmin(0).item<std::int64_t>();
-    const auto row = missing / columns.positions();
-    throw HookError(
-        entry.name.to_string(),
-        fmt::format("position {} of row {} was not kept; keep it with RunOptions::keep",
-                    columns.columns[row][missing % columns.positions()].item<std::int64_t>(), row));
-  }
-  return kept->matches.to(at::kLong).argmax(2);
+/// Which column of the entry's value holds each of `columns`, [row, position]; -1 where none does. Of padding
+/// it does not matter which.
+at::Tensor places_in(const ActivationCache& cache, const ActivationCache::Entry& entry,
+                     const RowColumns& columns) {
+  const auto places = HeldColumns(cache, entry).places(columns.columns);
+  return columns.real.defined() ? at::where(columns.real, places, places.clamp_min(0)) : places;
 }
 
 }  // namespace
@@ -64,9 +42,20 @@ RowColumns columns_of(const ActivationCache& cache, const Address& like,
                         tokens ? *tokens : TokenColumns{.first = 0, .end = value.size(1)});
 }
 
-at::Tensor columns_like(const ActivationCache::Entry& entry, const at::Tensor& value,
+at::Tensor columns_like(const ActivationCache& cache, const ActivationName& name, const at::Tensor& value,
                         const RowColumns& columns) {
-  const auto places = places_in(entry, columns);
+  const auto& entry = cache.entry(name);
+  const auto places = places_in(cache, entry, columns);
+  if (const auto absent = places.lt(0); absent.any().item<bool>()) {
+    const auto missing = absent.flatten().to(at::kLong).argmax(0).item<std::int64_t>();
+    const auto row = missing / columns.positions();
+    throw HookError(
+        entry.name.to_string(),
+        fmt::format("position {} of row {} was not kept; expected one of those that were ({}); keep it with "
+                    "RunOptions::keep",
+                    columns.columns[row][missing % columns.positions()].item<std::int64_t>(), row,
+                    HeldColumns(cache, entry).text()));
+  }
   const auto rows = at::arange(columns.rows(), at::kLong).unsqueeze(1) * value.size(1);
   auto shape = value.sizes().vec();
   shape[1] = columns.positions();
@@ -76,14 +65,13 @@ at::Tensor columns_like(const ActivationCache::Entry& entry, const at::Tensor& v
 }
 
 at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns) {
-  return columns_like(cache.entry(address.name()), cache[address], columns);
+  return columns_like(cache, address.name(), cache[address], columns);
 }
 
 std::optional<at::Tensor> columns_if_kept(const ActivationCache& cache, const Address& address,
                                           const RowColumns& columns) {
   if (!cache.contains(address.name())) return std::nullopt;
-  const auto kept = kept_columns(cache.entry(address.name()), columns);
-  if (kept && !kept->found.all().item<bool>()) return std::nullopt;
+  if (places_in(cache, cache.entry(address.name()), columns).lt(0).any().item<bool>()) return std::nullopt;
   return read_columns(cache, address, columns);
 }
 
@@ -95,11 +83,12 @@ const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, co
 
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what) {
   const auto& entry = cache.entry(name);
-  if (entry.positions.empty() && !entry.row_positions.defined()) return;
+  const HeldColumns held(cache, entry);
+  if (held.all()) return;
   throw HookError(entry.name.to_string(),
-                  fmt::format("only some positions were kept; expected all of them for {}; run without "
-                              "RunOptions::keep.positions",
-                              what));
+                  fmt::format("only some positions were kept ({}); expected all of them for {}; run without "
+                              "RunOptions::keep.positions and without a prefix, or join the runs' caches",
+                              held.text(), what));
 }
 
 }  // namespace hooked

@@ -24,8 +24,8 @@ RowColumns columns_of(const ActivationCache& cache, const Address& like,
 /// Throws HookError when the activation is not there or a column was not kept.
 at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns);
 
-/// The same of `value` [row, pos, ...], whose columns are those of the entry.
-at::Tensor columns_like(const ActivationCache::Entry& entry, const at::Tensor& value,
+/// The same of `value` [row, pos, ...], whose columns are those of the activation. Differentiable.
+at::Tensor columns_like(const ActivationCache& cache, const ActivationName& name, const at::Tensor& value,
                         const RowColumns& columns);
 
 /// What read_columns() gives where the cache has the activation at all of these columns; else nothing.

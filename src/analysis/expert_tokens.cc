@@ -13,6 +13,7 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/edit.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {
@@ -65,7 +66,7 @@ ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
   length_ = chosen.size(1);
   ranks_ = chosen.size(2);
   const auto& tokens = run.cache.tokens();
-  if (tokens && tokens->end - tokens->first != length_) {
+  if (!HeldColumns(run.cache, run.cache.entry(indices_)).all_of_the_run()) {
     throw HookError(
         indices_.to_string(),
         "only some positions were kept; expected all of them for the experts' tokens; run without "
@@ -91,7 +92,7 @@ at::Tensor ExpertTokens::places_of(std::int64_t expert) const {
 }
 
 at::Tensor ExpertTokens::at_columns(const at::Tensor& by_token) const {
-  return columns_like(run_.cache.entry(indices_), by_token.view({batch_, length_, -1}), run_.columns);
+  return columns_like(run_.cache, indices_, by_token.view({batch_, length_, -1}), run_.columns);
 }
 
 at::Tensor ExpertTokens::weight(std::int32_t expert) const {

@@ -1,13 +1,16 @@
 #include "cli/edit_options.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
 #include <charconv>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "core/json.h"
 #include "hooked/core/error.h"
@@ -15,6 +18,8 @@
 #include "hooked/hooks/point_index.h"
 #include "hooked/io/provenance.h"
 #include "hooked/io/safetensors.h"
+#include "hooks/cache_file.h"
+#include "hooks/held_columns.h"
 #include "io/path_text.h"
 #include "options/edit_text.h"
 
@@ -38,6 +43,12 @@ struct EditContext {
   const std::string& from_model;  ///< whose values files may hold besides
 };
 
+/// A tensor of a file.
+struct FileTensor {
+  at::Tensor value;                      ///< in the model's dtype where that loses nothing
+  std::optional<ActivationCache> cache;  ///< with this activation alone, where the file is a saved cache
+};
+
 // Files that do not say which model they are of are the user's own.
 void require_model_of(const SafetensorsFile& file, const EditContext& context) {
   const Provenance from = read_provenance(file);
@@ -53,23 +64,26 @@ void require_model_of(const SafetensorsFile& file, const EditContext& context) {
                   ModelIdentity{from.model, from.fingerprint}.text()));
 }
 
-// The file's tensor, in the model's dtype where that loses nothing.
-at::Tensor tensor_of(const EditText& edit, const EditContext& context) {
+FileTensor tensor_of(const EditText& edit, const EditContext& context) {
   const auto hash = edit.value.rfind('#');
   if (hash == std::string_view::npos || hash == 0 || hash + 1 == edit.value.size()) {
     refuse_edit(edit.all, fmt::format("'{}' is neither a number nor FILE#KEY", printable(edit.value)));
   }
   const auto file = SafetensorsFile::open(std::string(edit.value.substr(0, hash)));
   require_model_of(file, context);
-  const at::Tensor value = file.read(edit.value.substr(hash + 1));
+  const std::string key(edit.value.substr(hash + 1));
+  FileTensor read{file.read(key), std::nullopt};
+  if (is_saved_cache(file) && ActivationName::try_parse(key)) read.cache = load_activations(file, {key});
   const at::ScalarType dtype = context.model.config().dtype;
-  const bool widens = value.is_floating_point() && c10::promoteTypes(value.scalar_type(), dtype) == dtype;
-  return widens ? value.to(dtype) : value;
+  const bool widens =
+      read.value.is_floating_point() && c10::promoteTypes(read.value.scalar_type(), dtype) == dtype;
+  if (widens) read.value = read.value.to(dtype);
+  return read;
 }
 
 Value value_of(const EditText& edit, const EditContext& context) {
   if (const auto number = as_number(edit.value)) return *number;
-  return tensor_of(edit, context);
+  return tensor_of(edit, context).value;
 }
 
 // Whether that axis counts what an encoder reads, and not the main tokens.
@@ -87,38 +101,70 @@ std::int64_t full_size(const ActivationName& name, std::size_t dim, const EditCo
   return counts_encoder_tokens(name, site.axes[dim], input) ? input.tokens.size(1) : input.length();
 }
 
-// `replace` takes from the file what the address takes from the activation, if the file holds all of it.
-bool holds_whole_activation(const at::Tensor& value, const Address& address, const EditContext& context) {
-  const auto& site = row(address.name().site);
-  if (value.dim() != static_cast<std::int64_t>(site.axes.size())) return false;
-  for (const auto& [axis, index] : address.indices().entries()) {
-    const auto here = axis_on(address.name().site, axis);
-    const auto dim = here ? site.axes.find(*here) : std::nullopt;
-    if (!dim || value.size(*dim) != full_size(address.name(), static_cast<std::size_t>(*dim), context))
-      return false;
+bool counts_columns(Axis axis) {
+  return axis == Axis::pos || axis == Axis::source || axis == Axis::query || axis == Axis::key ||
+         axis == Axis::source_key;
+}
+
+// The places that an address takes out of a whole activation, counted from 0 on: of each axis of tokens those
+// that this run has.
+AxisIndices places_of(const Address& address, const EditContext& context) {
+  const std::string where = address.name().to_string();
+  const AxisContext axes{.site = address.name().site, .where = where, .last_positions = {}};
+  const AxisList& site = row(address.name().site).axes;
+  AxisIndices places;
+  for (std::size_t dim = 0; dim < site.size(); ++dim) {
+    const std::int64_t size = full_size(address.name(), dim, context);
+    const AxisIndex* index = address.indices().find(site[dim]);
+    if (index == nullptr) {
+      if (counts_columns(site[dim])) places.add(site[dim], AxisIndex::Range{0, size});
+    } else if (std::holds_alternative<AxisIndex::Last>(index->value)) {
+      places.add(site[dim], *index);
+    } else {
+      const auto numbers = resolve_places(*index, {axes, site[dim], size});
+      const bool one = std::holds_alternative<std::int64_t>(index->value);
+      places.add(site[dim], one ? AxisIndex(numbers.front()) : AxisIndex(numbers));
+    }
   }
-  return true;
+  return places;
+}
+
+// What `replace` puts at an address. A file's tensor with the activation's axes holds all of the activation,
+// and the address takes from it, column by column, what it takes from the activation; a tensor that is no
+// saved activation may be the block itself.
+at::Tensor replacement(const EditText& edit, const Address& address, const EditContext& context) {
+  const ActivationName name = address.name();
+  const std::string where = name.to_string();
+  FileTensor given = tensor_of(edit, context);
+  const AxisList& site = row(name.site).axes;
+  if (given.value.dim() != static_cast<std::int64_t>(site.size())) return given.value;
+  const Input& input = context.input;
+  const bool of_encoder = counts_encoder_tokens(name, Axis::pos, input);
+  const AxisContext axes{
+      .site = name.site,
+      .where = where,
+      .last_positions = (of_encoder ? input.last_encoder_columns() : input.last_columns()).to(at::kCPU)};
+  const AxisIndices places = places_of(address, context);
+  if (given.cache) {
+    ActivationCache::Entry entry = *given.cache->begin();
+    entry.name = name;
+    entry.held = given.value;
+    return HeldColumns(*given.cache, entry).block(places, axes.last_positions).clone();
+  }
+  std::vector<std::int64_t> sizes;
+  for (std::size_t dim = 0; dim < site.size(); ++dim) sizes.push_back(full_size(name, dim, context));
+  const at::Tensor whole = at::empty({1}, given.value.options()).expand(sizes);
+  const bool is_block = take_block(whole, address.indices(), axes).sizes() == given.value.sizes();
+  return is_block ? given.value : take_block(given.value, places, axes).clone();
 }
 
 void append_replacements(const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
   const auto target = EditTarget::parse(edit.address);
-  const auto value = tensor_of(edit, context);
   const PointIndex points(context.model.config());
   for (const auto point : target.where.resolve(points, Reach::everything(points))) {
     Address address = points.name(point);
     for (const auto& [axis, index] : target.indices.entries()) address = address.at(axis, index);
-    if (!holds_whole_activation(value, address, context)) {
-      edits.push_back(set(address, value));
-      continue;
-    }
-    const auto name = address.name().to_string();
-    const Input& input = context.input;
-    const bool of_encoder = counts_encoder_tokens(address.name(), Axis::pos, input);
-    const AxisContext axes{
-        .site = address.name().site,
-        .where = name,
-        .last_positions = (of_encoder ? input.last_encoder_columns() : input.last_columns()).to(at::kCPU)};
-    edits.push_back(set(address, take_block(value, address.indices(), axes).clone()));
+    edits.push_back(set(address, replacement(edit, address, context)));
   }
 }
 
@@ -142,7 +188,7 @@ void append(const EditText& edit, const EditContext& context, std::vector<Edit>&
     case EditOperation::replace:
       return append_replacements(edit, context, edits);
     case EditOperation::project_out:
-      return edits.push_back(project_out(EditTarget::parse(edit.address), tensor_of(edit, context)));
+      return edits.push_back(project_out(EditTarget::parse(edit.address), tensor_of(edit, context).value));
   }
 }
 

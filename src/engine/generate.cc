@@ -25,6 +25,7 @@
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/axis_block.h"
 #include "hooks/padded_places.h"
 #include "loading/loaded_model.h"
 
@@ -70,6 +71,21 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
         options.on_text ? "on_text" : "stop_strings",
         "this model has no tokenizer that can be used, so there is no text; expected on_tokens "
         "and stop_tokens instead");
+  }
+}
+
+// What stands in a prefix was computed before.
+void require_kept_behind_prefix(const Input& prompt, const GenerateOptions& options, std::int64_t end) {
+  if (!options.keep.positions || !prompt.prefix) return;
+  const AxisContext context{Site::resid_post, "keep.positions", {}};
+  const std::int64_t length = prompt.first_column() + prompt.length();
+  for (const std::int64_t position :
+       resolve_places(*options.keep.positions, {context, Axis::pos, length, end})) {
+    if (position >= prompt.first_column()) continue;
+    throw HookError("keep.positions",
+                    fmt::format("position {} stands in the prefix, which this generation does not compute; "
+                                "expected positions from {} on; join its cache with that of the prefix's run",
+                                position, prompt.first_column()));
   }
 }
 
@@ -312,6 +328,7 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
   }
   const std::int64_t end = prompt.first_column() + prompt.length() + options.max_new_tokens;
   require_room(model.config, "max_new_tokens", end);
+  require_kept_behind_prefix(prompt, options, end);
   if (prompt.prefix) require_lasting_keys(model.config, end);
   if (options.on_text && prompt.batch() > 1) {
     throw ShapeError("on_text",

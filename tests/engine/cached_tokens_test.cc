@@ -3,15 +3,22 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <set>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "hooked/core/error.h"
+#include "hooked/hooks/axis_block.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
@@ -94,7 +101,7 @@ TEST_F(CachedTokens, WhatIsNotKnownOrNotKeptIsRefused) {
   const auto some = model_.run_with_cache(input_, act::resid_post,
                                           {.keep = {.positions = std::vector<std::int64_t>{0, 4}}});
   const std::string text = text_thrown_by<HookError>([&] { some.cache["resid_post0[pos=last]"]; });
-  EXPECT_NE(text.find("the last token of row 2 stands at position 3, which was not kept"), std::string::npos)
+  EXPECT_NE(text.find("the last token of row 2 stands in column 3, which is not held"), std::string::npos)
       << text;
 }
 
@@ -113,6 +120,215 @@ TEST_F(CachedTokens, BehindAPrefixPositionsAreAbsolute) {
   const auto run = model_.run_with_cache({input_.tokens, {.attention_mask = mask_, .prefix = first.prefix}});
   EXPECT_TRUE(at::equal(run.cache["resid_post0[pos=last]"], last_of(run.cache[act::resid_post(0)])));
   EXPECT_TRUE(at::equal(run.cache.tokens()->last(3), at::tensor({6, 6, 5}, at::kLong)));
+}
+
+/// Draws what is kept of a run, and places in it.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+  std::int64_t below(std::int64_t count) {
+    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(count));
+  }
+  /// Some columns from `first` on, in any order.
+  std::vector<std::int64_t> columns(std::int64_t first, std::int64_t end) {
+    std::vector<std::int64_t> some;
+    for (std::int64_t column = first; column < end; ++column) {
+      if (below(2) == 1) some.insert(some.begin() + below(std::ssize(some) + 1), column);
+    }
+    return some.empty() ? std::vector<std::int64_t>{end - 1} : some;
+  }
+  AxisIndex index(std::int64_t end) {
+    const std::int64_t one = below(end);
+    switch (below(5)) {
+      case 0:
+        return one;
+      case 1:
+        return one - end;
+      case 2:
+        return AxisIndex::Range{one, one + 1 + below(end - one)};
+      case 3:
+        return std::vector<std::int64_t>{one, below(end)};
+      default:
+        return kLast;
+    }
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+constexpr std::int64_t kColumns = 7;
+const std::vector<std::int64_t> kLengths{7, 5, 6};  // of the rows, the rest is padding
+
+/// Which columns an index means in a row.
+std::vector<std::int64_t> meant(const AxisIndex& index, std::int64_t last) {
+  if (std::holds_alternative<AxisIndex::Last>(index.value)) return {last};
+  return resolve_places(index, {{Site::resid_post, "", {}}, Axis::pos, kColumns});
+}
+
+// An address means columns of the sequence, whatever a cache holds of it: all reads are those of one run over
+// all columns, and what is not held is an error.
+TEST(HeldColumns, AnAddressMeansTheSameInEveryCache) {
+  const HookedTransformer model = random_model();
+  const at::Tensor tokens = random_tokens(model.config(), {3, kColumns});
+  std::int64_t read = 0, refused = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const bool left = draw.below(2) == 1;
+    at::Tensor mask = at::ones({3, kColumns}, at::kLong);
+    std::vector<std::int64_t> last;
+    for (std::int64_t row = 0; row < 3; ++row) {
+      const std::int64_t length = kLengths[static_cast<std::size_t>(row)];
+      mask[row].narrow(0, left ? 0 : length, kColumns - length).fill_(0);
+      last.push_back(left ? kColumns - 1 : length - 1);
+    }
+    const Selection names = act::resid_post | act::pattern(1) | act::k(0);
+    const RunResult whole = model.run_with_cache({tokens, {.attention_mask = mask}}, names);
+    // With or without a prefix, some columns or each row's last, joined or not.
+    const std::int64_t first = draw.below(2) == 1 ? 4 : 0;
+    const bool keeps_last = draw.below(3) == 0, joins = first > 0 && draw.below(2) == 1;
+    const std::vector<std::int64_t> some = draw.columns(first, kColumns), before = draw.columns(0, 4);
+    std::vector<std::set<std::int64_t>> held(3);
+    RunOptions options{.capture = names};
+    if (keeps_last) {
+      options.keep.positions = kLast;
+      for (std::size_t row = 0; row < 3; ++row) held[row].insert(last[row]);
+    } else {
+      options.keep.positions = some;
+      for (auto& row : held) row.insert(some.begin(), some.end());
+    }
+    Input input{tokens.narrow(1, first, kColumns - first),
+                {.attention_mask = mask.narrow(1, first, kColumns - first)}};
+    ActivationCache cache;
+    if (first == 0) {
+      cache = model.run(input, options).cache;
+    } else {
+      RunOptions start{.capture = names, .keep = {.positions = before}, .keep_prefix = true};
+      const RunResult prefix =
+          model.run({tokens.narrow(1, 0, first), {.attention_mask = mask.narrow(1, 0, first)}}, start);
+      input.prefix = prefix.prefix;
+      cache = model.run(input, options).cache;
+      if (joins) {
+        cache = ActivationCache::join({prefix.cache, cache});
+        for (auto& row : held) row.insert(before.begin(), before.end());
+      }
+    }
+    for (int reads = 0; reads < 6; ++reads) {
+      const AxisIndex index = draw.index(kColumns);
+      Address address = reads % 3 == 0   ? Address(act::resid_post(1))
+                        : reads % 3 == 1 ? Address(act::pattern(1)).head(2)
+                                         : Address(act::k(0));
+      address = address.pos(index);
+      std::vector<std::int64_t> rows{0, 1, 2};
+      if (draw.below(2) == 1) {
+        rows = {draw.below(3)};
+        address = address.row(AxisIndex::Range{rows.front(), rows.front() + 1});
+      }
+      bool all_held = true;
+      for (const std::int64_t row : rows) {
+        for (const std::int64_t column : meant(index, last[static_cast<std::size_t>(row)]))
+          all_held = all_held && held[static_cast<std::size_t>(row)].contains(column);
+      }
+      if (!all_held) {
+        ++refused;
+        EXPECT_THROW(cache[address], HookError) << address.to_string();
+        continue;
+      }
+      ++read;
+      const at::Tensor expected = whole.cache[address], got = cache[address];
+      ASSERT_EQ(got.sizes(), expected.sizes()) << address.to_string();
+      // What padding attends to, and what is read of it, says nothing.
+      if (std::holds_alternative<AxisIndex::Last>(index.value) || !mask.eq(0).any().item<bool>()) {
+        EXPECT_LT(relative_difference(got, expected), 1e-10) << address.to_string();
+      } else {
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          const at::Tensor own = got[static_cast<std::int64_t>(i)],
+                           other = expected[static_cast<std::int64_t>(i)];
+          const bool real = std::ranges::all_of(meant(index, 0), [&](std::int64_t column) {
+            return mask[rows[i]][column].item<std::int64_t>() != 0;
+          });
+          if (real) {
+            EXPECT_LT(relative_difference(own, other), 1e-10) << address.to_string();
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(read, 200);
+  EXPECT_GT(refused, 200);
+}
+
+TEST_F(CachedTokens, ColumnsThatAreKeptStandInTheOrderThatWasAskedFor) {
+  const Prefix prefix = model_.run(input_.tokens.narrow(1, 0, 2), {.keep_prefix = true}).prefix.value();
+  const Input rest(input_.tokens.narrow(1, 2, 3), {.prefix = prefix});
+  const auto keeping = [&](std::vector<std::int64_t> columns) {
+    return model_.run(rest, {.capture = act::resid_post, .keep = {.positions = std::move(columns)}}).cache;
+  };
+  const at::Tensor all = model_.run_with_cache(rest, act::resid_post).cache["resid_post1"];
+  const ActivationCache kept = keeping({4, 2});
+  EXPECT_EQ(kept.entry(act::resid_post(1).name()).positions, (std::vector<std::int64_t>{4, 2}));
+  EXPECT_TRUE(at::equal(kept["resid_post1"], all.index_select(1, at::tensor({2, 0}, at::kLong))));
+  const std::string text = text_thrown_by<HookError>([&] { keeping({1, 4}); });
+  EXPECT_NE(text.find("position 1 is to be kept"), std::string::npos) << text;
+  EXPECT_NE(text.find("prefix"), std::string::npos) << text;
+  EXPECT_THROW(model_.run(input_, {.capture = act::unembed_in,
+                                   .keep = {.positions = std::vector<std::int64_t>{3, 4}},
+                                   .logit_positions = std::vector<std::int64_t>{3}}),
+               HookError);
+  EXPECT_THROW(model_.generate(rest, {.max_new_tokens = 2,
+                                      .capture = act::resid_post,
+                                      .keep = {.positions = std::vector<std::int64_t>{1, 5}}}),
+               HookError);
+}
+
+TEST_F(CachedTokens, JoinedCachesAreThoseOfOneRun) {
+  const at::Tensor tokens = random_tokens(model_.config(), {2, 6});
+  const auto first = model_.run(tokens.narrow(1, 0, 4), {.capture = act::defaults, .keep_prefix = true});
+  const auto rest =
+      model_.run({tokens.narrow(1, 4, 2), {.prefix = first.prefix}}, {.capture = act::defaults});
+  const ActivationCache joined = ActivationCache::join({first.cache, rest.cache});
+  const ActivationCache whole = model_.run_with_cache(tokens).cache;
+  for (const auto& entry : whole) {
+    EXPECT_TRUE(joined.entry(entry.name).positions.empty()) << entry.name.to_string();
+    EXPECT_LT(relative_difference(joined[entry.name], whole[entry.name]), 1e-10) << entry.name.to_string();
+  }
+  EXPECT_LT(relative_difference(joined["resid_post1[pos=last]"], whole["resid_post1[pos=last]"]), 1e-10);
+  // A part that begins at 0 is no whole: the columns behind it are not held.
+  const ActivationCache part = ActivationCache::join(
+      {first.cache,
+       model_.run({tokens.narrow(1, 4, 2), {.prefix = first.prefix}}, {.capture = act::embed}).cache});
+  EXPECT_LT(relative_difference(part["resid_post1[pos=3]"], whole["resid_post1[pos=3]"]), 1e-10);
+  EXPECT_THROW(part["resid_post1[pos=-1]"], HookError);
+}
+
+// What a cache holds goes to the same columns of another run, or nowhere.
+TEST_F(CachedTokens, ReplacingMeansTheSameColumns) {
+  const at::Tensor one = random_tokens(model_.config(), {2, 6}),
+                   other = random_tokens(model_.config(), {2, 6}, 9);
+  const ActivationCache whole = model_.run_with_cache(one, act::resid_post).cache;
+  const ActivationCache some =
+      model_.run(one, {.capture = act::resid_post, .keep = {.positions = AxisIndex::Range{2, 6}}}).cache;
+  const auto logits = [&](const Input& input, const Edit& edit) {
+    return model_.run(input, {.edits = {edit}}).logits();
+  };
+  for (const AxisIndex& index : {AxisIndex(3), AxisIndex(AxisIndex::Range{3, 5}),
+                                 AxisIndex(std::vector<std::int64_t>{5, 2}), AxisIndex(-1)}) {
+    const Address place = act::resid_post(0).pos(index);
+    EXPECT_TRUE(at::equal(logits(other, replace(place, some)), logits(other, replace(place, whole))));
+  }
+  EXPECT_THROW(replace(act::resid_post(0).pos(1), some), HookError);
+  EXPECT_THROW(replace(act::resid_post(0), some), HookError) << "all columns, of which some are held";
+  // Behind a prefix all columns are those of the run.
+  const Prefix prefix = model_.run(one.narrow(1, 0, 2), {.keep_prefix = true}).prefix.value();
+  const Input rest(one.narrow(1, 2, 4), {.prefix = prefix}),
+      others(other.narrow(1, 2, 4), {.prefix = prefix});
+  const ActivationCache behind = model_.run_with_cache(rest, act::resid_post).cache;
+  EXPECT_LT(
+      relative_difference(logits(others, replace(act::resid_post(1), behind)), model_.run(rest).logits()),
+      1e-10);
+  const ActivationCache short_one = model_.run_with_cache(one.narrow(1, 0, 4), act::resid_post).cache;
+  EXPECT_THROW(logits(others, replace(act::resid_post(1), short_one)), HookError) << "columns 0 to 3";
 }
 
 TEST_F(CachedTokens, LogitsOfPaddingAreRefused) {
