@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cli/actions.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/processing_check.h"
 #include "core/json.h"
 #include "core/size_text.h"
 #include "hooked/core/tensor_text.h"
@@ -159,8 +161,17 @@ void add_files(const ModelDescription& model, Json& json) {
 
 void perform(const InfoOptions& options) {
   const ModelDescription model = describe(options.model.model, load_options(options.model));
-  if (!options.json) return print_info(options.model.model, model);
-
+  std::optional<ProcessingCheck> check;
+  if (options.check_processing) check = check_processing(options.model);
+  if (!options.json) {
+    print_info(options.model.model, model);
+    if (check) {
+      fmt::print(
+          "\nwith and without it, log-probabilities of {} random tokens differ by at most {:.2g} ({})\n",
+          check->tokens, check->largest, dtype_text(check->dtype));
+    }
+    return;
+  }
   auto steps = Json::object();
   for (const auto& step : model.processing) {
     steps[std::string(processing_step_name(step.step))] = step.outcome;
@@ -173,6 +184,10 @@ void perform(const InfoOptions& options) {
                {"notes", model.notes},
                {"ignored_keys", model.ignored_keys}};
   add_files(model, json);
+  if (check) {
+    json["processing_check"] = {
+        {"largest", check->largest}, {"tokens", check->tokens}, {"dtype", dtype_text(check->dtype)}};
+  }
   print_json(json);
 }
 

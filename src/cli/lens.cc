@@ -63,10 +63,12 @@ Json next_json(const LogitLensRow& row) {
           {"next", std::move(next)}};
 }
 
-Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const Input& input) {
+Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const Input& input,
+               const ModelConfig& config) {
   auto rows = Json::array();
   for (const auto& row : made.top) rows.push_back(next_json(row));
-  Json json = {{"rows", std::move(rows)}, {"complete", made.complete}};
+  Json json = {
+      {"rows", std::move(rows)}, {"complete", made.complete}, {"logits_centred", config.logits_centred()}};
   if (!lens.tokens.empty()) {
     json["logits"] = grid_json(made.logits);
     json["probabilities"] = grid_json(made.probabilities);
@@ -141,7 +143,7 @@ void perform(const LensOptions& options) {
     print_lens(made);
     if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
   } else {
-    Json json = lens_json(made, lens, input);
+    Json json = lens_json(made, lens, input, model.config());
     json["not_finite"] = not_finite_json(notes);
     print_json(json);
   }

@@ -151,7 +151,9 @@ Json result_json(const HookedTransformer& model, const Input& input, const std::
     }
     list.back()["answers"] = std::move(answers);
   }
-  Json json = {{"rows", list}, {"loss", loss ? Json(*loss) : Json(nullptr)}};
+  Json json = {{"rows", list},
+               {"loss", loss ? Json(*loss) : Json(nullptr)},
+               {"logits_centred", model.config().logits_centred()}};
   add_tokens(input, json);
   return json;
 }
@@ -166,7 +168,7 @@ void print_guesses(const HookedTransformer& model, const NextTokens& row) {
   const bool with_pieces = model.has_tokenizer();
   std::vector<Table::Column> columns = {{"rank", Align::right}, {"id", Align::right}};
   if (with_pieces) columns.push_back({"piece"});
-  columns.push_back({"logit", Align::right});
+  columns.push_back({model.config().logits_centred() ? "logit (centred)" : "logit", Align::right});
   columns.push_back({"probability", Align::right});
   Table table(std::move(columns));
   const auto add = [&](std::size_t rank, const Guess& guess) {

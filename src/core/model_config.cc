@@ -24,6 +24,10 @@ std::int64_t ModelConfig::key_layer(std::int64_t l) const {
   return source;
 }
 
+bool ModelConfig::logits_centred() const {
+  return std::ranges::find(processing, "center_unembed") != processing.end();
+}
+
 bool ModelConfig::lends_keys(std::int64_t l) const {
   for (std::int64_t later = layers_with_keys(); later < n_layers; ++later) {
     if (key_layer(later) == l) return true;

@@ -55,6 +55,7 @@ struct ListOptions {
 
 struct InfoOptions {
   ModelOptions model;
+  bool check_processing = false;
   bool json = false;
 };
 

@@ -288,6 +288,8 @@ struct ModelConfig {
   std::int64_t d_vocab_out() const { return unembedding ? unembedding->d_vocab : 0; }
   /// Whether W_U is the transpose of W_E.
   bool tied_unembedding() const { return unembedding && unembedding->tied; }
+  /// Whether center_unembed took a number from all logits of a position, which changes no probability.
+  bool logits_centred() const;
   /// Whether a masked-LM head stands before the unembedding.
   bool has_mlm_head() const { return unembedding && unembedding->mlm_head; }
 
