@@ -6,8 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -89,6 +95,38 @@ int print_answer(std::string_view program, std::string_view text) {
                 fmt::format("[stdout] cannot write: {}", std::generic_category().message(errno)));
 }
 
+template <typename Number>
+std::optional<Number> number_of(const std::string& text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stopped == end ? std::optional(number) : std::nullopt;
+}
+
+// CLI11 alone takes the nearest number of the option's type for one that is out of range, and lets negative
+// ones wrap around.
+void require_numbers_in_range(CLI::App& part) {
+  for (CLI::Option* option : part.get_options()) {
+    const std::string type = option->get_type_name();
+    const auto expect = [option](auto holds, std::string_view expected) {
+      option->check(
+          [holds, expected](const std::string& text) {
+            return holds(text) ? std::string() : fmt::format("expected {}, got {}", expected, text);
+          },
+          "");
+    };
+    if (type.starts_with("UINT"))
+      expect([](const std::string& text) { return number_of<std::uint64_t>(text).has_value(); },
+             "an integer from 0 to 18446744073709551615");
+    if (type.starts_with("INT"))
+      expect([](const std::string& text) { return number_of<std::int64_t>(text).has_value(); },
+             "an integer of 64 bits");
+    if (type.starts_with("FLOAT"))
+      expect([](const std::string& text) { return std::isfinite(number_of<double>(text).value_or(NAN)); },
+             "a finite number");
+  }
+}
+
 }  // namespace
 
 int report(ExitCode code, std::string_view program, std::string_view message) {
@@ -126,6 +164,7 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
       auto* part = app.add_subcommand(std::string(command.name), std::string(command.summary));
       part->footer(fmt::format("Examples:\n{}", command.examples));
       parts.emplace_back(part, command.define(*part));
+      require_numbers_in_range(*part);
     }
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -54,6 +54,21 @@ TEST_F(ProgramTest, VersionNamesTheKernelsInUse) {
       << run.output;
 }
 
+TEST_F(ProgramTest, NumbersOutOfRangeAreRefused) {
+  const auto expect_refused = [&](const std::vector<std::string>& arguments, const std::string& said) {
+    const CliResult result = hooked(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.error.find(said), std::string::npos) << result.error;
+  };
+  for (const std::string seed : {"18446744073709551616", "99999999999999999999", "-1", "1.5", "0x10"})
+    expect_refused({"bench", model(), "--seed", seed},
+                   "expected an integer from 0 to 18446744073709551615, got " + seed);
+  for (const std::string layer : {"9223372036854775808", "-9223372036854775809"})
+    expect_refused({"weights", model(), "--singular", "OV", "--layer", layer}, "integer of 64 bits");
+  for (const std::string temperature : {"inf", "nan", "1e999"})
+    expect_refused({"generate", model(), "--tokens", "1", "--temperature", temperature}, "finite number");
+}
+
 TEST_F(ProgramTest, HelpListsEveryCommandAndEachHasAnExample) {
   const auto help = succeed({"--help"}).out;
   for (const auto& command : cli::commands()) {
