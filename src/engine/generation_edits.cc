@@ -151,7 +151,7 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
   const auto plan = std::make_shared<WatchPlan>(model_.points, reach_, Kept{}, model_.placement);
   Edit here = edit;
   here.target = {Selection(name), edit.target.indices};
-  // On the host, where nothing is launched; but a value that is on no device of the model is told as it is.
+  // On the host, where nothing is launched. A value on another kind of device keeps it, for the error.
   const bool elsewhere = value.device().type() != model_.device.type();
   if (!elsewhere) here.value = at::ones(value.sizes(), value.scalar_type());
   plan->add_edit(here);
