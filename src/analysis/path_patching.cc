@@ -192,7 +192,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     return from.stream == into.stream && from < into;
   }
 
-  /// Throws HookError for a sender that no receiver is behind, and the reverse, unless nobody named it.
+  /// Throws HookError for a sender that comes after every receiver, and the reverse, unless nobody named it.
   void require_paths() const {
     constexpr const char* kCure =
         "parts read what was written before them in their own stream, and heads between them stay as they "
@@ -201,7 +201,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
       const auto reads = [&](const Address& receiver) { return leads(sender, receiver); };
       if (options_.senders.empty() || std::any_of(receivers_.begin(), receivers_.end(), reads)) continue;
       throw HookError(sender.place.to_string(),
-                      fmt::format("no path leads from this sender to a receiver; expected one that stands "
+                      fmt::format("no path leads from this sender to a receiver; expected one that comes "
                                   "before a receiver: {}",
                                   kCure));
     }
@@ -209,8 +209,8 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
       const auto writes = [&](const Sender& sender) { return leads(sender, receiver); };
       if (std::any_of(senders_.begin(), senders_.end(), writes)) continue;
       throw HookError(receiver.to_string(),
-                      fmt::format("no path leads from a sender to this receiver; expected one that stands "
-                                  "behind a sender: {}",
+                      fmt::format("no path leads from a sender to this receiver; expected one that comes "
+                                  "after a sender: {}",
                                   kCure));
     }
   }

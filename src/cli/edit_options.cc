@@ -20,7 +20,6 @@
 #include "hooked/io/safetensors.h"
 #include "hooks/cache_file.h"
 #include "hooks/held_columns.h"
-#include "io/path_text.h"
 #include "options/edit_text.h"
 
 namespace hooked::cli {
@@ -57,7 +56,7 @@ void require_model_of(const SafetensorsFile& file, const EditContext& context) {
   const std::string& meant = context.from_model;
   if (!meant.empty() && (from.model == meant || from.fingerprint.starts_with(meant))) return;
   throw HookError(
-      path_text(file.path()),
+      printable(file.path().native()),
       fmt::format("the file is of another model; expected {}{}, got {}; run this model, or say with "
                   "--from-model and the name or fingerprint that the other's values are meant",
                   own->text(), meant.empty() ? "" : fmt::format(" or '{}'", printable(meant)),

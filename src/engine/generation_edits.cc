@@ -1,5 +1,6 @@
 #include "engine/generation_edits.h"
 
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -150,6 +151,9 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
   const auto plan = std::make_shared<WatchPlan>(model_.points, reach_, Kept{}, model_.placement);
   Edit here = edit;
   here.target = {Selection(name), edit.target.indices};
+  // On the host, where nothing is launched. A value on another kind of device keeps it, for the error.
+  const bool elsewhere = value.device().type() != model_.device.type();
+  if (!elsewhere) here.value = at::ones(value.sizes(), value.scalar_type());
   plan->add_edit(here);
   RunExtent extent = extent_of(prompt_, {.first = column, .end = column + 1, .limit = new_columns_.end});
   extent.columns.set_mask({});
@@ -165,12 +169,10 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
   // Scales, logits and weights of experts are float32 in narrower models.
   const at::ScalarType dtype = model_.config.dtype;
   const bool widened = value.scalar_type() == at::kFloat && dtype != at::kDouble;
-  const c10::Device device =
-      value.device().type() == model_.device.type() ? value.device() : model_.main_device();
   const auto options = at::TensorOptions(row(name.site).integers ? at::kLong
                                          : widened               ? at::kFloat
                                                                  : dtype)
-                           .device(device);
+                           .device(elsewhere ? model_.main_device() : c10::Device(at::kCPU));
   Watch(plan, std::move(extent)).fire(point, at::zeros(sizes, options));
 }
 

@@ -19,8 +19,8 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-/// A byte-level vocabulary in which `a` and ` a` are tokens 1 and 5, `b` and ` b` 2 and 6, and `c` has no
-/// twin.
+/// A byte-level vocabulary in which `a` and ` a` are tokens 1 and 5, `b` and ` b` 2 and 6, and ` c` is
+/// two tokens.
 class AnswersTest : public CliTest {
  protected:
   AnswersTest() {
@@ -37,7 +37,7 @@ class AnswersTest : public CliTest {
     return words;
   }
   HookedTransformer in_float64() const { return HookedTransformer::load(model(), {.dtype = at::kDouble}); }
-  /// Of the logits behind the last of these ids.
+  /// The logits after the last of these ids.
   at::Tensor logits(const std::vector<std::int64_t>& ids) const {
     return in_float64()(at::tensor(ids, at::kLong).unsqueeze(0))[0][-1];
   }
@@ -49,19 +49,19 @@ class AnswersTest : public CliTest {
 TEST_F(AnswersTest, RunSaysWhereTheyRank) {
   const auto result = hooked(exact({"run", "--text", "c b", "--answer", " a", "--answer", "c", "--json"}));
   ASSERT_EQ(result.exit_code, 0) << result.error;
-  const at::Tensor behind = logits({3, 6});
+  const at::Tensor after = logits({3, 6});
   const Json answers = result.json()["rows"][0]["answers"];
   ASSERT_EQ(answers.size(), 2);
   for (const auto& [place, id, text] : {std::tuple{0, 5, " a"}, {1, 3, "c"}}) {
     const Json& answer = answers[static_cast<std::size_t>(place)];
     EXPECT_EQ(answer["id"], id);
     EXPECT_EQ(answer["token"], text);
-    EXPECT_EQ(answer["rank"], rank(behind, id));
-    EXPECT_NEAR(answer["logit"].get<double>(), behind[id].item<double>(), 1e-9);
-    EXPECT_NEAR(answer["probability"].get<double>(), at::softmax(behind, -1)[id].item<double>(), 1e-9);
+    EXPECT_EQ(answer["rank"], rank(after, id));
+    EXPECT_NEAR(answer["logit"].get<double>(), after[id].item<double>(), 1e-9);
+    EXPECT_NEAR(answer["probability"].get<double>(), at::softmax(after, -1)[id].item<double>(), 1e-9);
   }
   const auto shown = hooked(exact({"run", "--text", "c b", "--answer-token", "5", "--top-k", "1"}));
-  EXPECT_THAT(shown.out, HasSubstr("answer ' a' (5): rank " + std::to_string(rank(behind, 5))));
+  EXPECT_THAT(shown.out, HasSubstr("answer ' a' (5): rank " + std::to_string(rank(after, 5))));
   EXPECT_THAT(shown.out, Not(HasSubstr("\n     1  ")));
   EXPECT_EQ(shown.error, "") << "an id has one spelling";
   expect_failure(exact({"run", "--tokens", "1,2", "--answer-token", "11"}), 1, "expected 0 to 10");
@@ -69,9 +69,9 @@ TEST_F(AnswersTest, RunSaysWhereTheyRank) {
 }
 
 TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
-  const at::Tensor behind = logits({3, 6});
-  const std::string note = "'a' is token 1, of rank " + std::to_string(rank(behind, 1)) +
-                           "; ' a' is token 5, of rank " + std::to_string(rank(behind, 5));
+  const at::Tensor after = logits({3, 6});
+  const std::string note = "'a' is token 1, of rank " + std::to_string(rank(after, 1)) +
+                           "; ' a' is token 5, of rank " + std::to_string(rank(after, 5));
   for (const Words& command :
        {Words{"run", "--text", "c b", "--answer", "a"}, Words{"lens", "--text", "c b", "--answer", "a"},
         Words{"attribute", "--text", "c b", "--answer", "a", "--against", "c"},
@@ -95,7 +95,7 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
   // With its blank an answer has a note where the other spelling is likelier.
   for (const auto& [text, own, other] : {std::tuple{" a", 5, 1}, {" b", 6, 2}}) {
     const auto result = hooked(exact({"run", "--text", "c b", "--answer", text}));
-    EXPECT_EQ(result.error.empty(), rank(behind, own) <= rank(behind, other)) << result.error;
+    EXPECT_EQ(result.error.empty(), rank(after, own) <= rank(after, other)) << result.error;
   }
 }
 

@@ -173,6 +173,12 @@ TEST(LateValues, OfKeptPositionsAreThoseOfTheWhole) {
     const HookedTransformer model = random_model(given.config);
     const RunResult whole = model.run_with_cache(given.input, act::everything);
     const AxisIndex& index = kept[seed % kept.size()];
+    const at::Tensor mask = given.input.main_mask();
+    if (index == AxisIndex(-1) && mask.defined() && !mask.select(1, -1).all().item<bool>()) {
+      EXPECT_THROW(model.run_with_cache(given.input, act::everything, {.keep = {.positions = index}}),
+                   HookError);
+      continue;  // which is padding in some row
+    }
     const RunResult run = model.run_with_cache(given.input, act::everything, {.keep = {.positions = index}});
     EXPECT_TRUE(at::equal(run.logits(), whole.logits()));
     for (const auto& entry : run.cache) {
