@@ -40,12 +40,11 @@ ModelConfig read(HfConfig& hf) {
       read_llama_config(hf, {.n_ctx = 65536, .eps = 1e-5, .mlp = MlpKind::plain, .activation = "xielu"});
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
   c.qk_norm = QkNorm{.span = QkNorm::per_head};
-  hf.require_unset({"mlp_bias"});
   hf.json().ignore({"post_norm", "qk_norm"});
-  read_rope(hf, c, {.theta = 12e6});
-  if (!hf.json().has("rope_parameters") && !hf.json().has("rope_scaling")) {
-    c.rotary()->scaling = Llama3Scaling{.factor = 8.0, .original_n_ctx = 8192.0};
-  }
+  read_rope(hf, c,
+            {.theta = 12e6, .group = R"({"rope_type": "llama3", "rope_theta": 12000000.0, "factor": 8.0,
+                          "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 8192})"});
   return c;
 }
 

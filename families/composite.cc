@@ -9,6 +9,7 @@
 
 #include "core/config_reader.h"
 #include "core/json.h"
+#include "core/python_json.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -218,7 +219,7 @@ constexpr TextType kTextTypes[] = {
 // been read without errors.
 Json text_document(const Composite& composite, const ConfigText& config, bool grouped, std::string_view sizes,
                    bool tied) {
-  Json document = parse_json(config.text, {});
+  Json document = parse_python_json(config.text, {});
   const auto drop = [](Json& from, std::span<const std::string_view> keys) {
     for (const std::string_view key : keys) from.erase(std::string(key));
   };

@@ -10,13 +10,9 @@ ModelConfig read(HfConfig& hf) {
   c.mlp_bias = hf.json().boolean_or("mlp_bias", false);
   hf.set_windows(c, {"sliding_window", 8192},
                  hf.windowed_layers(c, [](std::int64_t l) { return l % 4 != 0; }));
-  const bool scaled_as_published =
-      hf.json().is_unset("rope_parameters") && hf.json().is_unset("rope_scaling");
-  read_rope(hf, c, {.theta = 1e6});
-  if (scaled_as_published) {
-    c.rotary()->scaling = Llama3Scaling{
-        .factor = 16.0, .low_freq_factor = 1.0, .high_freq_factor = 4.0, .original_n_ctx = 8192.0};
-  }
+  read_rope(hf, c, {.theta = 1e6, .group = R"({"rope_type": "llama3", "rope_theta": 1000000.0, "factor": 16.0,
+                          "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 8192})"});
   return c;
 }
 

@@ -61,6 +61,11 @@ struct FamilyConfig {
   std::vector<std::string> notes = {};
   std::vector<std::string> ignored_keys = {};
   bool processing_recorded = false;  ///< the weights are a saved model's, processed as it was
+  /// The classes that config.json's `architectures` names, which say what the checkpoint has for a head.
+  std::vector<std::string> architectures = {};
+  /// The token by which transformers counts positions, whatever the mask says: a token's is how many tokens
+  /// before it are not this one. None: by the mask.
+  std::optional<std::int64_t> padding_token = std::nullopt;
   /// In which form matrices are stored, if not as numbers.
   std::optional<QuantisedStorage> storage = std::nullopt;
 };

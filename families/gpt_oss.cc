@@ -57,14 +57,8 @@ ModelConfig read(HfConfig& hf) {
   c.experts->router_bias = c.experts->bias = true;
   hf.set_windows(c, {"sliding_window", 128},
                  hf.windowed_layers(c, [](std::int64_t l) { return l % 2 == 0; }));
-  const bool says_rope = json.has("rope_parameters") || json.has("rope_scaling");
-  read_rope(hf, c, {.theta = 150000.0});
-  if (!says_rope) {
-    c.rotary()->scaling = YarnScaling{.factor = 32.0,
-                                      .original_n_ctx = 4096.0,
-                                      .attention_factor = 0.1 * std::log(32.0) + 1.0,
-                                      .truncate = false};
-  }
+  read_rope(hf, c, {.theta = 150000.0, .group = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
+                          "original_max_position_embeddings": 4096})"});
   return c;
 }
 

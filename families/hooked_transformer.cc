@@ -19,7 +19,8 @@ FamilyConfig read(const ConfigText& file) {
           .recipes = native_recipes,
           .notes = std::move(notes),
           .ignored_keys = std::move(parsed.ignored_keys),
-          .processing_recorded = parsed.processing_recorded};
+          .processing_recorded = parsed.processing_recorded,
+          .padding_token = parsed.padding_token};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ ModelConfig read(HfConfig& hf) {
   if (c.d_model < 4)
     hf.json().refuse("d_model", "is too small for sinusoidal positions; expected at least 4");
   if (first_row(hf) < 1) hf.json().refuse("pad_token_id", "is negative; expected a token, or no such key");
+  hf.positions_count_without(first_row(hf) - 1);
   return c;
 }
 

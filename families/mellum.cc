@@ -20,7 +20,7 @@ ModelConfig read(HfConfig& hf) {
                "mtp_mlp_layer_types"});
   if (!json.has("rope_parameters"))
     hf.require_unset({"rope_theta", "rope_scaling"});  // which it does not have
-  read_layered_rope(hf, c, {.theta = 5e5, .windowed_theta = 1e4});
+  read_layered_rope(hf, c, {.theta = 5e5, .windowed_theta = 1e4, .windowed_theta_key = "rope_theta"});
   return c;
 }
 

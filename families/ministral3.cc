@@ -10,17 +10,17 @@ ModelConfig read(HfConfig& hf) {
   // It has one window for all layers, whatever `layer_types` says.
   hf.json().ignore({"layer_types"});
   hf.set_windows(c, {.name = "sliding_window", .null_is_none = true}, LayerFlags(c.n_layers, true));
-  const auto rope = hf.json().object_if("rope_parameters");
-  QueryGrowth growth{.growth = 0.1, .tokens = 16384.0};
-  if (rope) {
-    growth = {.growth = rope->number("llama_4_scaling_beta"),
-              .tokens = rope->number_or("original_max_position_embeddings", static_cast<double>(c.n_ctx))};
-    rope->ignore({"max_position_embeddings"});
-    hf.comes_from("query_growth.growth", rope->where("llama_4_scaling_beta"));
-    hf.comes_from("query_growth.tokens", rope->where("original_max_position_embeddings"));
-  }
-  read_rope(hf, c, {.theta = rope ? 1e4 : 1e6});
-  if (!rope) c.rotary()->scaling = YarnScaling{.factor = 16.0, .original_n_ctx = 16384.0};
+  constexpr std::string_view kTokens = "original_max_position_embeddings";
+  const ConfigReader rope = rope_group(hf.json(), R"({"llama_4_scaling_beta": 0.1,
+                                                      "original_max_position_embeddings": 16384})");
+  const ConfigReader& holder = hf.json().has(kTokens) ? hf.json() : rope;
+  const QueryGrowth growth{.growth = rope.number("llama_4_scaling_beta"),
+                           .tokens = holder.number_or(kTokens, static_cast<double>(c.n_ctx))};
+  rope.ignore({"max_position_embeddings"});
+  hf.comes_from("query_growth.growth", rope.where("llama_4_scaling_beta"));
+  hf.comes_from("query_growth.tokens", holder.where(kTokens));
+  read_rope(hf, c, {.group = R"({"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "mscale": 1.0,
+                          "mscale_all_dim": 1.0, "original_max_position_embeddings": 16384})"});
   if (growth.growth != 0.0) c.query_growth = growth;
   return c;
 }

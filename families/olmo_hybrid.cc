@@ -21,10 +21,10 @@ LayerFlags usual_layers(HfConfig& hf, const ModelConfig& c) {
 
 // A theta that is null stands for no positions at all, whatever is said beside it.
 bool lacks_positions(const ConfigReader& json) {
-  const auto group = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
-  const bool inside = group && (group->has("rope_theta") || group->is_null("rope_theta"));
-  if (!(inside ? group->is_null("rope_theta") : json.is_null("rope_theta"))) return false;
-  for (const std::string& key : group ? group->keys() : std::vector<std::string>()) group->ignore({key});
+  const ConfigReader group = rope_group(json);
+  const bool inside = group.has("rope_theta") || group.is_null("rope_theta");
+  if (!(inside ? group.is_null("rope_theta") : json.is_null("rope_theta"))) return false;
+  for (const std::string& key : group.keys()) group.ignore({key});
   json.ignore({"rope_scaling", "rope_parameters"});
   return true;
 }

@@ -18,12 +18,11 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 
 ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 4096, .eps = 1e-5});
-  hf.require_unset({"attention_bias"});
   hf.set_windows(c, {.name = "sliding_window", .null_is_none = true},
                  flag_layers(c, [](std::int64_t) { return true; }));
   hf.json().ignore(
       {"full_attn_mod", "interpolate_factor"});  // of Phi 4's own code; transformers reads neither
-  read_rope(hf, c, {.partial = 1.0, .original_n_ctx = 4096.0});
+  read_rope(hf, c, {.partial = 1.0, .original_n_ctx = 4096.0, .calls_longrope_yarn = true});
   return c;
 }
 

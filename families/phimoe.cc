@@ -23,20 +23,19 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 void read_phimoe_rope(HfConfig& hf, ModelConfig& config) {
   const ConfigReader& json = hf.json();
   std::optional<double> short_magnitude, long_magnitude;
-  if (const auto group = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}))) {
-    if (group->has("short_mscale")) short_magnitude = group->number("short_mscale");
-    if (group->has("long_mscale")) long_magnitude = group->number("long_mscale");
-  }
+  const ConfigReader group = rope_group(json);
+  if (group.has("short_mscale")) short_magnitude = group.number("short_mscale");
+  if (group.has("long_mscale")) long_magnitude = group.number("long_mscale");
   read_rope(hf, config, {.theta = 1e6});
   if (std::holds_alternative<NoScaling>(config.rotary()->scaling)) return;
-  const std::string_view key = json.first_of({"rope_scaling", "rope_parameters"});
   auto* scaling = std::get_if<LongropeScaling>(&config.rotary()->scaling);
   if (scaling == nullptr || !short_magnitude || !long_magnitude) {
-    json.refuse(key, "is not supported by this family; expected longrope with short_mscale and long_mscale");
+    group.refuse("rope_type",
+                 "is not supported by this family; expected longrope with short_mscale and long_mscale");
   }
   scaling->attention_factor = *short_magnitude;
-  hf.comes_from("rotary.longrope.attention_factor", json.object(key).where("short_mscale"));
-  hf.comes_from("rotary.longrope.long_attention_factor", json.object(key).where("long_mscale"));
+  hf.comes_from("rotary.longrope.attention_factor", group.where("short_mscale"));
+  hf.comes_from("rotary.longrope.long_attention_factor", group.where("long_mscale"));
   if (*long_magnitude != *short_magnitude) scaling->long_attention_factor = *long_magnitude;
   if (scaling->long_factors == scaling->short_factors) return;
   scaling->long_factors = scaling->short_factors;

@@ -1,7 +1,4 @@
-// UMT5 (Chung et al. 2023): mT5 with relative positions of its own in every block. What the unembedding reads
-// is scaled as in T5 1.0.
-#include <cmath>
-
+// UMT5 (Chung et al. 2023): mT5 with relative positions of its own in every block.
 #include "families/shared/t5_layout.h"
 
 namespace hooked::families::umt5 {
@@ -10,10 +7,9 @@ namespace {
 ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_t5_config(hf, "gated-gelu");
   c.relative()->in_every_block = true;
-  // Whatever `tie_word_embeddings` says: the files decide, as in transformers, which scales by it all the
-  // same.
+  read_t5_output_scale(hf, c);
+  // Whatever `tie_word_embeddings` says of the matrices: the files decide, as in transformers.
   c.unembedding->tied = true;
-  c.unembedding->in_scale = 1.0 / std::sqrt(static_cast<double>(c.d_model));
   return t5_stacks(hf, c);
 }
 

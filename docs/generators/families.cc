@@ -50,10 +50,20 @@ and processing must keep their last stream.
 
 constexpr std::string_view kClosing = R"(
 What a config says is honoured or refused. An unknown activation, kind of rotary scaling, kind of layer or quantisation is an
-error that names the key; so is an unread key whose name belongs to rotary positions, attention, experts, scaling or
-quantisation, unless it says no (null, false, 0). Other unread keys are listed by `hooked info` as ignored. Where transformers
-itself does not read a key of a family, neither do we, and a note says so. Longer inputs than `n_ctx` are refused; families whose
+error that names the key. Every key that transformers' class of a family reads is read here or refused. Any other key has no effect there,
+and none here: `hooked info` lists it as ignored, and a note names it if it sounds as if it had one, such as `sliding_window` on a Llama
+([decision 90](decisions/0090-keys-that-a-family-does-not-read.md)). Where two keys say one number, the one holds that transformers
+takes, and a note names the other if it differs, or both are refused. Longer inputs than `n_ctx` are refused; families whose
 configs name no longest context (BLOOM, dynamic rotary scaling) have none here.
+
+Decoders may lack their unembedding. Where `architectures` names a class without one, or none at all, the model ends with its final norm
+(embedding models), or has the head of scores of the file (`score`, `classifier`) in the unembedding's place: its logits are then one for
+each label at every position. transformers reads those of a row's last token, and `hooked run` prints them. A `…ForCausalLM`
+without its `lm_head` is an error.
+
+Positions count the tokens that the mask calls real. In RoBERTa's families and M2M-100 transformers counts the tokens that are not the padding
+token instead. Inputs for which the two differ are refused there: a padding token that the mask shows, and another token that it hides
+before a real one.
 
 ## The text part of several models
 

@@ -53,6 +53,20 @@ at::Tensor sinusoids(std::int64_t n_ctx, std::int64_t d_model) {
   return at::cat({at::sin(angles(d_model - cosines)), at::cos(angles(cosines))}, 1).to(at::kFloat);
 }
 
+// What the decoder's rows begin with. The family's own token is one of the vocabulary that it was published
+// with.
+void read_decoder_start(HfConfig& hf, ModelConfig& c, const BartDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  const bool named = json.has("decoder_start_token_id");
+  const std::string_view key = named ? "decoder_start_token_id" : "bos_token_id";
+  hf.comes_from("encoder.decoder_start_token", json.where(key));
+  if (!named && defaults.decoder_start) {
+    if (*defaults.decoder_start < c.d_vocab) c.encoder->decoder_start_token = defaults.decoder_start;
+  } else if (json.has(key)) {
+    c.encoder->decoder_start_token = json.integer(key);
+  }
+}
+
 }  // namespace
 
 ModelConfig read_bart_config(HfConfig& hf, const BartDefaults& defaults) {
@@ -81,18 +95,7 @@ ModelConfig read_bart_config(HfConfig& hf, const BartDefaults& defaults) {
   if (json.boolean_or("scale_embedding", defaults.scale_embedding)) {
     c.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
   }
-  const std::string_view start = json.first_of({"decoder_start_token_id", "bos_token_id"});
-  c.encoder->decoder_start_token = json.has("decoder_start_token_id") ? json.integer("decoder_start_token_id")
-                                   : defaults.decoder_start           ? defaults.decoder_start
-                                   : json.has(start)                  ? std::optional(json.integer(start))
-                                                                      : std::nullopt;
-  hf.comes_from("encoder.decoder_start_token", json.where("decoder_start_token_id"));
-  if (json.has("forced_bos_token_id")) {
-    hf.note(
-        fmt::format("forced_bos_token_id = {} is not forced: let what the decoder reads begin with its start "
-                    "token and this one",
-                    json.integer("forced_bos_token_id")));
-  }
+  read_decoder_start(hf, c, defaults);
   // What older files say of the architecture and transformers does not read.
   json.ignore({"normalize_before", "normalize_embedding", "add_bias_logits", "add_final_layer_norm",
                "static_position_embeddings", "extra_pos_embeddings", "pad_token_id"});

@@ -182,7 +182,7 @@ void read_deepseek_rope(HfConfig& hf, ModelConfig& config, bool adjacent_pairs) 
   config.rotary()->at_end = true;
   const auto* yarn = std::get_if<YarnScaling>(&config.rotary()->scaling);
   if (yarn == nullptr) return;
-  const ConfigReader group = hf.json().object(hf.json().first_of({"rope_scaling", "rope_parameters"}));
+  const ConfigReader group = rope_group(hf.json());
   const double weight = group.number_or("mscale_all_dim", 0.0);
   hf.comes_from("attn_scale", group.where("mscale_all_dim"));
   if (weight == 0.0) return;

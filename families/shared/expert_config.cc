@@ -16,6 +16,12 @@ void read_experts(HfConfig& hf, ModelConfig& config, const ExpertKeys& keys) {
   Experts& e = config.experts.emplace();
   e.n_experts = count_or(name, keys.n_experts_fallback);
   hf.comes_from("experts.n_experts", json.where(name));
+  if (json.has(keys.n_experts) && !keys.n_experts_alias.empty() && json.has(keys.n_experts_alias) &&
+      hf.count(keys.n_experts_alias) != e.n_experts) {
+    json.refuse(keys.n_experts_alias,
+                fmt::format("is another number than {} = {}; expected one of the two, or the same number",
+                            keys.n_experts, e.n_experts));
+  }
   json.ignore({keys.n_experts, keys.n_experts_alias});
   e.per_token = count_or(keys.per_token, keys.per_token_fallback);
   if (e.per_token > e.n_experts) {

@@ -1,6 +1,7 @@
 #include "families/shared/hf_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -48,42 +49,33 @@ constexpr auto kWithoutEffect = {"model_type",
                                  "id2label",
                                  "label2id",
                                  "num_labels",
-                                 "use_bfloat16",
-                                 "attn_implementation",
-                                 "_attn_implementation",
-                                 "_attn_implementation_autoset",
-                                 "use_flash_attn",
-                                 "use_flash_attention",
-                                 "cache_implementation"};
+                                 "use_bfloat16"};
 
-// Parts of the names of keys that change what a model computes. An unread one is refused.
-constexpr auto kGroups = {"rope",
-                          "rotary",
-                          "quant",
-                          "attn",
-                          "attention",
-                          "expert",
-                          "moe",
-                          "router",
-                          "window",
-                          "softcap",
-                          "sink",
-                          "scal",
-                          "clip",
-                          "alibi",
-                          "topk",
-                          "top_k",
-                          "multiplier",
-                          "qk_",
-                          "position_embedding_type",
-                          "layer_type",
-                          "activation_sparsity"};
+// Keys that change what transformers computes for every family, and that no family has.
+constexpr auto kOfEveryFamily = {"per_layer_config"};
+
+// Part of the names of keys that say how weights are stored, which no family decides.
+constexpr std::string_view kStorage = "quant";
+
+// Parts of names that sound as if the key changed what a model computes. What transformers' class of a family
+// reads, the family's reader reads or refuses, so that an unread key of such a name has no effect; but
+// its author may think that it has one.
+constexpr auto kSoundsLikeComputing = {"rope",       "rotary",
+                                       "attn",       "attention",
+                                       "expert",     "moe",
+                                       "router",     "window",
+                                       "softcap",    "sink",
+                                       "scal",       "clip",
+                                       "alibi",      "topk",
+                                       "top_k",      "multiplier",
+                                       "qk_",        "position_embedding_type",
+                                       "layer_type", "activation_sparsity"};
 
 // Parts of the names of keys that concern training alone.
 constexpr auto kTrainingOnly = {"drop", "aux_loss", "z_loss", "output_router", "jitter", "summary"};
 
-// Parts of names like those of kGroups that are harmless.
-constexpr auto kHarmless = {"implementation"};
+// Parts of the names of keys that choose among implementations of one computation.
+constexpr auto kImplementation = {"implementation", "flash", "sdpa", "xformers", "kernel"};
 
 bool contains_any(std::string_view text, std::initializer_list<const char*> parts) {
   return std::any_of(parts.begin(), parts.end(),
@@ -150,6 +142,17 @@ ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) {
       Unembedding{.d_vocab = c.d_vocab, .tied = json_.boolean_or("tie_word_embeddings", tied), .bias = false};
   c.attn_scale = std::sqrt(static_cast<double>(c.d_head));
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = false;
+  // Where a family calls a size otherwise, transformers knows this name of it as well, and lets it go before.
+  const SizeKeys usual;
+  for (const auto& [other, key] :
+       {std::pair{usual.n_layers, keys.n_layers}, std::pair{usual.d_model, keys.d_model},
+        std::pair{usual.n_heads, keys.n_heads}}) {
+    if (other == key || !json_.has(other) || count(other) == count(key)) continue;
+    json_.refuse(other,
+                 fmt::format("is another number than {} = {}, and both are names of one; expected one of the "
+                             "two, or the same number",
+                             key, count(key)));
+  }
   for (const auto& [field, key] : {std::pair{"n_layers", keys.n_layers}, std::pair{"d_model", keys.d_model},
                                    std::pair{"n_heads", keys.n_heads}, std::pair{"d_mlp", keys.d_mlp},
                                    std::pair{"d_head", keys.d_head}, std::pair{"n_ctx", keys.n_ctx}}) {
@@ -221,24 +224,31 @@ void HfConfig::comes_from(std::string field, std::string where) {
 
 void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
 
-std::vector<std::string> HfConfig::ignored_keys() const {
-  std::vector<std::string> ignored;
+std::vector<std::string> HfConfig::ignored_keys() {
+  std::vector<std::string> ignored, without_effect;
   const auto look_at = [&](const ConfigReader& reader, const std::string& path) {
     for (const char* key : kWithoutEffect) reader.ignore({key});
     for (const std::string& key : reader.unread()) {
-      if (contains_any(key, kTrainingOnly)) continue;
+      if (contains_any(key, kTrainingOnly) || contains_any(key, kImplementation)) continue;
       if (&reader == &whole_ && key.starts_with(group_ + '.')) continue;  // looked at by itself
-      if (contains_any(key, kGroups) && !contains_any(key, kHarmless) && !reader.is_unset(key)) {
+      const bool set = !reader.is_unset(key);
+      if (set && (contains_any(key, kOfEveryFamily) || key.find(kStorage) != std::string::npos)) {
         reader.refuse(
             key,
-            "is not a key this family honours, and one of its name may change what the model computes; "
+            "is not a key this engine honours, and one of its name changes what the model computes; "
             "expected null, false or no such key");
       }
+      if (set && contains_any(key, kSoundsLikeComputing)) without_effect.push_back(path + key);
       ignored.push_back(path + key);
     }
   };
   if (!group_.empty()) look_at(whole_, "");
   look_at(json_, group_.empty() ? "" : group_ + '.');
+  if (!without_effect.empty()) {
+    note(fmt::format("[{}] {} {} no effect: transformers does not read {} for this family", json_.where(),
+                     fmt::join(without_effect, ", "), without_effect.size() == 1 ? "has" : "have",
+                     without_effect.size() == 1 ? "it" : "them"));
+  }
   return ignored;
 }
 
@@ -256,6 +266,8 @@ FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) && {
   if (json_.boolean_or("is_causal", causal) != causal) {
     json_.refuse("is_causal", fmt::format("is not supported by this family; expected {}", causal));
   }
+  std::vector<std::string> architectures;
+  if (whole_.has("architectures")) architectures = whole_.texts("architectures");
   std::vector<std::string> ignored = ignored_keys();
   try {
     config.validate();
@@ -268,6 +280,8 @@ FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) && {
           .recipes = std::move(recipes),
           .notes = std::move(notes_),
           .ignored_keys = std::move(ignored),
+          .architectures = std::move(architectures),
+          .padding_token = padding_token_,
           .storage = std::move(stored)};
 }
 

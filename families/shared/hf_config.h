@@ -83,23 +83,30 @@ class HfConfig {
   /// that may be refused only beside others, so that the error names that place.
   void comes_from(std::string field, std::string where);
 
+  /// Says that transformers counts positions by the tokens that are not `token`
+  /// (FamilyConfig::padding_token).
+  void positions_count_without(std::int64_t token) { padding_token_ = token; }
+
   /// Something the user should know.
   void note(std::string_view text);
 
-  /// Validates the config and lists what nothing has read. Throws ConfigError for a config that is not
-  /// valid, and for unread keys of the groups that change what a model computes.
+  /// Validates the config and lists what nothing has read. A family's reader must have read or refused every
+  /// key that changes what transformers' class of that family computes. Throws ConfigError for a config that
+  /// is not valid.
   FamilyConfig finish(ModelConfig config, RecipeMaker recipes) &&;
 
  private:
   /// What `quantization_config` says, of the config or of the whole that it is a part of.
   std::optional<QuantisedStorage> storage() const;
-  /// Keys that nothing has read and that change nothing. Throws ConfigError at one that may.
-  std::vector<std::string> ignored_keys() const;
+  /// Keys that nothing has read and that change nothing; notes those that sound as if they did. Throws
+  /// ConfigError at one that does.
+  std::vector<std::string> ignored_keys();
 
   ConfigReader whole_;
   ConfigReader json_;  // `group_` of it, the config
   std::string group_;
   std::vector<std::string> notes_;
+  std::optional<std::int64_t> padding_token_;
   std::map<std::string, std::string, std::less<>> origins_;  // places in the file, by our fields
 };
 

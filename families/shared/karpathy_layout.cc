@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "core/python_json.h"
 #include "families/shared/gpt2_layout.h"
 #include "families/shared/recipes.h"
 #include "hooked/core/error.h"
@@ -76,7 +77,7 @@ void add_sizes(Json& config, const GptShapes& shapes) {
 
 Json object_of(const std::string& text, const std::string& where) {
   try {
-    auto json = parse_json(text, {.bytes = kValuesBytes, .depth = 80});
+    auto json = parse_python_json(text, {.bytes = kValuesBytes, .depth = 80});
     if (json.is_object()) return json;
     throw std::invalid_argument(fmt::format("wrong type; expected a JSON object, got {}", json_kind(json)));
   } catch (const std::invalid_argument& error) {

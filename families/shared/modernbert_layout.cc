@@ -14,12 +14,15 @@ constexpr std::string_view kModernBertWindow = "local_attention";
 // A group of rotary keys for each kind of layers, or in the older style two keys.
 void read_modernbert_positions(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
+  if (json.holds_object("rope_parameters")) {
+    return read_layered_rope(hf, c,
+                             {.theta = 160000.0,
+                              .windowed_theta = 10000.0,
+                              .theta_key = "global_rope_theta",
+                              .windowed_theta_key = "local_rope_theta"});
+  }
   const double full = hf.positive_or("global_rope_theta", 160000.0);
   const double windowed = hf.positive_or("local_rope_theta", 10000.0);
-  if (json.holds_object("rope_parameters")) {
-    hf.require_unset({"rope_scaling"});
-    return read_layered_rope(hf, c, {.theta = full, .windowed_theta = windowed});
-  }
   hf.require_unset({"rope_scaling", "rope_parameters"});
   RotaryPositions rotary{.base = full};
   if (c.window && windowed != full) rotary.local_base = windowed;

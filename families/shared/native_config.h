@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@ struct NativeConfig {
   ModelConfig config;
   std::vector<std::string> ignored_keys;
   bool processing_recorded = false;  ///< the file says which steps were applied, be it none
+  std::optional<std::int64_t> padding_token = std::nullopt;  ///< as FamilyConfig has it
 };
 
 /// Reads the native `config.json`: TransformerLens's config fields, and what those cannot say in a group
@@ -24,6 +27,7 @@ NativeConfig read_native_config(std::string_view text, std::string_view where);
 
 /// The native `config.json` (`"model_type": "hooked_transformer"`), from which read_native_config makes an
 /// equal config. Throws ConfigError for a config that validate() refuses.
-std::string write_native_config(const ModelConfig& config);
+std::string write_native_config(const ModelConfig& config,
+                                std::optional<std::int64_t> padding_token = std::nullopt);
 
 }  // namespace hooked

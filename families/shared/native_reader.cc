@@ -400,6 +400,8 @@ NativeConfig read_native_config(std::string_view text, std::string_view where) {
   if (c.has_mlm_head() && c.unembedding->mlm_head->kind() == Activation::swish) {
     c.unembedding->mlm_head = Activation::swish_with(in.hooked.number_or("mlm_head_swish_beta", 1.0));
   }
+  std::optional<std::int64_t> padding_token;
+  if (in.hooked.has("padding_token")) padding_token = in.hooked.integer("padding_token");
   in.hooked.refuse_unread();
   ignore_other_fields(top);
   try {
@@ -410,7 +412,7 @@ NativeConfig read_native_config(std::string_view text, std::string_view where) {
                       key == error.where() ? std::string(error.message())
                                            : fmt::format("{}: {}", error.where(), error.message()));
   }
-  return {std::move(c), top.unread(), in.hooked.has("processing")};
+  return {std::move(c), top.unread(), in.hooked.has("processing"), padding_token};
 }
 
 }  // namespace hooked

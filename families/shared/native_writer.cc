@@ -165,7 +165,7 @@ void write_ends(const ModelConfig& c, Entries& to) {
 
 }  // namespace
 
-std::string write_native_config(const ModelConfig& config) {
+std::string write_native_config(const ModelConfig& config, std::optional<std::int64_t> padding_token) {
   config.validate();
   static const Entries kDefaults = default_values();
   Entries entries;
@@ -174,6 +174,7 @@ std::string write_native_config(const ModelConfig& config) {
   write_blocks(config, entries);
   write_attention(config, entries);
   write_ends(config, entries);
+  if (padding_token) entries.set("hooked.padding_token", *padding_token);
   return std::move(entries).in_order().dump(2) + "\n";
 }
 

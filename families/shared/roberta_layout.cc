@@ -19,6 +19,7 @@ ModelConfig read_roberta_config(HfConfig& hf) {
                                                  c.n_ctx - 2));
   }
   c.n_ctx -= offset;
+  hf.positions_count_without(offset - 1);
   return c;
 }
 

@@ -15,11 +15,28 @@ namespace {
 
 constexpr std::string_view kOriginal = "original_max_position_embeddings";
 
-// Tokens of the original training context. Where the family has the key beside the group, that one holds.
+// Says that the number at `unused` is not used where it is another one than that at `used`.
+void note_if_other(HfConfig& hf, const std::pair<const ConfigReader&, std::string_view>& unused,
+                   const std::pair<const ConfigReader&, std::string_view>& used) {
+  const auto& [holder, key] = unused;
+  if (key.empty() || !holder.has(key) || holder.number(key) == used.first.number(used.second)) return;
+  hf.note(fmt::format("[{}] {} has no effect: {} [{}] goes before it, as in transformers", holder.where(key),
+                      holder.number(key), used.first.number(used.second), used.first.where(used.second)));
+}
+
+// Where the tokens of the original training context stand, which the key beside the group says first.
+const ConfigReader* holder_of_original(const HfConfig& hf, const ConfigReader& group,
+                                       const RopeDefaults& defaults) {
+  if (!defaults.of_one_kind && hf.json().has(kOriginal)) return &hf.json();
+  return !defaults.original_n_ctx && group.has(kOriginal) ? &group : nullptr;
+}
+
 double original_context(HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults,
                         const ModelConfig& config) {
-  if (defaults.original_n_ctx) return hf.json().number_or(kOriginal, *defaults.original_n_ctx);
-  return group.number_or(kOriginal, static_cast<double>(config.n_ctx));
+  const ConfigReader* holder = holder_of_original(hf, group, defaults);
+  if (holder == nullptr) return defaults.original_n_ctx.value_or(static_cast<double>(config.n_ctx));
+  if (holder != &group) note_if_other(hf, {group, kOriginal}, {*holder, kOriginal});
+  return holder->number(kOriginal);
 }
 
 RopeScaling read_llama3(const ConfigReader& group, double original) {
@@ -56,9 +73,10 @@ RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, 
 
 // Where numbers of a scaling that may not be together with others come from.
 void name_scaling_keys(HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults) {
-  const std::string original = defaults.original_n_ctx ? hf.json().where(kOriginal)
-                               : group.has(kOriginal)  ? group.where(kOriginal)
-                                                       : hf.json().where("max_position_embeddings");
+  const ConfigReader* holder = holder_of_original(hf, group, defaults);
+  const std::string original =
+      holder != nullptr ? holder->where(kOriginal)
+                        : hf.json().where(defaults.original_n_ctx ? kOriginal : "max_position_embeddings");
   const auto in_group = [&](std::string_view key) { return group.where(key); };
   // Computed where they are absent.
   const auto or_original = [&](std::string_view key) { return group.has(key) ? group.where(key) : original; };
@@ -109,8 +127,9 @@ RopeScaling read_scaling(HfConfig& hf, const ConfigReader& group, const ModelCon
   }
   const double original = original_context(hf, group, defaults, config);
   if (type == "llama3") return read_llama3(group, original);
-  // Early Phi 3 configs call longrope su or yarn.
-  if (type == "longrope" || group.has("short_factor")) return read_longrope(group, config, original);
+  if (type == "longrope" || (defaults.calls_longrope_yarn && (type == "su" || type == "yarn"))) {
+    return read_longrope(group, config, original);
+  }
   if (type == "yarn") return read_yarn(group, config, original);
   group.refuse(
       key,
@@ -178,9 +197,14 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
                            const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
   RotaryPositions rotary;
-  rotary.base = parameters.number_or("rope_theta", json.number_or(defaults.theta_key, defaults.theta));
-  hf.comes_from("rotary.base", parameters.has("rope_theta") ? parameters.where("rope_theta")
-                                                            : json.where(defaults.theta_key));
+  const bool own_theta = parameters.has("rope_theta");
+  const bool theta_beside = !defaults.theta_key.empty() && json.has(defaults.theta_key);
+  rotary.base = own_theta      ? parameters.number("rope_theta")
+                : theta_beside ? json.number(defaults.theta_key)
+                               : defaults.theta;
+  if (own_theta) note_if_other(hf, {json, defaults.theta_key}, {parameters, "rope_theta"});
+  hf.comes_from("rotary.base",
+                own_theta || !theta_beside ? parameters.where("rope_theta") : json.where(defaults.theta_key));
   if (defaults.proportional &&
       parameters.text_or(parameters.first_of({"rope_type", "type"}), "default") == "proportional") {
     return read_proportional(hf, parameters, config, rotary.base);
@@ -189,6 +213,7 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
   const ConfigReader& holder = inside ? parameters : json;
   const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
   const double share = holder.number_or(key, defaults.partial.value_or(1.0));
+  if (inside) note_if_other(hf, {json, defaults.partial_key}, {parameters, key});
   if (!defaults.partial && share != 1.0) {
     holder.refuse(key, "is not honoured by this family; expected 1, or no such key");
   }
@@ -202,8 +227,8 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
   return rotary;
 }
 
-ConfigReader no_parameters(const HfConfig& hf, std::string_view group = "{}") {
-  return {group, hf.json().where("rope_parameters")};
+ConfigReader no_group(const ConfigReader& json, std::string_view absent = "{}") {
+  return {absent, json.where("rope_parameters")};
 }
 
 // Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
@@ -211,18 +236,19 @@ ConfigReader no_parameters(const HfConfig& hf, std::string_view group = "{}") {
 std::pair<RotaryPositions, RotaryPositions> read_older_style(HfConfig& hf, const ModelConfig& config,
                                                              const LayeredRopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
-  RotaryPositions full = read_group(hf, no_parameters(hf), config, {.theta = defaults.theta});
+  const RopeDefaults of_full{.theta = defaults.theta, .theta_key = defaults.theta_key, .of_one_kind = true};
+  RotaryPositions full = read_group(hf, no_group(json), config, of_full);
   RotaryPositions windowed = full;
   windowed.base = defaults.windowed_theta_key.empty()
                       ? defaults.windowed_theta
                       : hf.positive_or(defaults.windowed_theta_key, defaults.windowed_theta);
   hf.require_unset({"rope_parameters"});  // without a group for each kind of layers it does not say which
-  const auto scaling = json.object_if("rope_scaling");
-  if (!scaling) return {full, windowed};
-  if (scaling->has("rope_type")) {
-    full = read_group(hf, *scaling, config, {.theta = full.base});
+  if (json.is_unset("rope_scaling")) return {full, windowed};
+  const ConfigReader scaling = json.object("rope_scaling");
+  if (scaling.has("rope_type")) {
+    full = read_group(hf, scaling, config, of_full);
   } else {
-    for (const std::string& key : scaling->keys()) scaling->ignore({key});
+    for (const std::string& key : scaling.keys()) scaling.ignore({key});
     hf.note("rope_scaling has no effect: transformers reads its kind as rope_type only for this family");
   }
   return {full, windowed};
@@ -234,13 +260,18 @@ double yarn_magnitude(double factor, double weight) {
   return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
+ConfigReader rope_group(const ConfigReader& json, std::string_view absent) {
+  if (!json.is_unset("rope_scaling")) return json.object("rope_scaling");
+  return json.has("rope_parameters") ? json.object("rope_parameters") : no_group(json, absent);
+}
+
 void read_rope(HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
-  json.ignore({defaults.theta_key, defaults.partial_key, "original_max_position_embeddings"});
-  const auto parameters = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
-  json.ignore({"rope_scaling", "rope_parameters"});
-  const RotaryPositions rotary =
-      read_group(hf, parameters ? *parameters : no_parameters(hf), config, defaults);
+  if (!json.is_unset("rope_scaling") && !json.is_unset("rope_parameters")) {
+    hf.note("rope_parameters has no effect: transformers takes rope_scaling where both are there");
+  }
+  const RotaryPositions rotary = read_group(hf, rope_group(json, defaults.group), config, defaults);
+  json.ignore({defaults.theta_key, defaults.partial_key, kOriginal, "rope_scaling", "rope_parameters"});
   config.positions = rotary;
   // It exists to go beyond the trained context, and names no other.
   if (std::holds_alternative<DynamicScaling>(rotary.scaling)) config.n_ctx = kUnlimitedContext;
@@ -255,24 +286,31 @@ void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefau
                                       parameters->holds_object("sliding_attention"));
   ModelConfig of_full = config;
   of_full.d_head = config.head_width_of(/*in_windowed=*/false);
-  const auto group = [&](std::string_view key, const ModelConfig& kind, double theta,
-                         std::string_view absent) {
+  const auto group = [&](std::string_view key, const ModelConfig& kind, std::string_view absent) {
+    const bool windows = key == "sliding_attention";
     const auto found = parameters ? parameters->object_if(key) : std::nullopt;
-    return read_group(hf, found ? *found : no_parameters(hf, absent), kind,
-                      {.theta = theta, .theta_key = "-", .proportional = defaults.proportional});
+    return read_group(hf, found ? *found : no_group(json, absent), kind,
+                      {.theta = windows ? defaults.windowed_theta : defaults.theta,
+                       .theta_key = windows ? defaults.windowed_theta_key : defaults.theta_key,
+                       .of_one_kind = true,
+                       .proportional = defaults.proportional});
   };
   if (grouped || (!defaults.full_group.empty() && !json.has("rope_parameters"))) {
-    windowed = group("sliding_attention", config, defaults.windowed_theta, "{}");
+    if (!json.is_unset("rope_scaling")) {
+      json.refuse("rope_scaling",
+                  "stands beside groups for each kind of layers in rope_parameters; expected one of the two");
+    }
+    windowed = group("sliding_attention", config, "{}");
     // Last, so that errors name its keys.
-    full = group("full_attention", of_full, defaults.theta, grouped ? "{}" : defaults.full_group);
+    full = group("full_attention", of_full, grouped ? "{}" : defaults.full_group);
     hf.comes_from("rotary.local_base", parameters ? parameters->where("sliding_attention.rope_theta")
                                                   : json.where("rope_parameters"));
     if (parameters) parameters->refuse_unread();
   } else {
     std::tie(full, windowed) = read_older_style(hf, config, defaults);
   }
-  json.ignore({"rope_theta", "rope_scaling", "rope_parameters", "original_max_position_embeddings"});
-  if (!defaults.windowed_theta_key.empty()) json.ignore({defaults.windowed_theta_key});
+  json.ignore({"rope_theta", "rope_scaling", "rope_parameters", kOriginal, defaults.theta_key,
+               defaults.windowed_theta_key});
   const bool differ = config.window && windowed != full;
   if (differ && (windowed.turned_pairs > 0 || !std::holds_alternative<NoScaling>(windowed.scaling))) {
     json.refuse("rope_parameters",

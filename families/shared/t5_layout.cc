@@ -1,5 +1,6 @@
 #include "families/shared/t5_layout.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -101,6 +102,11 @@ ModelConfig read_t5_config(HfConfig& hf, std::string_view usual_mlp) {
   hf.comes_from("encoder.decoder_start_token", json.where(start));
   json.ignore({"n_positions", "output_past", "pad_token_id"});
   return c;
+}
+
+void read_t5_output_scale(const HfConfig& hf, ModelConfig& config) {
+  if (!hf.json().boolean_or("scale_decoder_outputs", config.tied_unembedding())) return;
+  config.unembedding->in_scale = 1.0 / std::sqrt(static_cast<double>(config.d_model));
 }
 
 ModelConfig t5_stacks(const HfConfig& hf, ModelConfig whole) {

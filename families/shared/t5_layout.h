@@ -12,6 +12,10 @@ namespace hooked {
 /// `feed_forward_proj` of files that name none.
 ModelConfig read_t5_config(HfConfig& hf, std::string_view usual_mlp);
 
+/// Whether what the unembedding reads is scaled by d_model^-1/2: `scale_decoder_outputs`, or in older configs
+/// `tie_word_embeddings`.
+void read_t5_output_scale(const HfConfig& hf, ModelConfig& config);
+
 /// That config, or its encoder alone where the file says so.
 ModelConfig t5_stacks(const HfConfig& hf, ModelConfig whole);
 

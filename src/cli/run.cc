@@ -57,6 +57,9 @@ std::optional<std::string> piece_of(const HookedTransformer& model, std::int64_t
   return tokenizer.piece(id);
 }
 
+// Whether logits are of tokens; those of a head of scores are of labels.
+bool predicts_tokens(const ModelConfig& config) { return config.d_vocab_out() >= config.d_vocab; }
+
 // `logits` [vocab]
 std::vector<Guess> likeliest(const at::Tensor& logits, std::int64_t top_k, const HookedTransformer& model) {
   const auto row = logits.to(at::kCPU, at::kDouble);
@@ -65,7 +68,8 @@ std::vector<Guess> likeliest(const at::Tensor& logits, std::int64_t top_k, const
   std::vector<Guess> guesses;
   for (std::int64_t i = 0; i < ids.size(0); ++i) {
     const auto id = ids[i].item<std::int64_t>();
-    guesses.push_back({id, piece_of(model, id), values[i].item<double>(), probabilities[id].item<double>()});
+    guesses.push_back({id, predicts_tokens(model.config()) ? piece_of(model, id) : std::nullopt,
+                       values[i].item<double>(), probabilities[id].item<double>()});
   }
   return guesses;
 }
@@ -220,7 +224,8 @@ void perform(const RunCommandOptions& options) {
   print_notes(spelling_notes(model, input, spelling));
   // A model that sees both sides of a position is not asked for the token behind it.
   const bool causal = model.config().direction == AttentionDirection::causal;
-  const auto loss = causal ? loss_of(input, result.logits()) : std::nullopt;
+  const auto loss =
+      causal && predicts_tokens(model.config()) ? loss_of(input, result.logits()) : std::nullopt;
   if (options.json) {
     Json json = result_json(model, input, rows, loss);
     json["not_finite"] = not_finite_json(notes);

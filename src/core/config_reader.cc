@@ -10,12 +10,20 @@
 
 #include "core/json.h"
 #include "core/parse_integer.h"
+#include "core/python_json.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
 namespace {
 
-std::string shown(const Json& value) { return printable(value.dump()); }
+std::string shown(const Json& value) {
+  const auto word = not_finite(value);
+  return printable(word ? *word : value.dump());
+}
+
+std::string_view kind_of(const Json& value) {
+  return not_finite(value) ? "a number that is not finite" : json_kind(value);
+}
 
 const Json* find_in(const Json& container, std::string_view key) {
   if (container.is_array()) {
@@ -74,7 +82,7 @@ class ConfigReader::Place {
   [[noreturn]] void refuse(std::string_view what) const { reader_.document_->refuse(path(), what); }
 
   [[noreturn]] void refuse_type(std::string_view expected, const Json& value) const {
-    refuse(fmt::format("wrong type; expected {}, got {} ({})", expected, shown(value), json_kind(value)));
+    refuse(fmt::format("wrong type; expected {}, got {} ({})", expected, shown(value), kind_of(value)));
   }
 
   std::int64_t integer(const Json& value) const {
@@ -133,7 +141,7 @@ ConfigReader::ConfigReader(std::string_view text, std::string_view where)
   document_->where = printable(where);
   document_->error = make_error<ConfigError>;
   try {
-    document_->root = parse_json(text, {});
+    document_->root = parse_python_json(text, {});
   } catch (const std::invalid_argument& error) {
     document_->refuse("", error.what());
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/json_cursor.h"
+#include "core/python_json.h"
 #include "core/utf8.h"
 
 namespace hooked {
@@ -20,9 +21,15 @@ constexpr std::size_t kPrintedBytes = 160;
 
 constexpr std::string_view kNotJson = "not valid JSON";
 
+// What Python writes for numbers that are not finite, which JSON has no words for.
+constexpr const char* kPythonWords[] = {"NaN", "Infinity", "-Infinity"};
+
+enum class Dialect : std::uint8_t { json, python };
+
 class TreeReader {
  public:
-  TreeReader(std::string_view text, const JsonLimits& limits) : cursor_(text), limits_(limits) {}
+  TreeReader(std::string_view text, const JsonLimits& limits, Dialect dialect)
+      : cursor_(text), limits_(limits), dialect_(dialect) {}
 
   Json read() {
     Json root = value(0, limits_.repeating ? Path(*limits_.repeating) : Path());
@@ -40,6 +47,11 @@ class TreeReader {
     if (next == '{') return object(depth, path);
     if (next == '[') return array(depth);
     if (next == '"') return cursor_.string(kNotJson, std::string_view::npos);
+    if (dialect_ == Dialect::python) {
+      for (const char* word : kPythonWords) {
+        if (cursor_.consume_word(word)) return Json{{kNotFinite, word}};
+      }
+    }
     if (next == '-' || (next >= '0' && next <= '9')) {
       return std::visit([](auto number) { return Json(number); }, cursor_.number(kNotJson));
     }
@@ -102,16 +114,32 @@ class TreeReader {
 
   JsonCursor cursor_;
   const JsonLimits& limits_;
+  const Dialect dialect_;
 };
 
-}  // namespace
-
-Json parse_json(std::string_view text, const JsonLimits& limits) {
+Json parse(std::string_view text, const JsonLimits& limits, Dialect dialect) {
   if (text.size() > limits.bytes) {
     throw std::invalid_argument(
         fmt::format("the JSON text is {} bytes long; expected at most {}", text.size(), limits.bytes));
   }
-  return TreeReader(text, limits).read();
+  return TreeReader(text, limits, dialect).read();
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const JsonLimits& limits) {
+  return parse(text, limits, Dialect::json);
+}
+
+Json parse_python_json(std::string_view text, const JsonLimits& limits) {
+  return parse(text, limits, Dialect::python);
+}
+
+std::optional<std::string> not_finite(const Json& value) {
+  if (!value.is_object() || value.size() != 1) return std::nullopt;
+  const auto word = value.find(kNotFinite);
+  if (word == value.end() || !word->is_string()) return std::nullopt;
+  return word->get<std::string>();
 }
 
 std::string json_text(const Json& value) {

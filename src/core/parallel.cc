@@ -4,6 +4,7 @@
 #include <ATen/ThreadLocalState.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -44,6 +45,32 @@ const Runtimes& runtimes() {
 void set_openmp_threads(int threads) {
   runtimes().set_openmp != nullptr ? runtimes().set_openmp(threads) : at::set_num_threads(threads);
 }
+
+int set_mkl_threads(int threads) { return runtimes().set_mkl != nullptr ? runtimes().set_mkl(threads) : 0; }
+
+// Note [A forked child]
+// A child process has the one thread that called fork. OpenMP's runtime still counts on the others of the
+// team that this thread had in the parent, and would wait for them for ever. So a forked child computes with
+// one thread, whatever it is asked for. The handler is called in the child before fork returns there.
+class ForkedChild {
+ public:
+  ForkedChild() {
+    runtimes();  // found in the parent: a child may not wait for the loader's lock
+    ::pthread_atfork(nullptr, nullptr, [] {
+      forked_ = true;
+      set_openmp_threads(1);
+      set_mkl_threads(1);
+    });
+  }
+
+  static bool here() noexcept { return forked_; }
+  static int most(int threads) noexcept { return forked_ ? 1 : threads; }
+
+ private:
+  static inline std::atomic<bool> forked_ = false;
+};
+
+const ForkedChild kForkedChild;
 
 void deal(std::int64_t count, std::int64_t workers, int threads_inside,
           const std::function<void(std::int64_t, std::int64_t)>& work) {
@@ -86,22 +113,23 @@ void for_each_dealt(std::int64_t count, std::int64_t workers,
 }
 
 ThreadLimit::ThreadLimit(std::optional<int> threads) {
-  if (!threads) return;
-  if (*threads < 1) {
+  if (threads && *threads < 1) {
     throw ShapeError(
         "threads", fmt::format("the number of threads is too small; expected at least 1, got {}", *threads));
   }
+  if (ForkedChild::here()) threads = 1;
+  if (!threads) return;
   // A thread's first parallel operator sets its number; later it would undo what is set here.
   openmp_before_ = at::get_num_threads();
   at::internal::lazy_init_num_threads();
   set_openmp_threads(*threads);
-  if (runtimes().set_mkl != nullptr) mkl_before_ = runtimes().set_mkl(*threads);
+  mkl_before_ = set_mkl_threads(*threads);
 }
 
 ThreadLimit::~ThreadLimit() {
   if (!openmp_before_) return;
-  set_openmp_threads(*openmp_before_);
-  if (runtimes().set_mkl != nullptr) runtimes().set_mkl(mkl_before_);
+  set_openmp_threads(ForkedChild::most(*openmp_before_));
+  set_mkl_threads(ForkedChild::most(mkl_before_));
 }
 
 }  // namespace hooked

@@ -20,6 +20,7 @@
 #include "engine/generation_edits.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
+#include "engine/ruled_tokens.h"
 #include "engine/run_input.h"
 #include "engine/sampling.h"
 #include "engine/scoped_hooks.h"
@@ -118,6 +119,7 @@ class Generation {
         sampler_(options.sampling, to_device(prompt.main_tokens(), model_->placement.exit()),
                  prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
+        rules_(model_->rules, real_tokens(prompt), {stop_tokens_, options.max_new_tokens}),
         ended_(static_cast<std::size_t>(prompt.batch())) {
     require_no_padding(*prompt_watch_.plan, columns_.extent_of_step(prompt_step()));
     if (model_->tokenizer) {
@@ -208,7 +210,8 @@ class Generation {
 
   // Picks the next token of every row that has not ended; returns whether any row continues after it.
   bool pick_next(const at::Tensor& logits, std::int64_t made) {
-    const PickedTokens picked = sampler_.pick(logits);
+    const PickedTokens picked = sampler_.pick(logits, rules_);
+    rules_.add(picked.here);
     std::vector<std::int64_t> reported = picked.here;
     std::vector<std::int64_t> continued;
     passed_trained_context_ = false;
@@ -291,6 +294,7 @@ class Generation {
   ColumnRuns columns_;
   Sampler sampler_;
   const std::vector<std::int64_t> stop_tokens_;
+  RuledTokens rules_;
   std::vector<GeneratedText> texts_;  // one a row; none without a tokenizer
   std::vector<std::optional<StopReason>> ended_;
   std::vector<std::int64_t> lengths_;           // each row's tokens; empty where nothing depends on them

@@ -16,6 +16,7 @@
 #include "io/model_files.h"
 #include "io/own_folder.h"
 #include "io/safetensors_writer.h"
+#include "loading/generation_config.h"
 #include "loading/load.h"
 #include "loading/packed_file.h"
 #include "loading/read_from.h"
@@ -109,12 +110,10 @@ void HookedTransformer::save(const std::filesystem::path& folder, const SaveOpti
     write_safetensors(saved.add(kPlainFile), {weights.begin(), weights.end()},
                       {.metadata = {{"format", "pt"}}, .progress = options.progress});
   }
-  saved.add(kConfigFile, config_json(model_->config));
+  saved.add(kConfigFile, config_json_of(*model_));
   for (const auto& [name, content] : model_->tokenizer_files) saved.add(name, content);
-  if (!model_->stop_tokens.empty()) {
-    saved.add(kGenerationConfig,
-              fmt::format("{{\"eos_token_id\": [{}]}}\n", fmt::join(model_->stop_tokens, ", ")));
-  }
+  const std::string generation = generation_config_json(model_->stop_tokens, model_->rules);
+  if (!generation.empty()) saved.add(kGenerationConfig, generation);
   saved.commit();
 }
 

@@ -2,6 +2,7 @@
 #include "engine/model_text.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
@@ -105,8 +106,9 @@ Input HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
   for (const std::vector<std::int64_t>& row : rows) {
     const auto length = static_cast<std::int64_t>(row.size());
     const std::int64_t missing = static_cast<std::int64_t>(longest) - length;
-    // Any id will do: padding is masked.
-    const at::Tensor ids = at::tensor(row, at::kLong), padding = at::zeros({missing}, at::kLong);
+    // Padding is masked, so that any id will do but where positions are counted by one.
+    const at::Tensor ids = at::tensor(row, at::kLong);
+    const at::Tensor padding = at::full({missing}, model_->padding_token.value_or(0), at::kLong);
     const at::Tensor real = at::ones({length}, at::kBool), unreal = at::zeros({missing}, at::kBool);
     const bool left = options.padding_side == PaddingSide::left;
     tokens.push_back(left ? at::cat({padding, ids}) : at::cat({ids, padding}));

@@ -22,6 +22,7 @@ std::vector<HookedTransformer> replicate(const HookedTransformer& model, const D
     copy->revision = own.revision;
     copy->ignored_keys = own.ignored_keys;
     copy->stop_tokens = own.stop_tokens;
+    copy->rules = own.rules;
     copy->tokenizer_problem = own.tokenizer_problem;
     replicas.emplace_back(copy);
   }

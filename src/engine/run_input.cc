@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/to_device.h"
+#include "engine/counted_positions.h"
 #include "engine/model_text.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -165,12 +166,14 @@ void check_one_stack(Input& input, const LoadedModel& model) {
   }
   input.attention_mask =
       check_mask(input.attention_mask, "attention_mask", input.start ? input.start->residual : input.tokens);
+  require_one_count(model.padding_token, input.tokens, {.mask = input.attention_mask, .where = "tokens"});
 }
 
 // Fills in what the encoder reads and what the decoder does.
 void check_two_stacks(Input& input, const LoadedModel& model) {
   input.tokens = check_ids(input.tokens, "tokens", model);
   input.attention_mask = check_mask(input.attention_mask, "attention_mask", input.tokens);
+  require_one_count(model.padding_token, input.tokens, {.mask = input.attention_mask, .where = "tokens"});
   DecoderInput& decoder = input.decoder;
   if (input.start) {
     if (decoder.tokens.defined()) {
@@ -189,6 +192,8 @@ void check_two_stacks(Input& input, const LoadedModel& model) {
   }
   decoder.attention_mask = check_mask(decoder.attention_mask, "decoder_attention_mask",
                                       input.start ? input.start->residual : decoder.tokens);
+  require_one_count(model.padding_token, decoder.tokens,
+                    {.mask = decoder.attention_mask, .where = "decoder_tokens"});
 }
 
 void require_prefix(const Prefix& prefix, const LoadedModel& model, const Input& input) {

@@ -95,6 +95,15 @@ at::Tensor only_min_p(const at::Tensor& logits, double p) {
   return logits.masked_fill(probabilities < p * probabilities.amax(-1, /*keepdim=*/true), kRuledOut);
 }
 
+// What temperature and filters leave of logits that penalties have been taken off.
+at::Tensor filtered(at::Tensor changed, const SamplingOptions& options) {
+  if (options.temperature != 1.0) changed = changed / options.temperature;
+  if (options.top_k > 0) changed = only_top_k(changed, options.top_k);
+  if (options.top_p < 1.0) changed = only_top_p(changed, options.top_p);
+  if (options.min_p > 0.0) changed = only_min_p(changed, options.min_p);
+  return changed;
+}
+
 [[noreturn]] void refuse_row(std::size_t row) {
   throw HookError("logits",
                   fmt::format("the logits of the next token in row {} are not finite numbers; expected "
@@ -157,13 +166,8 @@ void require_sampling_options(const SamplingOptions& options) {
 at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
                            const SamplingOptions& options) {
   require_sampling_options(options);
-  at::Tensor changed = logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  if (has_penalty(options)) changed = penalised(changed, occurred, options);
-  if (options.temperature != 1.0) changed = changed / options.temperature;
-  if (options.top_k > 0) changed = only_top_k(changed, options.top_k);
-  if (options.top_p < 1.0) changed = only_top_p(changed, options.top_p);
-  if (options.min_p > 0.0) changed = only_min_p(changed, options.min_p);
-  return changed;
+  const at::Tensor precise = logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  return filtered(has_penalty(options) ? penalised(precise, occurred, options) : precise, options);
 }
 
 Sampler::Sampler(const SamplingOptions& options, const at::Tensor& tokens, const at::Tensor& real,
@@ -229,9 +233,10 @@ PickedTokens Sampler::picked_by_operators(const at::Tensor& logits, const at::Te
   return {picked, std::move(here), token_log_probs(logits, picked)};
 }
 
-PickedTokens Sampler::pick(const at::Tensor& given) {
+PickedTokens Sampler::pick(const at::Tensor& given, const RuledTokens& rules) {
   const at::Tensor logits = given.to(given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  const at::Tensor changed = sampling_logits(logits, occurred_, options_);
+  const at::Tensor changed = filtered(
+      rules.allowed(has_penalty(options_) ? penalised(logits, occurred_, options_) : logits), options_);
   PickedTokens picked =
       can_take_rows(logits) ? picked_by_rows(logits, changed) : picked_by_operators(logits, changed);
   if (occurred_.defined()) {

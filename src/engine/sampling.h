@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "engine/ruled_tokens.h"
 #include "hooked/engine/generate_options.h"
 
 namespace hooked {
@@ -30,8 +31,9 @@ class Sampler {
   Sampler(const SamplingOptions& options, const at::Tensor& tokens, const at::Tensor& real,
           std::int64_t d_vocab);
 
-  /// One token for each row of `logits` [batch, vocab]. The host waits once for the device.
-  PickedTokens pick(const at::Tensor& logits);
+  /// One token for each row of `logits` [batch, vocab], of those that `rules` leave. The host waits once for
+  /// the device.
+  PickedTokens pick(const at::Tensor& logits, const RuledTokens& rules);
 
  private:
   /// From `logits` as sampling options leave them: `changed`. In one pass over each row, for float32 on the

@@ -14,6 +14,7 @@
 #include "hooked/core/error.h"
 #include "io/gguf_splits.h"
 #include "io/hub_name.h"
+#include "io/index_agreement.h"
 #include "io/model_files.h"
 #include "io/open_files.h"
 #include "io/path_text.h"
@@ -58,10 +59,11 @@ struct CheckpointReader::Contents {
   std::map<std::string, std::string> metadata;
   PlainValue values{PlainValue::Dict()};
   std::vector<std::string> notes;
-  std::vector<std::string> missing;  // shards
-  std::string refusal;               // of a model that lacks them
-  std::filesystem::path named_in;    // the file that names them
-  std::string fetch;                 // the command that downloads them; empty where none is known
+  std::vector<std::string> missing;              // shards
+  std::map<std::string, std::string> misplaced;  // tensors, and why they are not read
+  std::string refusal;                           // of a model that lacks them
+  std::filesystem::path named_in;                // the file that names them
+  std::string fetch;                             // the command that downloads them; empty where none is known
   std::optional<std::uint64_t> stated_bytes;
   std::uint64_t bytes = 0;
   OpenFiles open_files;
@@ -105,9 +107,13 @@ struct CheckpointReader::Contents {
     const auto folder = file.parent_path();
     const auto files = is_gguf_name(file.native()) ? gguf_split_pattern(all.front()) : std::string();
     fetch = fetch_command(folder, files);
-    refusal = fmt::format("{} of {} {} are missing: {}; expected them beside {}; fetch them {}",
-                          missing.size(), all.size(), what, name_list(missing),
-                          files.empty() ? "the index" : "this one", how_to_fetch(folder, files));
+    auto others = tensor_files(folder);
+    std::erase_if(others, [&](const std::string& name) { return std::ranges::find(all, name) != all.end(); });
+    refusal =
+        fmt::format("{} of {} {} are missing: {}; expected them beside {}{}; fetch them {}", missing.size(),
+                    all.size(), what, name_list(missing), files.empty() ? "the index" : "this one",
+                    others.empty() ? "" : fmt::format(", where other weights are: {}", name_list(others)),
+                    how_to_fetch(folder, files));
   }
 
   void require_whole() const {
@@ -166,11 +172,11 @@ struct CheckpointReader::Contents {
     if (when_missing == MissingShards::refused) require_whole();
     if (!missing.empty()) index = index.without(missing);
     for (const auto& shard : index.shards) add_file(folder / shard, format);
-    check_agreement(index, index_file);
     const auto where = path_text(index_file);
     // Writers of pickles have counted tensors that share memory once, or each.
     std::uint64_t separately = 0;
     for (const auto& stored : tensors) separately += info(stored).bytes();
+    settle(index, index_file);
     if (index.total_bytes && *index.total_bytes != bytes && *index.total_bytes != separately) {
       notes.push_back(fmt::format("[{}] metadata.total_size is {} bytes, but the shards hold {}", where,
                                   *index.total_bytes, bytes));
@@ -184,34 +190,16 @@ struct CheckpointReader::Contents {
     if (format == TensorFormat::kZip) add_pickle_note(index_file);
   }
 
-  /// Every tensor must lie in the one shard that the index names: otherwise two programs see two different
-  /// models.
-  void check_agreement(const ShardIndex& index, const std::filesystem::path& index_file) const {
-    std::vector<std::string> wrong;
-    std::vector<bool> found(index.entries.size());
-    for (const auto& stored : tensors) {
-      const auto& name = info(stored).name;
-      const auto* entry = index.find(name);
-      const auto& holder = index.shards[stored.shard];
-      if (entry == nullptr) {
-        wrong.push_back(fmt::format("'{}' is in {} but not in the index", name, holder));
-      } else if (entry->shard != stored.shard) {
-        wrong.push_back(
-            fmt::format("'{}' is in {} but the index says {}", name, holder, index.shards[entry->shard]));
-      } else {
-        found[static_cast<std::size_t>(entry - index.entries.data())] = true;
-      }
-    }
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const auto& [tensor, shard] = index.entries[i];
-      if (!found[i]) wrong.push_back(fmt::format("'{}' is not in {}", tensor, index.shards[shard]));
-    }
-    if (wrong.empty()) return;
-    throw CheckpointError(
-        path_text(index_file),
-        fmt::format("index and shards disagree about {} tensors; expected each in exactly the shard "
-                    "that the index names, got: {}",
-                    wrong.size(), name_list(wrong)));
+  /// Leaves what is read of the shards' tensors.
+  void settle(const ShardIndex& index, const std::filesystem::path& index_file) {
+    std::vector<HeldTensor> held;
+    for (const auto& stored : tensors) held.push_back({info(stored).name, stored.shard});
+    IndexAgreement agreement = compare_with_index(index, held, path_text(index_file));
+    std::erase_if(tensors, [&](const TensorPlace& stored) {
+      return agreement.left_out.contains({info(stored).name, stored.shard});
+    });
+    misplaced = std::move(agreement.misplaced);
+    notes.insert(notes.end(), agreement.notes.begin(), agreement.notes.end());
   }
 
   void index_names() {
@@ -362,6 +350,10 @@ const std::vector<std::string>& CheckpointReader::missing_shards() const noexcep
 const std::string& CheckpointReader::fetch() const noexcept { return contents_->fetch; }
 
 void CheckpointReader::require_whole() const { contents_->require_whole(); }
+
+const std::map<std::string, std::string>& CheckpointReader::misplaced() const noexcept {
+  return contents_->misplaced;
+}
 
 std::optional<std::uint64_t> CheckpointReader::stated_bytes() const noexcept {
   return contents_->stated_bytes;

@@ -45,13 +45,13 @@ enum class MissingShards : std::uint8_t {
 /// below under `model`, `state_dict` or `model_state_dict`; when all names begin with `_orig_mod.`, as after
 /// torch.compile, this is left off. docs/decisions/0013-zip-checkpoints-by-our-own-reader.md has the reasons.
 ///
-/// All headers are read and checked against the index and the files' sizes when the reader is made; tensor
-/// data is read on demand, with a bounded number of files open. Shard names must be plain file names; the
-/// files may be symbolic links. Reading is const and may happen in several threads at once.
+/// All headers are read and checked against the files' sizes when the reader is made. A tensor is read from
+/// the shard that the index names; what index and shards disagree about besides is in notes(). Tensor data is
+/// read on demand, with a bounded number of files open. Shard names must be plain file names; the files may
+/// be symbolic links. Reading is const and may happen in several threads at once.
 class CheckpointReader {
  public:
-  /// Throws IoError or CheckpointError; a missing shard, or a tensor that index and shards disagree about, is
-  /// listed together with all the others.
+  /// Throws IoError or CheckpointError; a missing shard is listed together with all the others.
   static CheckpointReader open(const std::filesystem::path& folder,
                                MissingShards when_missing = MissingShards::refused);
 
@@ -119,6 +119,9 @@ class CheckpointReader {
 
   /// Throws CheckpointError with all of them, where some are missing.
   void require_whole() const;
+
+  /// Tensors that are not where the index says, and a sentence about each.
+  const std::map<std::string, std::string>& misplaced() const noexcept;
 
   /// Bytes of all shards' tensors, where an index says.
   std::optional<std::uint64_t> stated_bytes() const noexcept;

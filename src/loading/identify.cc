@@ -64,8 +64,10 @@ CheckpointReader open_checkpoint(const std::filesystem::path& model, MissingShar
                                                        : CheckpointReader::open_file(model, when_missing);
 }
 
-IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_missing) {
-  if (is_gguf_file(model)) return identify_gguf(open_checkpoint(model, when_missing));
+namespace {
+
+// But for GGUF files.
+IdentifiedModel identify_folder(const std::filesystem::path& model) {
   const auto file = folder_of_model(model) / "config.json";
   const std::string where = file.string();
   std::error_code ignored;
@@ -90,6 +92,20 @@ IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_
     refuse_unnamed_family(where);
   }
   return {found->family, read_family_config(found->family, found->config), {text, where}};
+}
+
+}  // namespace
+
+IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_missing) {
+  if (is_gguf_file(model)) return identify_gguf(open_checkpoint(model, when_missing));
+  IdentifiedModel identified = identify_folder(model);
+  ModelConfig& config = identified.read.config;
+  identified.generation = read_generation_config(folder_of_model(model), identified.config, config.d_vocab);
+  // transformers lets it go before what config.json says.
+  if (config.encoder && identified.generation.decoder_start_token) {
+    config.encoder->decoder_start_token = identified.generation.decoder_start_token;
+  }
+  return identified;
 }
 
 }  // namespace hooked

@@ -6,6 +6,7 @@
 
 #include "families/family.h"
 #include "io/checkpoint_reader.h"
+#include "loading/generation_config.h"
 
 namespace hooked {
 
@@ -17,6 +18,7 @@ struct IdentifiedModel {
   Family family;
   FamilyConfig read;
   ConfigText config;  ///< config.json as it is, `{}` where there is none, and the group that was read
+  GenerationConfig generation = {};
 };
 
 /// Whether a located model (locate_model) is a GGUF file, which holds its config and its tokenizer too.

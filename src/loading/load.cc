@@ -14,7 +14,6 @@
 #include <system_error>
 #include <utility>
 
-#include "core/json.h"
 #include "core/out_of_memory.h"
 #include "core/parallel.h"
 #include "families/family.h"
@@ -114,7 +113,13 @@ struct PlannedModel {
     if (read.storage) source_notes = read_quantised(source, *read.storage, identified.family);
     if (adapter) append(source_notes, merge_adapter(source, *adapter, identified.family, read));
     if (numbers == Numbers::zeros) read_as_zeros(source);
-    plan = plan_weights(source, identified.family, read);
+    try {
+      plan = plan_weights(source, identified.family, read, {.absent = reader.misplaced()});
+    } catch (const CheckpointError& error) {
+      if (missing == MissingShards::refused || reader.gguf() != nullptr) throw;
+      plan.config = read.config;
+      plan.notes = {fmt::format("the model does not load: {}", error.what())};
+    }
     if (reader.gguf() != nullptr) check_all_are_read(source, plan.recipes, plan.config, identified.family);
   }
   PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
@@ -139,7 +144,8 @@ struct PlannedModel {
 
   std::vector<std::string> notes() const {
     std::vector<std::string> all = identified.read.notes;
-    for (const auto& more : {reader.notes(), source_notes, plan.notes}) append(all, more);
+    for (const auto& more : {identified.generation.notes, reader.notes(), source_notes, plan.notes})
+      append(all, more);
     if (has_adapter_beside(given)) {
       all.push_back(fmt::format(
           "[{}] has an adapter beside the model's weights, which was not merged into them; a folder "
@@ -161,7 +167,7 @@ struct PlannedModel {
 
   std::vector<std::int64_t> stop_tokens(const TokenizerFiles& text) const {
     return reader.gguf() != nullptr ? gguf_stop_tokens(*reader.gguf())
-                                    : read_stop_tokens(folder_of_model(place), identified.config, text);
+                                    : stop_tokens_of(identified.generation, identified.config, text);
   }
 
   const std::filesystem::path given;     ///< what the id names
@@ -235,6 +241,8 @@ std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& 
   model->ignored_keys = std::move(planned.identified.read.ignored_keys);
   TokenizerFiles text = planned.text();
   model->stop_tokens = planned.stop_tokens(text);
+  model->rules = planned.identified.generation.rules;
+  model->padding_token = planned.identified.read.padding_token;
   model->tokenizer = std::move(text.tokenizer);
   model->tokenizer_problem = std::move(text.problem);
   model->tokenizer_files = std::move(text.files);
@@ -284,6 +292,7 @@ std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placemen
   std::copy_if(model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
                [&](const std::string& note) { return note != model.placement.text(); });
   copy->processing = model.processing;
+  copy->padding_token = model.padding_token;
   copy->tokenizer = model.tokenizer;
   copy->tokenizer_files = model.tokenizer_files;
   // Tensor by tensor: the host never holds a second model.
@@ -353,37 +362,19 @@ ModelOutline outline(std::string_view id) {
           .parameters = planned.plan.config.parameter_count()};
 }
 
-std::string named_model_type(std::string_view id) try {
-  const Json config = parse_json(
-      read_text_file(folder_of_model(base_of(locate_model(id))) / "config.json", kModelConfigBytes),
-      {.bytes = kModelConfigBytes});
-  const auto type = config.find("model_type");
-  return type != config.end() && type->is_string() ? printable(type->get<std::string>()) : std::string();
-} catch (const std::exception&) {  // the reader of models says what is wrong with it
-  return {};
-}
-
 Tokenizer load_tokenizer(std::string_view id) {
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(id, ignored) && !is_tensor_name(id)) return Tokenizer::load(id);
+  if (std::filesystem::is_regular_file(id, ignored) && !is_tensor_name(id)) return tokenizer_in_file(id);
   const auto model = locate_model(id);
   if (!is_gguf_file(model)) return Tokenizer::load(folder_with_tokenizer(model));
   const CheckpointReader reader = open_checkpoint(model, MissingShards::left_out);
   return gguf_tokenizer(*reader.gguf(), path_text(reader.gguf_file()));
 }
 
-ModelConfig read_model_config(std::string_view id) {
-  const auto place = base_of(locate_model(id));
-  IdentifiedModel identified = identify(place);
-  if (identified.family.optional_part.tensors.empty()) return identified.read.config;
-  try {
-    const CheckpointReader reader = open_checkpoint(place);
-    resolve_optional_part(source_tensors(reader), identified.family, identified.read);
-  } catch (const CheckpointError&) {  // no weights that can be read: the config is all there is
-  }
-  return identified.read.config;
-}
-
 std::string config_json(const ModelConfig& config) { return write_native_config(config); }
+
+std::string config_json_of(const LoadedModel& model) {
+  return write_native_config(model.config, model.padding_token);
+}
 
 }  // namespace hooked

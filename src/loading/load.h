@@ -20,6 +20,9 @@ std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& 
 std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfig& config,
                                              const LoadOptions& options);
 
+/// The config.json of a native folder of the model.
+std::string config_json_of(const LoadedModel& model);
+
 /// A model with fresh random weights, raw.
 std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options,
                                           Storage storage = Storage::fastest);

@@ -19,6 +19,7 @@
 #include "hooked/weights/processing.h"
 #include "hooks/host_transport.h"
 #include "io/replaceable.h"
+#include "loading/token_rules.h"
 #include "models/key_rooms.h"
 #include "models/recordings.h"
 #include "models/storage.h"
@@ -58,6 +59,9 @@ struct LoadedModel {
   std::vector<std::string> ignored_keys;
   std::vector<StepReport> processing;
   std::vector<std::int64_t> stop_tokens;  ///< that end a generation unless it says otherwise
+  TokenRules rules;                       ///< of its generations
+  /// By which transformers counts its positions (FamilyConfig); inputs must leave that and the mask at one.
+  std::optional<std::int64_t> padding_token;
   std::optional<Tokenizer> tokenizer;
   std::optional<TokenizerError> tokenizer_problem;  ///< why the tokenizer that is there cannot be used
   /// Name and content of the files the tokenizer was read from, for saving beside the model.

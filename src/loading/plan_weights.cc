@@ -17,6 +17,7 @@
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/selection.h"
 #include "io/safetensors_format.h"
+#include "loading/score_head.h"
 #include "loading/tensor_names.h"
 
 namespace hooked {
@@ -137,12 +138,22 @@ class RecipeBook {
       prefix_ = full_name.substr(0, full_name.size() - name.size());
     }
     for (TensorRecipe& recipe : recipes) add(std::move(recipe));
+  }
+
+  /// Throws CheckpointError where tensors are missing, with what `options` know of them.
+  void require_whole(const PlanOptions& options) const {
     if (missing_.empty()) return;
+    std::vector<std::string> reasons;
+    for (const std::string& name : missing_) {
+      if (const auto reason = options.absent.find(name); reason != options.absent.end())
+        reasons.push_back(reason->second);
+    }
     throw CheckpointError(
-        present_.empty() ? "weights" : where_of(source, present_.begin()->second),
+        present_.empty() ? "weights" : where_of(source_, present_.begin()->second),
         fmt::format("{} tensors that the config asks for are missing: {}; check that config.json belongs to "
-                    "these weights and that no file of the model is missing",
-                    missing_.size(), name_list(missing_)));
+                    "these weights and that no file of the model is missing{}{}",
+                    missing_.size(), name_list(missing_), reasons.empty() ? "" : ": ",
+                    reasons.empty() ? "" : name_list(reasons)));
   }
 
   const std::vector<TensorRecipe>& recipes() const noexcept { return recipes_; }
@@ -300,8 +311,15 @@ std::vector<std::string> resolve_optional_part(const SourceTensors& source, cons
 }
 
 WeightPlan plan_weights(const SourceTensors& source, const Family& family, FamilyConfig read) {
+  return plan_weights(source, family, std::move(read), {.absent = {}});
+}
+
+WeightPlan plan_weights(const SourceTensors& source, const Family& named, FamilyConfig read,
+                        const PlanOptions& options) {
   WeightPlan plan;
+  Family family = named;
   plan.notes = resolve_optional_part(source, family, read);
+  for (std::string& note : resolve_head(source, family, read)) plan.notes.push_back(std::move(note));
   resolve_embedding(source, family, read);
   for (std::string& note : resolve_tying(source, family, read)) plan.notes.push_back(std::move(note));
   const ModelConfig& config = plan.config = std::move(read.config);
@@ -315,6 +333,7 @@ WeightPlan plan_weights(const SourceTensors& source, const Family& family, Famil
   if (family.inside != nullptr)
     plan.notes.push_back(composite_note(*family.inside, unread_models(source, family)));
   const RecipeBook book(source, family, read.recipes(config), config.tied_unembedding());
+  book.require_whole(options);
   for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, shapes.at(recipe.target));
   if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {
     plan.notes.push_back(

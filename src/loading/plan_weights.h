@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,17 @@ struct WeightPlan {
 std::vector<std::string> resolve_optional_part(const SourceTensors& source, const Family& family,
                                                FamilyConfig& read);
 
+/// What else is known of the source.
+struct PlanOptions {
+  /// Tensors that it does not have and should, and why it does not.
+  const std::map<std::string, std::string>& absent;
+};
+
 /// Finds what the family's recipes need. Every name, dtype and shape is checked against the config; a tied
 /// model's two matrices are compared where there are two, and nothing else is read. Throws CheckpointError
 /// listing what is missing or misshapen.
 WeightPlan plan_weights(const SourceTensors& source, const Family& family, FamilyConfig read);
+WeightPlan plan_weights(const SourceTensors& source, const Family& family, FamilyConfig read,
+                        const PlanOptions& options);
 
 }  // namespace hooked

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "core/config_reader.h"
-#include "hooked/io/file.h"
-#include "loading/identify.h"
 
 namespace hooked {
 
@@ -17,6 +16,18 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
     text.files = Tokenizer::read_files(folder);
   };
   return tokenizer_by(read, d_vocab);
+}
+
+Tokenizer tokenizer_in_file(const std::filesystem::path& file) try {
+  return Tokenizer::load(file);
+} catch (const TokenizerError& error) {
+  const auto& known = Tokenizer::file_names();
+  if (std::ranges::find(known, file.filename().native()) != std::ranges::end(known)) throw;
+  throw TokenizerError(
+      error.where(),
+      fmt::format("cannot be read as a tokenizer.json: {}; expected one, or a model whose tokenizer is "
+                  "to be used: a folder, a file of weights or org/name",
+                  error.message()));
 }
 
 TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, std::int64_t d_vocab) {
@@ -38,18 +49,14 @@ TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, st
   return text;
 }
 
-std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,
-                                           const TokenizerFiles& text) {
+std::vector<std::int64_t> stop_tokens_of(const GenerationConfig& generation, const ConfigText& config,
+                                         const TokenizerFiles& text) {
+  if (generation.stop_tokens) return *generation.stop_tokens;
   constexpr const char* kKey = "eos_token_id";
   const auto named_by = [&](const ConfigReader& reader) -> std::optional<std::vector<std::int64_t>> {
     if (!reader.has(kKey)) return std::nullopt;
     return reader.holds_list(kKey) ? reader.integers(kKey) : std::vector<std::int64_t>{reader.integer(kKey)};
   };
-  const std::filesystem::path file = folder / "generation_config.json";
-  if (std::filesystem::exists(file)) {
-    if (auto tokens = named_by({read_text_file(file, kModelConfigBytes), file.string()}))
-      return *std::move(tokens);
-  }
   const ConfigReader whole(config.text, config.where);
   if (auto tokens = named_by(whole)) return *std::move(tokens);
   if (!config.group.empty()) {

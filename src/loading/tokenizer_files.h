@@ -11,6 +11,7 @@
 #include "families/family.h"
 #include "hooked/core/error.h"
 #include "hooked/text/tokenizer.h"
+#include "loading/generation_config.h"
 
 namespace hooked {
 
@@ -26,12 +27,16 @@ struct TokenizerFiles {
 /// and so is one with more pieces than the model's `d_vocab`.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab);
 
+/// The tokenizer that a file is. Throws TokenizerError, which for a file of another name says what else a
+/// tokenizer may be taken from.
+Tokenizer tokenizer_in_file(const std::filesystem::path& file);
+
 /// The same where `read` finds the tokenizer and its files; it may throw TokenizerError.
 TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, std::int64_t d_vocab);
 
 /// The tokens that end a generation, from the first that names some: generation_config.json, config.json, its
 /// group that was read, the tokenizer.
-std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,
-                                           const TokenizerFiles& text);
+std::vector<std::int64_t> stop_tokens_of(const GenerationConfig& generation, const ConfigText& config,
+                                         const TokenizerFiles& text);
 
 }  // namespace hooked

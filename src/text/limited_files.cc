@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "core/python_json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 
@@ -25,7 +26,7 @@ std::string read_limited(const std::filesystem::path& file, std::uint64_t limit)
 
 Json read_object(std::string_view text, std::string_view name) {
   try {
-    auto json = parse_json(text, {.bytes = kSideFileBytes});
+    auto json = parse_python_json(text, {.bytes = kSideFileBytes});
     if (!json.is_object())
       throw std::invalid_argument(fmt::format("is {}; expected an object", json_kind(json)));
     return json;

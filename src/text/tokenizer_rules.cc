@@ -110,8 +110,7 @@ void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules
 }
 
 void read_tokenizer_config(std::string_view text, std::string_view name, Tokenizer::Rules& rules) {
-  const ConfigReader json(parse_document(text, name, {.bytes = kSideFileBytes}), name,
-                          make_error<TokenizerError>);
+  const ConfigReader json(read_object(text, name), name, make_error<TokenizerError>);
   rules.bos = named_token(json, "bos_token", rules);
   rules.eos = named_token(json, "eos_token", rules);
 }

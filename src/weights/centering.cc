@@ -173,6 +173,12 @@ std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
   if (!config.has_unembedding()) {
     return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no unembedding"};
   }
+  if (config.d_vocab_out() < config.d_vocab) {
+    return Obstacle{
+        Obstacle::Kind::would_change,
+        "the logits are fewer than the tokens that the model reads: they may be scores, and a score means "
+        "something on its own"};
+  }
   if (config.unembedding->soft_cap > 0.0) {
     return Obstacle{
         Obstacle::Kind::would_change,

@@ -1,5 +1,6 @@
 #include "core/config_reader.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -225,6 +226,28 @@ TEST(ConfigReader, NamedIntegersKeepTheirOrderAndRepetitions) {
   const auto error = thrown_by<ConfigError>([&] { (void)wrong.named_integers("v"); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->where(), "config.json: v.a");
+}
+
+// Python writes them, in either form.
+TEST(ConfigReader, ANumberThatIsNotFiniteIsRefusedWhereItIsRead) {
+  for (const char* value : {"Infinity", "-Infinity", "NaN", R"({"__float__": "Infinity"})"}) {
+    const ConfigReader reader(fmt::format(R"({{"a": {0}, "b": [1.0, {0}], "c": 1}})", value), "config.json");
+    EXPECT_EQ(reader.integer("c"), 1);
+    EXPECT_TRUE(reader.has("a"));
+    EXPECT_FALSE(reader.is_unset("a"));
+    for (const auto& read :
+         std::vector<std::function<void()>>{[&] { reader.number("a"); }, [&] { reader.integer("a"); },
+                                            [&] { reader.boolean("a"); }, [&] { reader.text("a"); }}) {
+      const auto error = thrown_by<ConfigError>(read);
+      ASSERT_TRUE(error) << value;
+      EXPECT_EQ(error->where(), "config.json: a");
+      EXPECT_NE(std::string(error->what()).find("a number that is not finite"), std::string::npos)
+          << error->what();
+    }
+    const auto error = thrown_by<ConfigError>([&] { reader.numbers("b"); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->where(), "config.json: b[1]");
+  }
 }
 
 TEST(ConfigReader, AChildOutlivesItsParent) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/python_json.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::json_test {
@@ -75,6 +76,30 @@ INSTANTIATE_TEST_SUITE_P(
                     BadJson{R"({"a":1,"b":2,"a":3})", "the key \"a\" twice"},
                     BadJson{R"({"o":{"x":{},"x":{}}})", "the key \"x\" twice"},
                     BadJson{R"({"a":1,"\u0061":2})", "\"a\" twice"}));
+
+TEST(ParsePythonJson, KnowsTheNumbersThatAreNotFinite) {
+  const Json json =
+      parse_python_json(R"({"a": [0.0, Infinity], "b": -Infinity, "c": {"d": NaN}, "e": -1})", {});
+  EXPECT_EQ(not_finite(json["a"][1]), "Infinity");
+  EXPECT_EQ(not_finite(json["b"]), "-Infinity");
+  EXPECT_EQ(not_finite(json["c"]["d"]), "NaN");
+  EXPECT_EQ(not_finite(json["e"]), std::nullopt);
+  EXPECT_EQ(not_finite(json["c"]), std::nullopt);
+  // Written again they are JSON, in the form that transformers writes.
+  EXPECT_EQ(parse_json(json_text(json), {}), json);
+  EXPECT_EQ(json_text(json["b"]), R"({"__float__":"-Infinity"})");
+}
+
+TEST(ParsePythonJson, IsAsStrictOtherwise) {
+  for (const char* text :
+       {"[nan]", "[infinity]", "[+Infinity]", "[Inf]", "[-NaN]", "[NaN1]", "[Infinity", "[\"NaN]", "[1,]"}) {
+    EXPECT_THROW(parse_python_json(text, {}), std::invalid_argument) << text;
+  }
+  EXPECT_EQ(parse_python_json(R"(["NaN"])", {})[0], "NaN");
+  for (const char* text : {"NaN", "[Infinity]", "{\"a\":-Infinity}"}) {
+    EXPECT_THROW(parse_json(text, {}), std::invalid_argument) << text;
+  }
+}
 
 TEST(ParseJson, KeysMayRepeatAtOnePathOnly) {
   const JsonLimits limits{.repeating = {{"m", "v"}}};

@@ -79,10 +79,18 @@ TEST(FamilyConfigs, AnUnknownKeyOfAScalingIsRefused) {
                  "rope_scaling.twist", {"unknown field"});
 }
 
-TEST(FamilyConfigs, KeysOfTheGroupsThatMatterAreRefusedWhereTheyAreNotHonoured) {
-  for (const char* key : {"sliding_window", "num_experts", "attn_logit_softcapping", "quantization_config",
-                          "attention_multiplier", "rotary_pct", "use_attention_sinks"}) {
-    expect_refused(llama(fmt::format("\"{}\": 3", key)), key, {"expected null"});
+// Whatever transformers' class of the family does not read has no effect there either. That is said of keys
+// whose names sound as if they had one.
+TEST(FamilyConfigs, KeysThatOnlyOtherFamiliesReadAreNoted) {
+  for (const char* key : {"sliding_window", "num_experts", "attn_logit_softcapping", "attention_multiplier",
+                          "rotary_pct", "use_attention_sinks", "max_window_layers", "scale_attn_weights"}) {
+    const FamilyConfig got = read(llama(fmt::format("\"{}\": 3", key)));
+    EXPECT_EQ(got.config, read(llama()).config) << key;
+    EXPECT_EQ(got.ignored_keys, std::vector<std::string>{key});
+    ASSERT_EQ(got.notes.size(), 1U) << key;
+    EXPECT_EQ(
+        got.notes[0],
+        fmt::format("[config.json] {} has no effect: transformers does not read it for this family", key));
   }
 }
 
@@ -91,6 +99,34 @@ TEST(FamilyConfigs, SuchKeysThatSayNoAreIgnored) {
       read(llama(R"("sliding_window": null, "num_experts": 0, "use_attention_sinks": false)"));
   EXPECT_EQ(read_config.ignored_keys,
             (std::vector<std::string>{"sliding_window", "num_experts", "use_attention_sinks"}));
+  EXPECT_TRUE(read_config.notes.empty());
+}
+
+TEST(FamilyConfigs, KeysThatChooseAnImplementationSayNothing) {
+  const FamilyConfig got =
+      read(llama(R"("use_flash_attention_2": true, "_flash_attn_2_enabled": true, "flash_attn": true,
+      "attn_implementation": "sdpa", "_attn_implementation_autoset": true, "use_flash_attn": true, "use_sdpa": true)"));
+  EXPECT_TRUE(got.ignored_keys.empty());
+  EXPECT_TRUE(got.notes.empty());
+}
+
+TEST(FamilyConfigs, KeysThatChangeEveryFamilyAreRefused) {
+  for (const char* key : {"quantization_config", "quantization", "per_layer_config"}) {
+    expect_refused(llama(fmt::format("\"{}\": 3", key)), key, {"expected null"});
+  }
+  expect_refused(llama(R"("sliding_window": 8)"), "sliding_window", {"expected null"}, "olmoe");
+}
+
+// transformers knows a size under two names, and lets the usual one go before the family's.
+TEST(FamilyConfigs, TwoNamesOfOneSizeAgree) {
+  const std::string gpt2 =
+      R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8, "vocab_size": 9, )";
+  EXPECT_EQ(read(gpt2 + R"("num_attention_heads": 2, "hidden_size": 8, "num_hidden_layers": 1})", "gpt2")
+                .config.n_heads,
+            2);
+  expect_refused(gpt2 + R"("num_attention_heads": 4})", "num_attention_heads", {"4", "n_head = 2"}, "gpt2");
+  expect_refused(gpt2 + R"("num_hidden_layers": 2})", "num_hidden_layers", {"2", "n_layer = 1"}, "gpt2");
+  expect_refused(gpt2 + R"("hidden_size": 16})", "hidden_size", {"16", "n_embd = 8"}, "gpt2");
 }
 
 TEST(FamilyConfigs, OtherUnreadKeysAreListed) {
@@ -171,11 +207,11 @@ TEST(FamilyConfigs, BloomMayAddToItsNormedStream) {
   EXPECT_EQ(read(bloom + "false}", "bloom").config.norm_place, NormPlace::pre);
 }
 
-TEST(FamilyConfigs, Gpt2RefusesKeysOfOtherFamilies) {
+TEST(FamilyConfigs, Gpt2NotesKeysOfOtherFamilies) {
   const std::string text =
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8, "vocab_size": 9, )";
   EXPECT_EQ(read(text + R"("n_ctx": 8})", "gpt2").config.d_mlp, 32);
-  expect_refused(text + R"("rope_theta": 100.0})", "rope_theta", {"100.0"}, "gpt2");
+  EXPECT_EQ(read(text + R"("rope_theta": 100.0})", "gpt2").notes.size(), 1U);
   expect_refused(text + R"("add_cross_attention": true})", "add_cross_attention", {"true"}, "gpt2");
 }
 

@@ -7,7 +7,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/ones_like.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "families/family.h"
+#include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/reference/conversion.h"
 #include "tests/support/goldens.h"
@@ -188,7 +189,16 @@ TEST_P(RawGolden, GreedyContinuationIsTheSame) {
   }
 }
 
-// Row 0 keeps its length, row 1 loses its last tokens and is padded on one side.
+/// Families whose positions transformers counts by the tokens that are not the padding token, whatever the
+/// mask says.
+const std::set<std::string> kCountedByPaddingToken = {"roberta",   "roberta-prelayernorm", "xlm-roberta",
+                                                      "camembert", "data2vec-text",        "m2m_100"};
+
+/// The token that stands for padding in cases of those families.
+constexpr std::int64_t kPaddingToken = 1;
+
+// Row 0 keeps its length, row 1 loses its last tokens and is padded on one side, or has padding among its
+// tokens.
 TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
   const GoldenRun golden = read_golden(GetParam());
   const HookedTransformer model = load(GetParam(), WeightProcessing::none());
@@ -207,21 +217,52 @@ TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
   };
   const at::Tensor alone = row_alone(shorter, 1);
   const at::Tensor first = row_alone(golden.tokens.narrow(0, 0, 1), 0);
-  const at::Tensor pad = at::full({1, kPadding}, 2, at::kLong);
-  const at::Tensor real = at::ones({1, kept}, at::kLong), none = at::zeros({1, kPadding}, at::kLong);
-  for (const bool left : {true, false}) {
-    const at::Tensor row = left ? at::cat({pad, shorter}, 1) : at::cat({shorter, pad}, 1);
-    const at::Tensor mask = left ? at::cat({none, real}, 1) : at::cat({real, none}, 1);
-    const at::Tensor tokens = at::cat({golden.tokens.narrow(0, 0, 1), row});
-    const at::Tensor masks = at::cat({at::ones({1, length}, at::kLong), mask});
-    const at::Tensor output = run(tokens, masks, golden.decoder_tokens);
+  const bool counted = kCountedByPaddingToken.contains(GetParam().family);
+  // `before` of the row's tokens stand before the padding.
+  const auto padded = [&](std::int64_t before, std::int64_t padding, std::int64_t mask_there) {
+    const auto around = [&](const at::Tensor& row, std::int64_t value) {
+      return at::cat({row.narrow(1, 0, before), at::full({1, kPadding}, value, at::kLong),
+                      row.narrow(1, before, kept - before)},
+                     1);
+    };
+    const at::Tensor mask = around(at::ones({1, kept}, at::kLong), mask_there);
+    return run(at::cat({golden.tokens.narrow(0, 0, 1), around(shorter, padding)}),
+               at::cat({at::ones({1, length}, at::kLong), mask}), golden.decoder_tokens);
+  };
+  for (const std::int64_t before : {std::int64_t{0}, std::int64_t{1}, kept}) {
+    const at::Tensor output = padded(before, counted ? kPaddingToken : 2, 0);
     EXPECT_LT(relative_difference(output.narrow(0, 0, 1), first), kToleranceFloat64);
     const at::Tensor second = output.narrow(0, 1, 1);
-    const bool all = golden.decoder_tokens.defined();
-    EXPECT_LT(relative_difference(all ? second : second.narrow(1, left ? kPadding : 0, kept), alone),
-              kToleranceFloat64)
-        << (left ? "left" : "right");
+    const at::Tensor real =
+        at::cat({second.narrow(1, 0, before), second.narrow(1, before + kPadding, kept - before)}, 1);
+    EXPECT_LT(relative_difference(golden.decoder_tokens.defined() ? second : real, alone), kToleranceFloat64)
+        << "padding behind " << before << " tokens";
   }
+  if (!counted) return;
+  // transformers counts a token that the mask hides, and gives a padding token that it shows a row of its
+  // own.
+  EXPECT_THROW(padded(0, 2, 0), ShapeError);
+  EXPECT_THROW(padded(1, 2, 0), ShapeError);
+  EXPECT_THROW(padded(1, kPaddingToken, 1), ShapeError);
+  EXPECT_NO_THROW(padded(kept, 2, 0)) << "nothing real follows";
+}
+
+// transformers counts the padding tokens of a decoder, too.
+TEST_P(RawGolden, ADecodersPaddingIsCountedAsTransformersDoes) {
+  const GoldenRun golden = read_golden(GetParam());
+  if (!golden.decoder_tokens.defined() || !kCountedByPaddingToken.contains(GetParam().family)) return;
+  const HookedTransformer model = load(GetParam(), WeightProcessing::none());
+  at::Tensor decoder = golden.decoder_tokens.clone();
+  decoder.select(1, 1).fill_(kPaddingToken);
+  const auto run = [&](const at::Tensor& mask) {
+    return model.run(
+        {golden.tokens,
+         {.attention_mask = golden.attention_mask, .decoder = {.tokens = decoder, .attention_mask = mask}}});
+  };
+  EXPECT_THROW(run({}), ShapeError);
+  at::Tensor mask = at::ones_like(decoder);
+  mask.select(1, 1).fill_(0);
+  EXPECT_NO_THROW(run(mask));
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, RawGolden, testing::ValuesIn(golden_cases()), golden_test_name);

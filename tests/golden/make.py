@@ -4,7 +4,7 @@
     python -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt
     .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
-    .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders |
+    .venv/bin/python tests/golden/make.py absent-keys | rope-spellings | generation-rules | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders |
         unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py projections
@@ -26,7 +26,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
 warnings.filterwarnings("ignore")
 
 # The command, and the module of makers whose main() it calls with the arguments behind it.
-kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
+kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "rope-spellings": "rope_spellings", "generation-rules": "generation_rules", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
              "sampling": "sampling", "real-models": "real_models", "patching": "patching", "projections": "projections",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",

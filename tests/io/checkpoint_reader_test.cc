@@ -198,25 +198,68 @@ TEST_F(Checkpoint, MissingShardsCanBeLeftOut) {
   EXPECT_TRUE(CheckpointReader::open(folder_.path(), MissingShards::left_out).names().empty());
   put_shards();
   EXPECT_TRUE(CheckpointReader::open(folder_.path(), MissingShards::left_out).missing_shards().empty());
-  // What is there must still be what the index says.
+  // What is there need not be what the index says.
   std::filesystem::remove(folder_ / "a.safetensors");
   save_safetensors(folder_ / "b.safetensors", {{"b1", at::ones({3})}});
-  EXPECT_THROW(CheckpointReader::open(folder_.path(), MissingShards::left_out), CheckpointError);
+  const auto other = CheckpointReader::open(folder_.path(), MissingShards::left_out);
+  EXPECT_EQ(other.names(), (std::vector<std::string>{"b1"}));
+  EXPECT_TRUE(other.misplaced().contains("b0"));
 }
 
-TEST_F(Checkpoint, I5IndexAndShardsAgree) {
-  put_shards();
-  index_refused(
-      R"({"weight_map":{"a0":"a.safetensors","a1":"a.safetensors","b0":"b.safetensors","b1":"b.safetensors"}})",
-      {"disagree about 1 tensors", "'b1' is not in b.safetensors"});
-  index_refused(R"({"weight_map":{"a0":"a.safetensors","b0":"b.safetensors"}})",
-                {"'a1' is in a.safetensors but not in the index"});
-  index_refused(R"({"weight_map":{"a0":"a.safetensors","a1":"b.safetensors","b0":"b.safetensors"}})",
-                {"disagree about 2 tensors", "'a1' is in a.safetensors but the index says b.safetensors",
-                 "'a1' is not in b.safetensors"});
+TEST_F(Checkpoint, I4MissingShardsAreNamedWithTheWeightsThatAreThere) {
   put_index(kGoodIndex);
-  save_safetensors(folder_ / "b.safetensors", {{"b0", at::ones({1})}, {"a0", at::ones({1})}});  // a0 in both
-  refused(folder_ / kIndex, {"'a0' is in b.safetensors but the index says a.safetensors"});
+  save_safetensors(folder_ / "weights.safetensors", {{"a0", at::ones({1})}});
+  refused(folder_ / kIndex, {"a.safetensors, b.safetensors", "where other weights are: weights.safetensors"});
+}
+
+TEST_F(Checkpoint, I5ATensorThatItsShardLacksIsNotThere) {
+  put_shards();
+  put_index(
+      R"({"weight_map":{"a0":"a.safetensors","a1":"a.safetensors","b0":"b.safetensors","b1":"b.safetensors"}})");
+  const auto reader = CheckpointReader::open(folder_.path());
+  EXPECT_FALSE(reader.contains("b1"));
+  EXPECT_EQ(reader.misplaced().at("b1"), "'b1' is not in b.safetensors, where the index says");
+  ASSERT_EQ(reader.notes().size(), 1U);
+  EXPECT_NE(reader.notes()[0].find("1 tensors are not where the index says"), std::string::npos)
+      << reader.notes()[0];
+}
+
+TEST_F(Checkpoint, I5ATensorThatTheIndexDoesNotNameIsReadFromTheOnlyShardThatHasIt) {
+  put_shards();
+  put_index(R"({"weight_map":{"a0":"a.safetensors","b0":"b.safetensors"}})");
+  const auto reader = CheckpointReader::open(folder_.path());
+  EXPECT_EQ(reader.file_of("a1"), folder_ / "a.safetensors");
+  ASSERT_EQ(reader.notes().size(), 1U);
+  EXPECT_NE(reader.notes()[0].find("not in the index: 'a1' in a.safetensors"), std::string::npos)
+      << reader.notes()[0];
+  save_safetensors(folder_ / "b.safetensors", {{"b0", at::ones({1})}, {"a1", at::ones({1})}});
+  const auto twice = CheckpointReader::open(folder_.path());
+  EXPECT_FALSE(twice.contains("a1"));
+  EXPECT_EQ(twice.misplaced().at("a1"), "'a1' is in 2 shards and not in the index");
+}
+
+TEST_F(Checkpoint, I5ATensorInAnotherShardThanTheIndexNamesIsNotRead) {
+  put_shards();
+  put_index(R"({"weight_map":{"a0":"a.safetensors","a1":"b.safetensors","b0":"b.safetensors"}})");
+  const auto reader = CheckpointReader::open(folder_.path());
+  EXPECT_FALSE(reader.contains("a1"));
+  EXPECT_EQ(reader.misplaced().at("a1"),
+            "'a1' is not in b.safetensors, where the index says, but in a.safetensors");
+}
+
+TEST_F(Checkpoint, I5OfTwoCopiesTheOneIsReadThatTheIndexNames) {
+  put_shards();
+  for (const char* shard : {"a.safetensors", "b.safetensors"}) {
+    put_index(
+        fmt::format(R"({{"weight_map":{{"a0":"{}","a1":"a.safetensors","b0":"b.safetensors"}}}})", shard));
+    save_safetensors(folder_ / "b.safetensors", {{"b0", at::ones({1})}, {"a0", at::full({1}, 7)}});
+    const auto reader = CheckpointReader::open(folder_.path());
+    EXPECT_EQ(reader.file_of("a0"), folder_ / shard);
+    EXPECT_EQ(reader.names().size(), 3U);
+    ASSERT_EQ(reader.notes().size(), 1U);
+    EXPECT_NE(reader.notes()[0].find("1 copies of tensors in other shards"), std::string::npos)
+        << reader.notes()[0];
+  }
 }
 
 TEST_F(Checkpoint, I5UnusedShardIsNoted) {

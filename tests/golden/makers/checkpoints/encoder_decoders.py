@@ -55,8 +55,9 @@ kTwoStackCases = [
        written=dict(tie_word_embeddings=False, is_gated_act=None, dense_act_fn=None)),
     t5("mt5_encoder", model_type="mt5", encoder_alone=True, golden=False),
     t5("umt5", model_type="umt5", padded=True),
-    t5("umt5_plain", model_type="umt5", feed_forward_proj="relu", num_layers=3, num_decoder_layers=1,
-       written=dict(tie_word_embeddings=False, is_gated_act=None, dense_act_fn=None)),
+    # As published: the output is not scaled. transformers 5.0 to 5.23 scaled it all the same; recorded with 5.24.
+    t5("umt5_plain", model_type="umt5", feed_forward_proj="relu", num_layers=3, num_decoder_layers=1, tie_word_embeddings=False,
+       written=dict(tie_word_embeddings=False, scale_decoder_outputs=None, is_gated_act=None, dense_act_fn=None)),
     t5("umt5_encoder", model_type="umt5", encoder_alone=True),
     t5("t5_encoder_older_style", encoder_alone=True, padded=True, feed_forward_proj="gated-gelu", num_layers=3,
        written=dict(is_encoder_decoder=True)),
