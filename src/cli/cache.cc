@@ -91,7 +91,7 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bo
   return tensors;
 }
 
-Json report_json(const CacheOptions& options, const Input& input, const FileContents& contents) {
+Json report_json(const CacheOptions& options, const GivenInput& given, const FileContents& contents) {
   std::uint64_t bytes = 0;
   auto names = Json::array();
   for (const auto& tensor : contents.file.tensors()) {
@@ -99,7 +99,7 @@ Json report_json(const CacheOptions& options, const Input& input, const FileCont
     bytes += tensor.bytes();
   }
   Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
-  add_tokens(input, json);
+  add_tokens(given, json);
   return json;
 }
 
@@ -139,7 +139,7 @@ void perform(const CacheOptions& options) {
     result.cache.save(options.out, save);
   }
   const FileContents contents(options.out);
-  if (options.json) return print_json(report_json(options, input, contents));
+  if (options.json) return print_json(report_json(options, given, contents));
   print_summary(contents, Detail::brief);
   if (options.list) print_list(contents);
 }

@@ -94,7 +94,7 @@ std::optional<double> loss_of(const Input& input, const at::Tensor& logits) {
   return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 
-Json result_json(const Input& input, const std::vector<NextTokens>& rows, std::optional<double> loss) {
+Json result_json(const GivenInput& given, const std::vector<NextTokens>& rows, std::optional<double> loss) {
   auto list = Json::array();
   for (const auto& row : rows) {
     auto next = Json::array();
@@ -107,7 +107,7 @@ Json result_json(const Input& input, const std::vector<NextTokens>& rows, std::o
     list.push_back({{"row", row.row}, {"position", row.position}, {"next", next}});
   }
   Json json = {{"rows", list}, {"loss", loss ? Json(*loss) : Json(nullptr)}};
-  add_tokens(input, json);
+  add_tokens(given, json);
   return json;
 }
 
@@ -150,7 +150,8 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
 
 void perform(const RunCommandOptions& options) {
   const auto model = load_model(options.model);
-  const auto input = read_input(options.input, model).input;
+  const auto given = read_input(options.input, model);
+  const Input& input = given.input;
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
@@ -160,7 +161,7 @@ void perform(const RunCommandOptions& options) {
   // A model that sees both sides of a position is not asked for the token behind it.
   const bool causal = model.config().direction == AttentionDirection::causal;
   const auto loss = causal ? loss_of(input, result.logits()) : std::nullopt;
-  if (options.json) return print_json(result_json(input, rows, loss));
+  if (options.json) return print_json(result_json(given, rows, loss));
   print_result(model, input, rows, loss);
 }
 

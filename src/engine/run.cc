@@ -16,6 +16,7 @@
 #include "core/to_device.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
+#include "engine/model_text.h"
 #include "engine/recorded_run.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
@@ -26,6 +27,7 @@
 #include "hooked/engine/loss.h"
 #include "hooks/host_transport.h"
 #include "loading/loaded_model.h"
+#include "loading/tokenizer_files.h"
 #include "models/transformer.h"
 
 namespace hooked {
@@ -395,6 +397,9 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
       result.metric_ = metric.detach();
     }
     result.cache = run.watch.take_cache();
+  }
+  if (given.text) {
+    if (auto note = bos_note(tokenizer_of(model), model.config)) result.notes.push_back(*std::move(note));
   }
   if (!refusal.empty()) result.notes.push_back(fmt::format("computed kernel by kernel: {}", refusal));
   if (options.output == Output::loss) {
