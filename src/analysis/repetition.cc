@@ -68,8 +68,11 @@ RepeatedTokensOptions repeated_tokens_of(const HookedTransformer& model) {
   const auto& config = model.config();
   require_predicts_next(config, "repeated_tokens_of");
   RepeatedTokensOptions options{.vocab_end = std::min(config.d_vocab, config.d_vocab_out())};
-  if (config.default_prepend_bos && model.has_tokenizer())
-    options.bos = model.tokenizer().bos_id().value_or(-1);
+  if (model.has_tokenizer()) {
+    const auto bos = model.tokenizer().bos_id();
+    const auto before = model.tokens_around().before;
+    if (bos && std::ranges::find(before, *bos) != before.end()) options.bos = *bos;
+  }
   return options;
 }
 

@@ -92,7 +92,7 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bo
   return tensors;
 }
 
-Json report_json(const CacheOptions& options, const Input& input, const FileContents& contents) {
+Json report_json(const CacheOptions& options, const GivenInput& given, const FileContents& contents) {
   std::uint64_t bytes = 0;
   auto names = Json::array();
   for (const auto& tensor : contents.file.tensors()) {
@@ -100,7 +100,7 @@ Json report_json(const CacheOptions& options, const Input& input, const FileCont
     bytes += tensor.bytes();
   }
   Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
-  add_tokens(input, json);
+  add_tokens(given, json);
   return json;
 }
 
@@ -149,7 +149,7 @@ void perform(const CacheOptions& options) {
   }
   const FileContents contents(options.out);
   if (options.json) {
-    Json json = report_json(options, input, contents);
+    Json json = report_json(options, given, contents);
     json["not_finite"] = not_finite_json(notes);
     return print_json(json);
   }

@@ -237,6 +237,7 @@ Json found_json(const Found& found, const CircuitFinder& finder) {
   if (found.judgement) json["judgement"] = judgement_json(*found.judgement);
   json["complete"] = found.complete;
   add_tokens(prompts.input(PromptSide::clean), json);
+  json["around"] = prompts.around();
   json["clean_tokens"] = rows_json(prompts.pairs().clean().tokens);
   json["corrupted_tokens"] = rows_json(prompts.pairs().corrupted().tokens);
   return json;

@@ -83,7 +83,8 @@ Json reasons_json(const GenerateResult& result) {
 }
 
 // One object per row; a single row is not in a list.
-Json result_json(const GenerateResult& result, const Input& input, const Seconds& seconds) {
+Json result_json(const GenerateResult& result, const GivenInput& given, const Seconds& seconds) {
+  const Input& input = given.input;
   auto rows = Json::array();
   const auto prompts = rows_json(input.tokens);
   for (std::int64_t row = 0; row < input.batch(); ++row) {
@@ -97,6 +98,7 @@ Json result_json(const GenerateResult& result, const Input& input, const Seconds
                     {"ids", ids},
                     {"text", result.texts.empty() ? Json(nullptr) : Json(result.texts[r])},
                     {"log_probs", log_probs},
+                    {"around", given.around},
                     {"stopped", reason_text(result.stopped[r])},
                     {"not_finite", not_finite_json(result.notes)},
                     {"seconds", {{"prefill", seconds.prefill}, {"decode", seconds.decode}}}});
@@ -233,7 +235,7 @@ void perform(const GenerateCommandOptions& options) {
   const auto seconds = timer.seconds();
   // Shown first: what was generated is not lost with a disk that is full.
   if (options.json) {
-    print_json(result_json(result, input, seconds));
+    print_json(result_json(result, given, seconds));
   } else {
     stream.finish(result);
     print_rows(result, input);

@@ -29,9 +29,9 @@ RepeatedTokensOptions repeated_tokens(const HookedTransformer& model, const Head
   return repeated;
 }
 
-Input scored_input(const HookedTransformer& model, const HeadsOptions& options) {
-  if (options.half == 0) return read_input(options.input, model).input;
-  return repeated_random_tokens(repeated_tokens(model, options));
+GivenInput scored_input(const HookedTransformer& model, const HeadsOptions& options) {
+  if (options.half == 0) return read_input(options.input, model);
+  return {repeated_random_tokens(repeated_tokens(model, options)), {}, {}};
 }
 
 std::vector<std::string> scores_of(const HeadsOptions& options) {
@@ -99,7 +99,7 @@ void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
   fmt::print("\n");
 }
 
-Json heads_json(const HeadsFound& found, const Input& input) {
+Json heads_json(const HeadsFound& found, const GivenInput& given) {
   Json json = {{"scores", Json::object()}, {"complete", found.complete}};
   for (std::size_t i = 0; i < found.names.size(); ++i)
     json["scores"][found.names[i]] = grid_json(found.heads.scores[i]);
@@ -107,7 +107,7 @@ Json heads_json(const HeadsFound& found, const Input& input) {
     json["repetition"] = {{"loss", grid_json(found.repetition->loss)},
                           {"accuracy", grid_json(found.repetition->accuracy)}};
   }
-  add_tokens(input, json);
+  add_tokens(given, json);
   return json;
 }
 
@@ -121,12 +121,13 @@ void perform(const HeadsOptions& options) {
                       options.force);
   }
   const auto model = load_model(options.model);
-  const Input input = scored_input(model, options);
+  const GivenInput given = scored_input(model, options);
+  const Input& input = given.input;
   const HeadsFound found = find_heads(model, options, input);
   const auto& scores = found.heads.scores;
   // Shown first: what was computed is not lost with a disk that is full.
   if (options.json) {
-    Json json = heads_json(found, input);
+    Json json = heads_json(found, given);
     json["not_finite"] = not_finite_json(found.heads.notes);
     print_json(json);
   } else {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/actions.h"
+#include "cli/input_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/processing_check.h"
@@ -94,11 +95,26 @@ void print_missing(const ModelDescription& model) {
   if (!model.fetch.empty()) fmt::print("  `{}` fetches them\n", model.fetch);
 }
 
+// `<s> before it, </s> after it (the tokenizer.json: post_processor)`
+std::string around_line(const Tokenizer& tokenizer, const TokensAround& around) {
+  const auto pieces = [&](const std::vector<std::int64_t>& ids) {
+    std::string all;
+    for (const auto id : ids) all += (all.empty() ? "" : " ") + tokenizer.printable_piece(id);
+    return all;
+  };
+  std::vector<std::string> parts;
+  if (!around.before.empty()) parts.push_back(pieces(around.before) + " before it");
+  if (!around.behind.empty()) parts.push_back(pieces(around.behind) + " after it");
+  if (parts.empty()) parts.emplace_back("no tokens");
+  return fmt::format("{} ({})", fmt::join(parts, ", "), around.why);
+}
+
 void print_tokenizer(const ModelDescription& model) {
   fmt::print("\ntokenizer\n");
   if (!model.tokenizer_pieces) return print_fields({{"none that can be used", model.tokenizer_problem}});
   fmt::print("  {}, {} pieces, {}\n", model.tokenizer_kind, grouped(*model.tokenizer_pieces),
              model.tokenizer_form);
+  fmt::print("  around a text: {}\n", around_line(*model.tokenizer, *model.tokens_around));
   fmt::print("  {}\n", model.chat_template
                            ? fmt::format("chat template in {}; --chat uses it", *model.chat_template)
                            : std::string("no chat template that can be used"));
@@ -146,7 +162,10 @@ void add_files(const ModelDescription& model, Json& json) {
   json["tokenizer"] = {{"kind", text_or_null(model.tokenizer_kind)},
                        {"form", text_or_null(model.tokenizer_form)},
                        {"pieces", or_null(model.tokenizer_pieces)},
-                       {"problem", text_or_null(model.tokenizer_problem)}};
+                       {"problem", text_or_null(model.tokenizer_problem)},
+                       {"around", nullptr}};
+  if (const auto& around = model.tokens_around)
+    json["tokenizer"]["around"] = around_json(*model.tokenizer, *around);
   json["chat_template"] = or_null(model.chat_template);
   json["adapter"] = nullptr;
   if (const auto& adapter = model.adapter) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/output.h"
 #include "core/id_list.h"
 #include "core/text_lines.h"
 #include "hooked/core/error.h"
@@ -48,16 +49,19 @@ std::vector<std::string> lines_of(const std::string& file) {
 GivenInput input_of_texts(std::vector<std::string> texts, const InputOptions& options,
                           const HookedTransformer& model) {
   TextOptions how;
-  if (!options.prepend_bos.empty()) how.prepend_bos = options.prepend_bos == "yes";
+  how.prepend_bos = prepend_bos_of(options.prepend_bos);
   if (options.chat.chat) {
     texts = chat_texts(std::move(texts), options.chat, model.tokenizer());
-    how.prepend_bos = false;  // the template writes what stands before a text
+    how.prepend_bos = PrependBos::nothing;  // the template writes what stands around a text
   }
-  if (texts.size() == 1) return {model.to_tokens(texts.front(), how).to(at::kCPU), std::move(texts)};
+  Json around = around_json(model, how.prepend_bos);
+  note_around(model, how.prepend_bos);
+  if (texts.size() == 1)
+    return {model.to_tokens(texts.front(), how).to(at::kCPU), std::move(texts), std::move(around)};
   Input batch = model.to_token_batch(texts, how);
   batch.tokens = batch.tokens.to(at::kCPU);
   batch.attention_mask = batch.attention_mask.to(at::kCPU);
-  return {std::move(batch), std::move(texts)};
+  return {std::move(batch), std::move(texts), std::move(around)};
 }
 
 at::Tensor tensor_of_rows(const std::vector<IntegerList>& rows_of_ids, std::string_view option) {
@@ -126,8 +130,8 @@ GivenInput given_input(const InputOptions& options, const HookedTransformer& mod
     }
     return input_of_texts(std::move(texts), options, model);
   }
-  if (!options.tokens_file.empty()) return {input_of_file(options.tokens_file), {}};
-  return {tensor_of_rows(options.token_rows, "--tokens"), {}};
+  if (!options.tokens_file.empty()) return {input_of_file(options.tokens_file), {}, {}};
+  return {tensor_of_rows(options.token_rows, "--tokens"), {}, {}};
 }
 
 // Without --decoder-tokens the config must name the token that a decoder starts with.
@@ -139,6 +143,35 @@ void require_decoder_start(const Input& input, const ModelConfig& config) {
 }
 
 }  // namespace
+
+PrependBos prepend_bos_of(std::string_view choice) {
+  if (choice.empty()) return PrependBos::by_default;
+  if (choice == "file") return PrependBos::file;
+  return choice == "yes" ? PrependBos::yes : PrependBos::no;
+}
+
+Json around_json(const Tokenizer& tokenizer, const TokensAround& around) {
+  const auto tokens_json = [&](const std::vector<std::int64_t>& ids) {
+    auto tokens = Json::array();
+    for (const std::int64_t id : ids)
+      tokens.push_back({{"id", id}, {"token", tokenizer.decode(std::vector{id})}});
+    return tokens;
+  };
+  return {
+      {"before", tokens_json(around.before)}, {"behind", tokens_json(around.behind)}, {"why", around.why}};
+}
+
+Json around_json(const HookedTransformer& model, PrependBos choice) {
+  return around_json(model.tokenizer(), model.tokens_around({.prepend_bos = choice}));
+}
+
+void note_around(const HookedTransformer& model, PrependBos choice) {
+  if (choice != PrependBos::by_default || model.tokenizer().around()) return;
+  const TokensAround around = model.tokens_around();
+  if (around.before.empty()) return;
+  print_notes({fmt::format("a text gets {} in front: {}; --prepend-bos file leaves it out",
+                           model.tokenizer().printable_piece(around.before.front()), around.why)});
+}
 
 std::vector<std::string> chat_texts(std::vector<std::string> texts, const ChatTextOptions& options,
                                     const Tokenizer& tokenizer) {
@@ -198,6 +231,11 @@ Json rows_json(const at::Tensor& tokens) {
 void add_tokens(const Input& input, Json& json) {
   json["tokens"] = rows_json(input.tokens);
   if (input.decoder.tokens.defined()) json["decoder_tokens"] = rows_json(input.decoder.tokens);
+}
+
+void add_tokens(const GivenInput& given, Json& json) {
+  add_tokens(given.input, json);
+  json["around"] = given.around;
 }
 
 }  // namespace hooked::cli

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
@@ -16,7 +17,19 @@ namespace hooked::cli {
 struct GivenInput {
   Input input;
   std::vector<std::string> texts;  ///< that it was made of; none where it was given as ids
+  Json around;                     ///< around_json() of these texts; null where it was given as ids
 };
+
+/// What a value of --prepend-bos stands for; empty where it is not given.
+PrependBos prepend_bos_of(std::string_view choice);
+
+/// The tokens that stand around texts, and why: `before` and `behind`, each [{id, token}], and `why`.
+Json around_json(const Tokenizer& tokenizer, const TokensAround& around);
+/// The same of the tokens that `model` puts there.
+Json around_json(const HookedTransformer& model, PrependBos choice);
+
+/// Writes to stderr that texts get a BOS token that no file asks for, where they do.
+void note_around(const HookedTransformer& model, PrependBos choice);
 
 /// The prompts for answers that a chat template makes of texts that a user says; the texts themselves without
 /// --chat. Throws TokenizerError.
@@ -36,5 +49,7 @@ Json rows_json(const at::Tensor& tokens);
 
 /// Adds `tokens`, and `decoder_tokens` where there are.
 void add_tokens(const Input& input, Json& json);
+/// The same with `around`, the tokens around texts; null where the input was ids.
+void add_tokens(const GivenInput& given, Json& json);
 
 }  // namespace hooked::cli

@@ -63,7 +63,7 @@ Json next_json(const LogitLensRow& row) {
           {"next", std::move(next)}};
 }
 
-Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const Input& input,
+Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const GivenInput& given,
                const ModelConfig& config) {
   auto rows = Json::array();
   for (const auto& row : made.top) rows.push_back(next_json(row));
@@ -74,7 +74,7 @@ Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const Input&
     json["probabilities"] = grid_json(made.probabilities);
     json["ranks"] = grid_json(made.ranks);
   }
-  add_tokens(input, json);
+  add_tokens(given, json);
   return json;
 }
 
@@ -121,7 +121,8 @@ void perform(const LensOptions& options) {
                     CommandReads(options.model).add(options.input).add(options.edits).add_path(options.maps),
                     options.force);
   const auto model = load_model(options.model);
-  const auto input = read_input(options.input, model).input;
+  const auto given = read_input(options.input, model);
+  const Input& input = given.input;
   LogitLensOptions lens{.positions = lens_positions(options.positions),
                         .tokens = ids_of_choice(options.answers, model),
                         .top_k = options.top_k,
@@ -143,7 +144,7 @@ void perform(const LensOptions& options) {
     print_lens(made);
     if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
   } else {
-    Json json = lens_json(made, lens, input, model.config());
+    Json json = lens_json(made, lens, given, model.config());
     json["not_finite"] = not_finite_json(notes);
     print_json(json);
   }
@@ -155,7 +156,8 @@ void perform(const AttributeOptions& options) {
   require_can_write(options.out, Grid::require_can_save,
                     CommandReads(options.model).add(options.input).add(options.edits), options.force);
   const auto model = load_model(options.model);
-  const auto input = read_input(options.input, model).input;
+  const auto given = read_input(options.input, model);
+  const Input& input = given.input;
   const auto answer = Answers::any_of(ids_of_choice(options.answers, model));
   const auto against = options.against.empty()
                            ? std::nullopt
@@ -188,7 +190,7 @@ void perform(const AttributeOptions& options) {
     Json json = grid_json(parts);
     json["complete"] = work.complete();
     json["not_finite"] = not_finite_json(notes);
-    add_tokens(input, json);
+    add_tokens(given, json);
     print_json(json);
   } else {
     print_parts(parts, options.top_k);

@@ -100,6 +100,7 @@ void print_rest(const Patching& made, const PatchOptions& options) {
 Json with_tokens(Json json, const PatchPrompts& prompts, const PatchSweeps& sweeps, bool complete) {
   json["complete"] = complete;
   add_tokens(prompts.input(sweeps.into()), json);
+  json["around"] = prompts.around();
   json["clean_tokens"] = rows_json(prompts.pairs().clean().tokens);
   json["corrupted_tokens"] = rows_json(prompts.pairs().corrupted().tokens);
   return json;

@@ -60,6 +60,19 @@ void put_into_chat(std::vector<PromptPair>& pairs, const ScoredPairOptions& opti
   }
 }
 
+// A chat template writes what stands around a text.
+PrependBos around_pairs(const ScoredPairOptions& options) {
+  return options.chat.chat ? PrependBos::nothing : prepend_bos_of(options.prepend_bos);
+}
+
+// Of texts, which a file of pairs may have, too.
+Json around_of(const HookedTransformer& model, const ScoredPairOptions& options) {
+  const bool ids = !options.clean && options.pairs.empty();
+  if (ids || !model.has_tokenizer()) return {};
+  note_around(model, around_pairs(options));
+  return around_json(model, around_pairs(options));
+}
+
 PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& options) {
   std::vector<PromptPair> pairs;
   if (!options.pairs.empty()) {
@@ -70,13 +83,8 @@ PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& 
     pairs.push_back({.clean = options.clean_tokens, .corrupted = options.corrupted_tokens});
   }
   add_answers(pairs, options);
-  PromptPairOptions how;
-  if (!options.prepend_bos.empty()) how.prepend_bos = options.prepend_bos == "yes";
-  if (options.chat.chat) {
-    put_into_chat(pairs, options, model.tokenizer());
-    how.prepend_bos = false;  // the template writes what stands before a text
-  }
-  return {model, std::move(pairs), how};
+  if (options.chat.chat) put_into_chat(pairs, options, model.tokenizer());
+  return {model, std::move(pairs), {.prepend_bos = around_pairs(options)}};
 }
 
 // A file's pairs decide what is scored where the command line does not.
@@ -103,6 +111,7 @@ bool compares_with_clean(MetricKind kind) {
 
 PatchPrompts::PatchPrompts(const HookedTransformer& model, const ScoredPairOptions& options)
     : model_(model.loaded()),
+      around_(around_of(model, options)),
       pairs_(read_pairs(model, options)),
       clean_edits_(read_edits(options.edits, model, pairs_.clean())),
       corrupted_edits_(read_edits(options.edits, model, pairs_.corrupted())),

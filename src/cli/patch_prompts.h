@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/analysis/sweep.h"
@@ -25,6 +26,8 @@ class PatchPrompts {
   PatchPrompts(const HookedTransformer& model, const ScoredPairOptions& options);
 
   const PromptPairs& pairs() const { return pairs_; }
+  /// around_json() of their texts; null where they have none.
+  const Json& around() const { return around_; }
   const Input& input(PromptSide side) const {
     return side == PromptSide::clean ? pairs_.clean() : pairs_.corrupted();
   }
@@ -47,6 +50,7 @@ class PatchPrompts {
   Metric metric(MetricKind kind, const Position& position) const;
 
   HookedTransformer model_;
+  Json around_;
   PromptPairs pairs_;
   std::vector<Edit> clean_edits_, corrupted_edits_;
   std::vector<MetricKind> kinds_;

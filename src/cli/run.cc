@@ -132,7 +132,7 @@ Json text_of(const HookedTransformer& model, std::int64_t id) {
   return model.tokenizer().printable_piece(id);
 }
 
-Json result_json(const HookedTransformer& model, const Input& input, const std::vector<NextTokens>& rows,
+Json result_json(const HookedTransformer& model, const GivenInput& given, const std::vector<NextTokens>& rows,
                  std::optional<double> loss) {
   auto list = Json::array();
   for (const auto& row : rows) {
@@ -158,7 +158,7 @@ Json result_json(const HookedTransformer& model, const Input& input, const std::
   Json json = {{"rows", list},
                {"loss", loss ? Json(*loss) : Json(nullptr)},
                {"logits_centred", model.config().logits_centred()}};
-  add_tokens(input, json);
+  add_tokens(given, json);
   return json;
 }
 
@@ -210,7 +210,8 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
 
 void perform(const RunCommandOptions& options) {
   const auto model = load_model(options.model);
-  const auto input = read_input(options.input, model).input;
+  const auto given = read_input(options.input, model);
+  const Input& input = given.input;
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
@@ -227,7 +228,7 @@ void perform(const RunCommandOptions& options) {
   const auto loss =
       causal && predicts_tokens(model.config()) ? loss_of(input, result.logits()) : std::nullopt;
   if (options.json) {
-    Json json = result_json(model, input, rows, loss);
+    Json json = result_json(model, given, rows, loss);
     json["not_finite"] = not_finite_json(notes);
     return print_json(json);
   }

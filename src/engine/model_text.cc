@@ -1,4 +1,4 @@
-// Text in and out of a model: its tokenizer, with its family's BOS policy.
+// Text in and out of a model: its tokenizer, and the tokens that stand around a text.
 #include "engine/model_text.h"
 
 #include <ATen/ops/cat.h>
@@ -16,6 +16,7 @@
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "loading/loaded_model.h"
+#include "loading/tokenizer_files.h"
 
 namespace hooked {
 
@@ -38,38 +39,51 @@ std::vector<std::int64_t> ids_of_row(const at::Tensor& ids) {
   return id_list(ids);
 }
 
-// Whether text goes into blocks that attend both ways. Such models were trained on whole sequences with their
-// special tokens at both ends.
-bool reads_both_ways(const ModelConfig& config) {
-  return config.bidirectional(config.has_encoder() ? Stack::encoder : Stack::blocks);
+TokensAround with_bos(TokensAround around, std::int64_t bos) {
+  if (!around.before.empty() && around.before.front() == bos) return around;
+  around.before.insert(around.before.begin(), bos);
+  around.why = "prepend_bos is yes";
+  return around;
 }
 
-EncodeOptions encode_options(const LoadedModel& model, const TextOptions& options) {
-  return {.add_special_tokens =
-              reads_both_ways(model.config) && options.prepend_bos.value_or(model.config.default_prepend_bos),
-          .added_tokens = options.added_tokens};
+TokensAround without_bos(TokensAround around, const std::optional<std::int64_t>& bos) {
+  if (!bos || std::erase(around.before, *bos) == 0) return around;
+  around.why = "prepend_bos is no";
+  return around;
 }
 
-// The BOS token that goes before a text's ids, or nothing. A text that begins with its spelling gets no
-// second one unless it is asked for.
-std::optional<std::int64_t> bos_before(const std::vector<std::int64_t>& ids, const LoadedModel& model,
-                                       const TextOptions& options) {
-  if (reads_both_ways(model.config)) return std::nullopt;
-  const std::optional<std::int64_t> bos = tokenizer_of(model).bos_id();
-  if (options.prepend_bos.value_or(false) && !bos) {
+TokensAround chosen_around(const LoadedModel& model, PrependBos choice) {
+  const Tokenizer& tokenizer = tokenizer_of(model);
+  if (choice == PrependBos::by_default) return tokens_around(tokenizer, model.config);
+  if (choice == PrependBos::nothing) return {{}, {}, "none are asked for"};
+  const auto bos = tokenizer.bos_id();
+  TokensAround by_file = tokenizer.around().value_or(TokensAround{{}, {}, "no file says that there are any"});
+  if (choice == PrependBos::no) return without_bos(std::move(by_file), bos);
+  if (choice == PrependBos::file) return by_file;
+  if (!bos) {
     throw TokenizerError(
         "prepend_bos",
         "this model's tokenizer has no BOS token; expected a bos_token in tokenizer_config.json");
   }
-  if (!options.prepend_bos.value_or(model.config.default_prepend_bos)) return std::nullopt;
-  const bool spelled = bos && !ids.empty() && ids.front() == *bos;
-  return spelled && !options.prepend_bos ? std::nullopt : bos;
+  return with_bos(std::move(by_file), *bos);
+}
+
+// Those around one text. A BOS token that no file asks for does not come before its own spelling.
+TokensAround around_text(const std::vector<std::int64_t>& ids, const LoadedModel& model, PrependBos choice) {
+  TokensAround around = chosen_around(model, choice);
+  const bool asked_for = choice != PrependBos::by_default || tokenizer_of(model).around();
+  if (!asked_for && !ids.empty() && !around.before.empty() && ids.front() == around.before.front())
+    return {{}, {}, "the text begins with the BOS token"};
+  return around;
 }
 
 std::vector<std::int64_t> encode(const LoadedModel& model, std::string_view text,
                                  const TextOptions& options) {
-  std::vector<std::int64_t> ids = tokenizer_of(model).encode(text, encode_options(model, options)).ids;
-  if (const auto bos = bos_before(ids, model, options)) ids.insert(ids.begin(), *bos);
+  std::vector<std::int64_t> ids =
+      tokenizer_of(model).encode(text, {.added_tokens = options.added_tokens}).ids;
+  const TokensAround around = around_text(ids, model, options.prepend_bos);
+  ids.insert(ids.begin(), around.before.begin(), around.before.end());
+  ids.insert(ids.end(), around.behind.begin(), around.behind.end());
   if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
   return ids;
 }
@@ -84,13 +98,17 @@ bool HookedTransformer::has_tokenizer() const { return model_->tokenizer.has_val
 
 Tokenizer HookedTransformer::tokenizer() const { return tokenizer_of(*model_); }
 
+TokensAround HookedTransformer::tokens_around(const TextOptions& options) const {
+  return chosen_around(*model_, options.prepend_bos);
+}
+
 at::Tensor HookedTransformer::to_tokens(std::string_view text, const TextOptions& options) const {
   return tokens_of(*model_, text, options);
 }
 
 at::Tensor HookedTransformer::to_chat_tokens(const std::vector<ChatMessage>& messages,
                                              const ChatOptions& options) const {
-  return to_tokens(tokenizer_of(*model_).chat_text(messages, options), {.prepend_bos = false});
+  return to_tokens(tokenizer_of(*model_).chat_text(messages, options), {.prepend_bos = PrependBos::nothing});
 }
 
 Input HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
@@ -119,13 +137,15 @@ Input HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
 
 std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const TextOptions& options) const {
   const Tokenizer& tokenizer = tokenizer_of(*model_);
-  const Encoding encoding = tokenizer.encode(text, encode_options(*model_, options));
+  const Encoding encoding = tokenizer.encode(text, {.added_tokens = options.added_tokens});
+  const TokensAround around = around_text(encoding.ids, *model_, options.prepend_bos);
   std::vector<TextPiece> pieces;
-  if (const auto bos = bos_before(encoding.ids, *model_, options))
-    pieces.push_back({*bos, tokenizer.printable_piece(*bos), {}});
-  for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
-    pieces.push_back({encoding.ids[i], tokenizer.printable_piece(encoding.ids[i]), encoding.offsets[i]});
-  }
+  const auto add = [&](std::int64_t id, TextSpan span) {
+    pieces.push_back({id, tokenizer.printable_piece(id), span});
+  };
+  for (const std::int64_t id : around.before) add(id, {});
+  for (std::size_t i = 0; i < encoding.ids.size(); ++i) add(encoding.ids[i], encoding.offsets[i]);
+  for (const std::int64_t id : around.behind) add(id, {});
   return pieces;
 }
 

@@ -17,6 +17,7 @@
 #include "engine/cache_origin.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
+#include "engine/model_text.h"
 #include "engine/recorded_run.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
@@ -28,6 +29,7 @@
 #include "hooks/host_transport.h"
 #include "hooks/padded_places.h"
 #include "loading/loaded_model.h"
+#include "loading/tokenizer_files.h"
 #include "models/transformer.h"
 
 namespace hooked {
@@ -400,6 +402,9 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     result.cache = run.watch.take_cache();
   }
   for (ActivationCache* made : {&result.cache, &result.gradients}) set_origin(*made, model, input, *plan);
+  if (given.text) {
+    if (auto note = bos_note(tokenizer_of(model), model.config)) result.notes.push_back(*std::move(note));
+  }
   if (!refusal.empty()) result.notes.push_back(fmt::format("computed kernel by kernel: {}", refusal));
   if (options.output == Output::loss) {
     result.kind_ = Output::loss;

@@ -14,6 +14,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "loading/gguf_pre_tokenizers.h"
+#include "loading/gguf_tokenizer_keys.h"
 #include "text/symbol_joiner.h"
 
 namespace hooked {
@@ -62,8 +63,8 @@ class GgufTokenizerText {
           std::pair{"unknown_token_id", "unk_token"}, std::pair{"padding_token_id", "pad_token"}}) {
       if (const auto id = piece_id(key)) config[name] = std::string(pieces_[*id]);
     }
-    config["add_bos_token"] = adds_bos_;
-    config["add_eos_token"] = adds_eos_;
+    if (says_bos_) config["add_bos_token"] = adds_bos_;
+    if (says_bos_ || adds_eos_) config["add_eos_token"] = adds_eos_;
     if (const GgufValue* chat = find_value(metadata_, "tokenizer.chat_template");
         chat && chat->text() && !chat->is_array())
       config["chat_template"] = std::string(*chat->text());
@@ -171,6 +172,7 @@ class GgufTokenizerText {
   std::string post_processor(bool bos_fallback, const Json& usual) {
     const auto bos = piece_id("bos_token_id"), eos = piece_id("eos_token_id");
     adds_bos_ = flag("add_bos_token", bos_fallback) && bos;
+    says_bos_ = bos_fallback || find("add_bos_token") != nullptr;
     adds_eos_ = flag("add_eos_token", false) && eos;
     if (!adds_bos_ && !adds_eos_) return json_text(usual);
     Json special = Json::object();
@@ -245,6 +247,7 @@ class GgufTokenizerText {
     if (scores == nullptr) refuse("scores", "is missing; expected the score of each token");
     if (find("precompiled_charsmap") != nullptr)
       refuse("precompiled_charsmap", "is not supported beside this model; expected no such key");
+    if (!flag("escape_whitespaces", true)) refuse("escape_whitespaces", "is not supported; expected true");
     if (flag("remove_extra_whitespaces", false))
       refuse("remove_extra_whitespaces", "is not supported; expected false");
     Json steps = Json::array(), decoded = Json::array();
@@ -338,7 +341,7 @@ class GgufTokenizerText {
   std::string where_;
   std::vector<std::string_view> pieces_;
   std::vector<PieceType> types_;
-  bool adds_bos_ = false, adds_eos_ = false;
+  bool says_bos_ = false, adds_bos_ = false, adds_eos_ = false;
 };
 
 bool has_a_tokenizer(const GgufMetadata& metadata) {
@@ -352,6 +355,9 @@ TokenizerFiles tokenizer_files(const GgufMetadata& metadata, const std::string& 
   std::string config = made.config();
   TokenizerFiles text;
   text.tokenizer = Tokenizer::parse(json, where, config);
+  if (const auto keys = unread_tokenizer_keys(metadata); !keys.empty())
+    text.notes.push_back(
+        fmt::format("keys of the tokenizer that are not followed: {}", fmt::join(keys, ", ")));
   text.files = {{std::string(kTokenizerFileName), std::move(json)},
                 {std::string(kTokenizerConfigName), std::move(config)}};
   return text;
@@ -359,10 +365,10 @@ TokenizerFiles tokenizer_files(const GgufMetadata& metadata, const std::string& 
 
 }  // namespace
 
-TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, std::int64_t d_vocab,
+TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, const ModelConfig& config,
                                    const std::string& where) {
   if (!has_a_tokenizer(metadata)) return {};
-  return tokenizer_by([&](TokenizerFiles& text) { text = tokenizer_files(metadata, where); }, d_vocab);
+  return tokenizer_by([&](TokenizerFiles& text) { text = tokenizer_files(metadata, where); }, config);
 }
 
 Tokenizer gguf_tokenizer(const GgufMetadata& metadata, const std::string& where) {

@@ -13,7 +13,7 @@ namespace hooked {
 /// The tokenizer of a GGUF file as the tokenizer.json and tokenizer_config.json that say the same; a saved
 /// model has them beside it. The template of chats is in the second, under its usual key. Like that of a
 /// folder it is a note, and no error, where it cannot be read. `where` is the file's name.
-TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, std::int64_t d_vocab,
+TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, const ModelConfig& config,
                                    const std::string& where);
 
 /// That tokenizer without a model. Throws TokenizerError where there is none or none that can be used.

@@ -157,10 +157,9 @@ struct PlannedModel {
 
   /// Its tokenizer: in a GGUF file, or beside the weights.
   TokenizerFiles text() const {
-    const std::int64_t d_vocab = plan.config.d_vocab;
     return reader.gguf() != nullptr
-               ? read_gguf_tokenizer(*reader.gguf(), d_vocab, path_text(reader.gguf_file()))
-               : read_tokenizer_files(folder_with_tokenizer(given), d_vocab);
+               ? read_gguf_tokenizer(*reader.gguf(), plan.config, path_text(reader.gguf_file()))
+               : read_tokenizer_files(folder_with_tokenizer(given), plan.config);
   }
 
   ReadFrom read_from() const { return model_read_from(place, reader, adapter ? &*adapter : nullptr); }
@@ -327,6 +326,8 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
           text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
       .tokenizer_form = text.tokenizer ? text.tokenizer->form() : std::string(),
       .tokenizer_kind = text.tokenizer ? std::string(text.tokenizer->kind()) : std::string(),
+      .tokenizer = text.tokenizer,
+      .tokens_around = text.tokenizer ? std::optional(tokens_around(*text.tokenizer, config)) : std::nullopt,
       .chat_template = text.tokenizer ? text.tokenizer->chat_template() : std::nullopt,
       .tokenizer_problem = problem_of(text),
       .context = config.n_ctx < kUnlimitedContext ? std::optional(config.n_ctx) : std::nullopt,

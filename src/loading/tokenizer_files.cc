@@ -9,13 +9,13 @@
 
 namespace hooked {
 
-TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab) {
+TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, const ModelConfig& config) {
   if (Tokenizer::files_in(folder).empty()) return {};
   const auto read = [&](TokenizerFiles& text) {
     text.tokenizer = Tokenizer::load(folder);
     text.files = Tokenizer::read_files(folder);
   };
-  return tokenizer_by(read, d_vocab);
+  return tokenizer_by(read, config);
 }
 
 Tokenizer tokenizer_in_file(const std::filesystem::path& file) try {
@@ -30,7 +30,8 @@ Tokenizer tokenizer_in_file(const std::filesystem::path& file) try {
                   error.message()));
 }
 
-TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, std::int64_t d_vocab) {
+TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, const ModelConfig& config) {
+  const std::int64_t d_vocab = config.d_vocab;
   TokenizerFiles text;
   try {
     read(text);
@@ -39,14 +40,37 @@ TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, st
     text.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
     return text;
   }
-  text.notes = text.tokenizer->notes();
+  const auto& notes = text.tokenizer->notes();
+  text.notes.insert(text.notes.end(), notes.begin(), notes.end());
   if (text.tokenizer->vocab_size() > d_vocab) {
     text.notes.push_back(
         fmt::format("the tokenizer knows {} pieces, the model only {}: ids from {} on are refused",
                     text.tokenizer->vocab_size(), d_vocab, d_vocab));
   }
   text.tokenizer = text.tokenizer->for_vocabulary(d_vocab);
+  if (auto note = bos_note(*text.tokenizer, config)) text.notes.push_back(*std::move(note));
   return text;
+}
+
+TokensAround tokens_around(const Tokenizer& tokenizer, const ModelConfig& config) {
+  if (const auto& said = tokenizer.around()) return *said;
+  const bool causal = !config.has_encoder() && !config.bidirectional(config.main_stack());
+  const auto bos = tokenizer.bos_id();
+  if (!causal) return {{}, {}, "no file says that there are any"};
+  if (!bos) return {{}, {}, "no file says that there are any, and the tokenizer names no BOS token"};
+  if (!config.default_prepend_bos)
+    return {{}, {}, "no file says that there are any, and default_prepend_bos is false"};
+  return {{*bos},
+          {},
+          "no file says whether there is a BOS token, so that it comes first, as in TransformerLens; "
+          "AutoTokenizer puts none there"};
+}
+
+std::optional<std::string> bos_note(const Tokenizer& tokenizer, const ModelConfig& config) {
+  const auto around = tokens_around(tokenizer, config);
+  if (tokenizer.around() || around.before.empty()) return std::nullopt;
+  return fmt::format("a text gets {} in front: {}; --prepend-bos file leaves it out",
+                     tokenizer.printable_piece(around.before.front()), around.why);
 }
 
 std::vector<std::int64_t> stop_tokens_of(const GenerationConfig& generation, const ConfigText& config,

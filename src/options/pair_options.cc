@@ -97,8 +97,10 @@ void add_pairs(CLI::App& app, ScoredPairOptions& options, OneOf& inputs) {
   pairs->option_text(kFileWord);
   for (auto* option : {clean, corrupted, clean_tokens, corrupted_tokens, pairs}) option->group(kGroup);
   auto* bos = app.add_option("--prepend-bos", options.prepend_bos,
-                             "yes or no: whether texts get a BOS token (default: as the model wants)");
-  bos->option_text("yes|no")->check(CLI::IsMember({"yes", "no"}))->group(kGroup);
+                             "yes or no: whether texts get a BOS token; file: what the model's files put "
+                             "around them (default: that, and where they say nothing a BOS token for "
+                             "causal models)");
+  bos->option_text("yes|no|file")->check(CLI::IsMember({"yes", "no", "file"}))->group(kGroup);
   add_chat_options(app, options.chat, {clean_tokens, corrupted_tokens, bos});
   inputs = {clean, clean_tokens, pairs};
 }

@@ -181,9 +181,9 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
   file->option_text(kFileWord)->group(kInputGroup);
   auto* bos = app.add_option(
       "--prepend-bos", options.prepend_bos,
-      "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
-      "model wants)");
-  bos->option_text("yes|no")->check(CLI::IsMember({"yes", "no"}));
+      "yes or no: whether text gets a BOS token; file: what the model's files put around it, as "
+      "AutoTokenizer does (default: that, and where they say nothing a BOS token for causal models)");
+  bos->option_text("yes|no|file")->check(CLI::IsMember({"yes", "no", "file"}));
   add_chat_options(app, options.chat, {tokens, file, bos});
   add_integer_rows(
       app, "--token-types", options.token_type_rows,

@@ -287,7 +287,7 @@ Tokenizer::Rules read_tekken(std::string_view text, std::string_view name) {
   auto rules = rules_of(std::move(ranks), words, std::move(tokens), name);
   rules.bos = bos;
   rules.eos = eos;
-  rules.post_processor = make_special_token_adder(bos ? std::vector{*bos} : std::vector<std::int64_t>{}, {});
+  rules.put_around({bos ? std::vector{*bos} : std::vector<std::int64_t>{}, {}, "tekken.json"});
   rules.form = "tekken.json (tiktoken)";
   return rules;
 }
@@ -327,7 +327,7 @@ Tokenizer::Rules read_tiktoken(std::string_view lines, std::string_view name, co
   if (family.composes) rules.normalizer = read_normalizer(as_reader({{"type", "NFC"}}, name));
   rules.bos = bos;
   rules.eos = eos;
-  if (bos) rules.post_processor = make_special_token_adder({*bos}, {});
+  if (bos) rules.put_around({{*bos}, {}, fmt::format("the class of {}", family.file)});
   rules.form = fmt::format("{} (tiktoken)", family.file);
   return rules;
 }

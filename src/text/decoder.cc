@@ -1,7 +1,6 @@
 #include "text/decoder.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "text/byte_characters.h"
 #include "text/pattern.h"
 #include "text/pre_tokenizer.h"
+#include "text/replace_each.h"
 #include "text/unicode.h"
 
 namespace hooked::text {
@@ -20,39 +20,6 @@ using Texts = std::vector<std::string>;
 using DecoderPtr = std::unique_ptr<const Decoder>;
 
 constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
-
-std::string replace_each(std::string_view text, std::string_view from, std::string_view to) {
-  std::string result;
-  if (from.empty()) {
-    // The empty string is found between all characters.
-    result += to;
-    for_each_character(text, [&](char32_t, std::string_view bytes) { result.append(bytes).append(to); });
-    return result;
-  }
-  std::size_t begin = 0;
-  for (auto at = text.find(from); at != std::string_view::npos; at = text.find(from, begin)) {
-    result.append(text.substr(begin, at - begin)).append(to);
-    begin = at + from.size();
-  }
-  return result.append(text.substr(begin));
-}
-
-// Removes the blanks that cutting at punctuation puts into English.
-std::string remove_blanks_of_english(std::string text) {
-  static constexpr std::array<std::array<std::string_view, 2>, 11> kRules = {{{" .", "."},
-                                                                              {" ?", "?"},
-                                                                              {" !", "!"},
-                                                                              {" ,", ","},
-                                                                              {" ' ", "'"},
-                                                                              {" n't", "n't"},
-                                                                              {" 'm", "'m"},
-                                                                              {" do not", " don't"},
-                                                                              {" 's", "'s"},
-                                                                              {" 've", "'ve"},
-                                                                              {" 're", "'re"}}};
-  for (const auto& [from, to] : kRules) text = replace_each(text, from, to);
-  return text;
-}
 
 // The byte that a piece `<0xEF>` spells. A plus sign in the place of the first digit counts as 0, as in the
 // package `tokenizers`.
@@ -69,13 +36,25 @@ std::optional<char> fallback_byte(std::string_view piece) {
   return static_cast<char>(high * 16 + low);
 }
 
+// The texts that stay as they are, for steps that need a text whole.
+TokenTexts whole_texts(TokenTexts in) {
+  if (in.end != End::growing) return in;
+  if (!in.texts.empty()) in.texts.pop_back();
+  in.end = End::more;
+  return in;
+}
+
+End end_of_one_text(End end) { return end == End::closed ? End::closed : End::growing; }
+
 // Bytes spelled as characters become text again; what is not UTF-8 then becomes U+FFFD.
 class ByteLevelDecoder : public Decoder {
  public:
-  Texts apply(Texts texts) const override {
+  TokenTexts apply(TokenTexts in) const override {
+    in = whole_texts(std::move(in));
     std::string bytes;
-    for (const auto& text : texts) bytes += spelled_bytes(text).value_or(text);
-    return {with_replacement_characters(bytes)};
+    for (const auto& text : in.texts) bytes += spelled_bytes(text).value_or(text);
+    if (in.end != End::closed) bytes.resize(bytes.size() - unfinished_bytes(bytes));
+    return {{with_replacement_characters(bytes)}, end_of_one_text(in.end)};
   }
 
   std::string bytes_of(std::string text) const override { return spelled_bytes(text).value_or(text); }
@@ -84,7 +63,8 @@ class ByteLevelDecoder : public Decoder {
 // Runs of pieces `<0xEF>` become the bytes they spell. Of a run that is not UTF-8, each byte becomes U+FFFD.
 class ByteFallbackDecoder : public Decoder {
  public:
-  Texts apply(Texts texts) const override {
+  TokenTexts apply(TokenTexts in) const override {
+    in = whole_texts(std::move(in));
     Texts result;
     std::string run;
     const auto end_run = [&] {
@@ -96,7 +76,7 @@ class ByteFallbackDecoder : public Decoder {
       }
       run.clear();
     };
-    for (auto& text : texts) {
+    for (auto& text : in.texts) {
       if (const auto byte = fallback_byte(text)) {
         run += *byte;
         continue;
@@ -104,8 +84,9 @@ class ByteFallbackDecoder : public Decoder {
       end_run();
       result.push_back(std::move(text));
     }
-    end_run();
-    return result;
+    // The next byte decides what the others of its run are.
+    if (in.end == End::closed) end_run();
+    return {std::move(result), in.end};
   }
 
   std::string bytes_of(std::string text) const override {
@@ -128,9 +109,10 @@ class WordPieceDecoder : public Decoder {
         Options{.prefix = json.text("prefix"), .cleanup = json.boolean("cleanup")});
   }
 
-  Texts apply(Texts texts) const override {
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      auto& text = texts[i];
+  TokenTexts apply(TokenTexts in) const override {
+    in = whole_texts(std::move(in));
+    for (std::size_t i = 0; i < in.texts.size(); ++i) {
+      auto& text = in.texts[i];
       if (i > 0) {
         if (text.starts_with(options_.prefix)) {
           text.erase(0, options_.prefix.size());
@@ -140,10 +122,12 @@ class WordPieceDecoder : public Decoder {
       }
       if (options_.cleanup) text = remove_blanks_of_english(std::move(text));
     }
-    return texts;
+    return in;
   }
 
-  std::string bytes_of(std::string text) const override { return apply({"", std::move(text)}).back(); }
+  std::string bytes_of(std::string text) const override {
+    return apply({{"", std::move(text)}}).texts.back();
+  }
 
  private:
   Options options_;
@@ -166,22 +150,24 @@ class MetaspaceDecoder : public Decoder {
                 .prepended = !never && json.boolean_or("add_prefix_space", true)});
   }
 
-  Texts apply(Texts texts) const override {
-    for (std::size_t i = 0; i < texts.size(); ++i) {
+  TokenTexts apply(TokenTexts in) const override {
+    for (std::size_t i = 0; i < in.texts.size(); ++i) {
       std::string text;
-      for_each_character(texts[i], [&](char32_t c, std::string_view bytes) {
+      for_each_character(in.texts[i], [&](char32_t c, std::string_view bytes) {
         if (c != options_.replacement) {
           text += bytes;
         } else if (i > 0 || !options_.prepended) {
           text += ' ';
         }
       });
-      texts[i] = std::move(text);
+      in.texts[i] = std::move(text);
     }
-    return texts;
+    return in;
   }
 
-  std::string bytes_of(std::string text) const override { return apply({"", std::move(text)}).back(); }
+  std::string bytes_of(std::string text) const override {
+    return apply({{"", std::move(text)}}).texts.back();
+  }
 
  private:
   Options options_;
@@ -190,10 +176,10 @@ class MetaspaceDecoder : public Decoder {
 // Joins all texts.
 class FuseDecoder : public Decoder {
  public:
-  Texts apply(Texts texts) const override {
+  TokenTexts apply(TokenTexts in) const override {
     std::string all;
-    for (const auto& text : texts) all += text;
-    return {std::move(all)};
+    for (const auto& text : in.texts) all += text;
+    return {{std::move(all)}, end_of_one_text(in.end)};
   }
 };
 
@@ -214,10 +200,10 @@ class StripDecoder : public Decoder {
                                                   .stop = json.count("stop", kMost)});
   }
 
-  Texts apply(Texts texts) const override {
+  TokenTexts apply(TokenTexts in) const override {
     std::string content;
     append_utf8(content, options_.content);
-    for (auto& text : texts) {
+    for (auto& text : in.texts) {
       std::string_view rest = text;
       for (std::int64_t i = 0; i < options_.start && rest.starts_with(content); ++i)
         rest.remove_prefix(content.size());
@@ -225,7 +211,7 @@ class StripDecoder : public Decoder {
         rest.remove_suffix(content.size());
       text = std::string(rest);
     }
-    return texts;
+    return in;
   }
 
  private:
@@ -242,8 +228,12 @@ class ReplaceDecoder : public Decoder {
     return std::make_unique<ReplaceDecoder>(read_pattern(json.object("pattern")), json.text("content"));
   }
 
-  Texts apply(Texts texts) const override {
-    for (auto& text : texts) {
+  TokenTexts apply(TokenTexts in) const override {
+    if (in.end == End::growing && !in.texts.empty()) {
+      std::string& last = in.texts.back();
+      last.resize(last.size() - pattern_.undecided_bytes(last));
+    }
+    for (auto& text : in.texts) {
       std::string result;
       for (const auto& match : pattern_.cut(text)) {
         result += match.matches
@@ -252,11 +242,11 @@ class ReplaceDecoder : public Decoder {
       }
       text = std::move(result);
     }
-    return texts;
+    return in;
   }
 
   std::string bytes_of(std::string text) const override {
-    return first_invalid_byte(text) ? text : apply({std::move(text)}).front();
+    return first_invalid_byte(text) ? text : apply({{std::move(text)}}).texts.front();
   }
 
  private:
@@ -273,14 +263,26 @@ class BpeDecoder : public Decoder {
     return std::make_unique<BpeDecoder>(json.text("suffix"));
   }
 
-  Texts apply(Texts texts) const override {
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      texts[i] = replace_each(texts[i], suffix_, i + 1 == texts.size() ? "" : " ");
+  TokenTexts apply(TokenTexts in) const override {
+    const bool last_is_whole = in.end != End::growing;
+    in = whole_texts(std::move(in));
+    if (in.texts.empty()) return in;
+    std::string& last = in.texts.back();
+    for (std::string& text : in.texts) {
+      if (&text != &last || !last_is_whole) text = replace_each(text, suffix_, " ");
     }
-    return texts;
+    if (last_is_whole && in.end == End::closed) last = replace_each(last, suffix_, "");
+    if (last_is_whole && in.end == End::more) {
+      // Whether the suffix becomes a blank depends on whether a text follows.
+      last.resize(std::min(last.size(), last.find(suffix_)));
+      in.end = End::growing;
+    }
+    return in;
   }
 
-  std::string bytes_of(std::string text) const override { return apply({std::move(text), ""}).front(); }
+  std::string bytes_of(std::string text) const override {
+    return apply({{std::move(text), ""}}).texts.front();
+  }
 
  private:
   std::string suffix_;
@@ -302,16 +304,17 @@ class CtcDecoder : public Decoder {
                                                 .cleanup = json.boolean("cleanup")});
   }
 
-  Texts apply(Texts texts) const override {
-    texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  TokenTexts apply(TokenTexts in) const override {
+    in = whole_texts(std::move(in));
+    in.texts.erase(std::unique(in.texts.begin(), in.texts.end()), in.texts.end());
     Texts result;
-    for (const auto& text : texts) {
+    for (const auto& text : in.texts) {
       auto kept = replace_each(text, options_.pad_token, "");
       if (options_.cleanup)
         kept = replace_each(remove_blanks_of_english(std::move(kept)), options_.word_delimiter_token, " ");
       if (!kept.empty()) result.push_back(std::move(kept));
     }
-    return result;
+    return {std::move(result), in.end};
   }
 
  private:
@@ -329,9 +332,9 @@ class DecoderSequence : public Decoder {
     return std::make_unique<DecoderSequence>(std::move(steps));
   }
 
-  Texts apply(Texts texts) const override {
-    for (const auto& step : steps_) texts = step->apply(std::move(texts));
-    return texts;
+  TokenTexts apply(TokenTexts in) const override {
+    for (const auto& step : steps_) in = step->apply(std::move(in));
+    return in;
   }
 
   std::string bytes_of(std::string text) const override {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,13 +9,27 @@
 
 namespace hooked::text {
 
+/// What may follow the texts that are known.
+enum class End : std::uint8_t {
+  closed,   ///< nothing
+  more,     ///< more texts
+  growing,  ///< more texts, and the last one may become longer
+};
+
+/// The texts of tokens, which are joined after the last step.
+struct TokenTexts {
+  std::vector<std::string> texts;
+  End end = End::closed;
+};
+
 /// A step from the spellings of tokens back to text. Immutable.
 class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  /// Changes the tokens' texts, which are joined after the last step.
-  virtual std::vector<std::string> apply(std::vector<std::string> texts) const = 0;
+  /// Changes the tokens' texts. Unless the end is closed, it returns only what holds whatever follows: what
+  /// it makes of the same texts with others after them begins with it.
+  virtual TokenTexts apply(TokenTexts in) const = 0;
 
   /// The bytes that one token between others adds to a text. They may be a part of a character.
   virtual std::string bytes_of(std::string text) const { return text; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <oniguruma.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -122,6 +123,16 @@ std::vector<Match> Pattern::cut(std::string_view text) const {
   }
   if (end != text.size()) parts.push_back({{end, text.size()}, false});
   return parts;
+}
+
+std::size_t Pattern::undecided_bytes(std::string_view text) const {
+  if (regex_) return text.size();
+  const auto parts = cut(text);
+  if (parts.empty() || parts.back().matches) return 0;
+  const auto rest = text.substr(parts.back().span.begin);
+  auto bytes = std::min(rest.size(), literal_.size() - 1);
+  while (!rest.ends_with(std::string_view(literal_).substr(0, bytes))) --bytes;
+  return bytes;
 }
 
 Pattern read_pattern(const ConfigReader& json) {

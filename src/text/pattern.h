@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -57,6 +58,10 @@ class Pattern {
   /// All of `text` as matches and what lies between them, in order.
   /// Throws TokenizerError when a regular expression backtracks too long.
   std::vector<Match> cut(std::string_view text) const;
+
+  /// How many bytes at the end of `text` may be in a match once more text follows: all, for a regular
+  /// expression.
+  std::size_t undecided_bytes(std::string_view text) const;
 
  private:
   std::string literal_;

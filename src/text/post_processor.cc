@@ -100,11 +100,7 @@ class SpecialTokenAdder : public PostProcessor {
     if (special == SpecialTokens::add) tokens.surround(before_, after_);
   }
 
-  std::vector<std::int64_t> special_ids() const override {
-    auto ids = before_;
-    ids.insert(ids.end(), after_.begin(), after_.end());
-    return ids;
-  }
+  std::optional<TokensAround> around() const override { return TokensAround{before_, after_, {}}; }
 
  private:
   std::vector<std::int64_t> before_;
@@ -130,13 +126,16 @@ class PostProcessorSequence : public PostProcessor {
     return std::any_of(steps_.begin(), steps_.end(), [](const auto& step) { return step->trims_offsets(); });
   }
 
-  std::vector<std::int64_t> special_ids() const override {
-    std::vector<std::int64_t> ids;
+  std::optional<TokensAround> around() const override {
+    std::optional<TokensAround> all;
     for (const auto& step : steps_) {
-      const auto more = step->special_ids();
-      ids.insert(ids.end(), more.begin(), more.end());
+      const auto more = step->around();
+      if (!more) continue;
+      if (!all) all.emplace();
+      all->before.insert(all->before.begin(), more->before.begin(), more->before.end());
+      all->behind.insert(all->behind.end(), more->behind.begin(), more->behind.end());
     }
-    return ids;
+    return all;
   }
 
  private:
@@ -213,9 +212,12 @@ std::unique_ptr<const PostProcessor> read_post_processor(const ConfigReader& jso
   return json.one_of("type", kPostProcessors)(json);
 }
 
-std::unique_ptr<const PostProcessor> make_special_token_adder(std::vector<std::int64_t> before,
-                                                              std::vector<std::int64_t> behind) {
-  return std::make_unique<SpecialTokenAdder>(std::move(before), std::move(behind));
+std::unique_ptr<const PostProcessor> with_tokens_around(std::unique_ptr<const PostProcessor> first,
+                                                        const TokensAround& around) {
+  std::vector<PostProcessorPtr> steps;
+  if (first) steps.push_back(std::move(first));
+  steps.push_back(std::make_unique<SpecialTokenAdder>(around.before, around.behind));
+  return std::make_unique<PostProcessorSequence>(std::move(steps));
 }
 
 }  // namespace hooked::text

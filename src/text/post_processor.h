@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -39,15 +40,16 @@ class PostProcessor {
   /// Whether offsets are trimmed, for which the texts of tokens are needed.
   virtual bool trims_offsets() const noexcept { return false; }
 
-  /// The ids of the special tokens that may be added.
-  virtual std::vector<std::int64_t> special_ids() const { return {}; }
+  /// The special tokens that it puts around a text, without a reason; nothing where it says nothing about
+  /// them.
+  virtual std::optional<TokensAround> around() const { return std::nullopt; }
 };
 
 /// Reads a `post_processor` of a tokenizer.json. Throws TokenizerError.
 std::unique_ptr<const PostProcessor> read_post_processor(const ConfigReader& json);
 
-/// A post-processor that puts these ids around a text when special tokens are asked for.
-std::unique_ptr<const PostProcessor> make_special_token_adder(std::vector<std::int64_t> before,
-                                                              std::vector<std::int64_t> behind);
+/// `first`, which may be null, and then these ids around the text when special tokens are asked for.
+std::unique_ptr<const PostProcessor> with_tokens_around(std::unique_ptr<const PostProcessor> first,
+                                                        const TokensAround& around);
 
 }  // namespace hooked::text

@@ -6,6 +6,7 @@
 
 #include "core/utf8.h"
 #include "text/sentencepiece_model.h"
+#include "text/unicode.h"
 
 namespace hooked::text {
 namespace {
@@ -32,12 +33,12 @@ class SentencePieceDecoder : public Decoder {
     }
   }
 
-  std::vector<std::string> apply(std::vector<std::string> texts) const override {
+  TokenTexts apply(TokenTexts in) const override {
     std::string all;
     std::string run;  // of bytes that are not characters yet
     bool at_beginning = true;
     bool blank_dropped = false;
-    for (const auto& text : texts) {
+    for (const auto& text : in.texts) {
       if (const auto byte = bytes_.find(text); byte != bytes_.end()) {
         run += byte->second;
         continue;
@@ -56,8 +57,9 @@ class SentencePieceDecoder : public Decoder {
       }
       append_with_blanks(all, piece);
     }
+    if (in.end != End::closed) run.resize(run.size() - unfinished_bytes(run));
     append_characters(all, run);
-    return {std::move(all)};
+    return {{std::move(all)}, in.end == End::closed ? End::closed : End::growing};
   }
 
   std::string bytes_of(std::string text) const override {

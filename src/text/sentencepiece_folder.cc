@@ -120,9 +120,13 @@ Tokenizer::Rules read_sentencepiece(std::string_view bytes, std::string_view whe
   const auto bos = id_of("bos_token");
   const auto eos = id_of("eos_token");
   const bool asked = row.around == Around::asked_for || row.around == Around::bos;
-  use.before = one_if(
-      asked ? beside.flag("add_bos_token", row.around == Around::bos) : row.around == Around::both, bos);
-  use.behind = one_if(asked ? beside.flag("add_eos_token", false) : true, eos);
+  if (!row.name.empty() || beside.names_ends()) {
+    use.around = TokensAround{
+        one_if(asked ? beside.flag("add_bos_token", row.around == Around::bos) : row.around == Around::both,
+               bos),
+        one_if(asked ? beside.flag("add_eos_token", false) : true, eos),
+        asked && beside.names_ends() ? beside.around_keys() : fmt::format("the class {}", row.name)};
+  }
   // The class of Llama puts the dummy prefix behind every special token only where it is asked to be as it
   // was.
   use.prefix_at_beginning_only = row.name == "LlamaTokenizer" && !beside.flag("legacy", false);

@@ -135,8 +135,7 @@ Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, SentencePi
                                                     [&](const auto& token) { return token.id == unknown; }));
   for (auto& token : use.added) token.normalized = false;
   rules.added = AddedTokens(std::move(use.added), {});
-  if (!use.before.empty() || !use.behind.empty())
-    rules.post_processor = make_special_token_adder(std::move(use.before), std::move(use.behind));
+  if (use.around) rules.put_around(*std::move(use.around));
   return rules;
 }
 

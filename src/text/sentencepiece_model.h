@@ -62,8 +62,7 @@ struct SentencePieceUse {
   /// Found in the text itself, before SentencePiece sees what lies between them. Where the unknown piece is
   /// one of them, it is decoded to its spelling.
   std::vector<AddedToken> added;
-  std::vector<std::int64_t> before;       ///< ids that `add_special_tokens` puts before a text
-  std::vector<std::int64_t> behind;       ///< and behind it
+  std::optional<TokensAround> around;     ///< what stands around a text, where anything says so
   bool prefix_at_beginning_only = false;  ///< the dummy prefix only at the beginning of the whole text, not
                                           ///< behind added tokens
 };

@@ -13,11 +13,6 @@
 namespace hooked::text {
 namespace {
 
-// Special tokens, in the order in which transformers adds them.
-constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                           "pad_token", "cls_token", "mask_token"};
-constexpr std::string_view kTokenLists[] = {"additional_special_tokens", "extra_special_tokens"};
-
 // The classes of models whose tokenizer_config.json, in older repositories, names none. Not that of GPT-2:
 // the pair of files alone is its tokenizer already, and one that names no BOS token, as its tokenizer.json,
 // gets none.
@@ -60,15 +55,29 @@ Json object_if_there(const std::filesystem::path& file) {
   return is_there(file) ? read_object(read_limited(file), file.native()) : Json::object();
 }
 
-// What a config.json that can be read calls its model; what is wrong with others is not this room's business.
-std::string model_type_of(const std::filesystem::path& folder) {
+// A config.json that can be read; what is wrong with others is not this room's business.
+Json model_config(const std::filesystem::path& folder) {
   try {
-    const auto json = object_if_there(folder / "config.json");
-    const auto type = json.find("model_type");
-    return type != json.end() && type->is_string() ? type->get<std::string>() : std::string();
+    return object_if_there(folder / "config.json");
   } catch (const Error&) {
-    return {};
+    return Json::object();
   }
+}
+
+std::string text_of(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Which files have words that transformers may mend: those of Mistral's models, and of models that are not
+// named, from before its fifth version.
+bool has_mistral_words(const Json& config) {
+  const auto version = text_of(config, "transformers_version");
+  if (!version.empty() && version[0] >= '5') return false;
+  const auto type = text_of(config, "model_type");
+  constexpr std::string_view kTypes[] = {"mistral",   "mistral3", "voxtral",
+                                         "ministral", "pixtral",  "hooked_transformer"};
+  return type.empty() || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
 const Json* member(const Json& object, std::string_view key) {
@@ -76,8 +85,9 @@ const Json* member(const Json& object, std::string_view key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// A token as a string, or as an object with its content and flags, as an entry of `added_tokens`.
-Json as_entry(const Json& token, std::string_view where) {
+}  // namespace
+
+Json token_entry(const Json& token, std::string_view where) {
   Json entry = token.is_string() ? Json{{"content", token}} : token;
   if (!entry.is_object() || !entry.contains("content") || !entry["content"].is_string()) {
     throw TokenizerError(
@@ -87,8 +97,6 @@ Json as_entry(const Json& token, std::string_view where) {
   return entry;
 }
 
-}  // namespace
-
 SideFiles SideFiles::read(const std::filesystem::path& folder) {
   SideFiles files;
   files.config_ = object_if_there(folder / kNames[0]);
@@ -96,22 +104,48 @@ SideFiles SideFiles::read(const std::filesystem::path& folder) {
   files.added_ = object_if_there(folder / kNames[2]);
   files.where_ = printable((folder / kNames[0]).native());
   files.options_.emplace(files.config_, files.where_, make_error<TokenizerError>);
-  files.class_named_ = files.options_->has("tokenizer_class");
-  if (files.class_named_) {
-    files.class_ = files.options_->text("tokenizer_class");
-    constexpr std::string_view kFast = "Fast";
-    if (files.class_.ends_with(kFast)) files.class_.resize(files.class_.size() - kFast.size());
-    return files;
-  }
-  const auto type = model_type_of(folder);
-  for (const auto& row : kClasses) {
-    if (row.name == type) files.class_ = row.value;
-  }
+  const Json config = model_config(folder);
+  files.mistral_words_ = is_there(folder / "config.json") && has_mistral_words(config);
+  files.name_class(config);
   return files;
+}
+
+SideFiles SideFiles::parse(std::string_view config, std::string_view name) {
+  SideFiles files;
+  files.config_ = read_object(config, name);
+  files.where_ = printable(name);
+  files.options_.emplace(files.config_, files.where_, make_error<TokenizerError>);
+  files.name_class(Json::object());
+  return files;
+}
+
+void SideFiles::name_class(const Json& config) {
+  class_named_ = options_->has("tokenizer_class");
+  hints_.model_type = text_of(config, "model_type");
+  hints_.named = class_named_ ? options_->text("tokenizer_class") : text_of(config, "tokenizer_class");
+  if (const auto* code = member(config_, "auto_map"))
+    hints_.has_remote_code = code->is_array() || code->contains("AutoTokenizer");
+  if (class_named_) {
+    class_ = hints_.named;
+    constexpr std::string_view kFast = "Fast";
+    if (class_.ends_with(kFast)) class_.resize(class_.size() - kFast.size());
+    return;
+  }
+  for (const auto& row : kClasses) {
+    if (row.name == hints_.model_type) class_ = row.value;
+  }
 }
 
 void SideFiles::refuse_class(std::string_view what) const {
   throw TokenizerError(where_ + ": tokenizer_class", fmt::format("\"{}\" {}", printable(class_), what));
+}
+
+bool SideFiles::names_ends() const {
+  return options_ && (options_->has("add_bos_token") || options_->boolean_or("add_eos_token", false));
+}
+
+std::string SideFiles::around_keys() const {
+  return fmt::format("add_bos_token and add_eos_token of {}", where_.substr(where_.rfind('/') + 1));
 }
 
 bool SideFiles::flag(std::string_view key, bool fallback) const {
@@ -121,18 +155,23 @@ bool SideFiles::flag(std::string_view key, bool fallback) const {
 std::optional<Json> SideFiles::named(std::string_view key, std::span<const DefaultToken> defaults) const {
   const auto fallback =
       std::find_if(defaults.begin(), defaults.end(), [&](const auto& token) { return token.key == key; });
-  const auto place = fmt::format("{}: {}", where_, key);
-  for (const Json* file : {&config_, &special_}) {
-    const auto* token = member(*file, key);
+  const auto with_flags = [&](Json entry) {
+    if (fallback == defaults.end()) return entry;
+    if (fallback->lstrip) entry["lstrip"] = true;
+    if (fallback->normalized) entry["normalized"] = true;
+    return entry;
+  };
+  for (const Json* file : {&special_, &config_}) {
+    const auto* token = file == &special_ && lists_added() ? nullptr : member(*file, key);
     if (!token) continue;
     if (token->is_null()) return std::nullopt;
-    auto entry = as_entry(*token, place);
-    const bool same = fallback != defaults.end() && entry["content"] == fallback->content;
-    if (token->is_string() && same && fallback->lstrip) entry["lstrip"] = true;
-    return entry;
+    const auto name =
+        file == &special_ ? fmt::format("{}{}", where_.substr(0, where_.rfind('/') + 1), kNames[1]) : where_;
+    auto entry = token_entry(*token, fmt::format("{}: {}", name, key));
+    return token->is_string() ? with_flags(std::move(entry)) : entry;
   }
   if (fallback == defaults.end()) return std::nullopt;
-  return Json{{"content", fallback->content}, {"lstrip", fallback->lstrip}};
+  return with_flags({{"content", fallback->content}});
 }
 
 std::optional<std::string> SideFiles::token(std::string_view key,
@@ -160,36 +199,14 @@ Json SideFiles::added_tokens(const Vocabulary& vocabulary, std::span<const Defau
     places.emplace(content, list.size());
     list.push_back(std::move(entry));
   };
-  if (const auto* listed = member(config_, "added_tokens_decoder"); listed && listed->is_object()) {
-    for (const auto& [key, token] : listed->items()) {
-      const auto place = fmt::format("{}: added_tokens_decoder.{}", where_, printable(key));
-      const auto id = parse_integer(key);
-      if (!id || *id < 0 || *id >= Vocabulary::kIds)
-        throw TokenizerError(place, fmt::format("is not an id; expected 0 to {}", Vocabulary::kIds - 1));
-      add(as_entry(token, place), id);
-    }
-  } else {
-    for (const auto& [content, id] : added_.items()) {
-      if (!id.is_number_integer() || id.get<std::int64_t>() < 0 ||
-          id.get<std::int64_t>() >= Vocabulary::kIds) {
-        throw TokenizerError(fmt::format("{}: {}", kNames[2], printable(content)),
-                             fmt::format("is not an id; expected 0 to {}", Vocabulary::kIds - 1));
-      }
-      add({{"content", content}}, id.get<std::int64_t>());
-    }
+  for (auto& token : listed()) {
+    const auto id = token["id"].get<std::int64_t>();
+    add(std::move(token), id);
   }
-  for (const auto key : kTokenKeys) {
+  for (const auto& key : token_keys(defaults)) {
     if (auto entry = named(key, defaults)) add(std::move(*entry), std::nullopt);
   }
-  for (const auto key : kTokenLists) {
-    for (const Json* file : {&config_, &special_}) {
-      const auto* tokens = member(*file, key);
-      if (!tokens || !tokens->is_array()) continue;
-      for (const auto& token : *tokens)
-        add(as_entry(token, fmt::format("{}: {}", where_, key)), std::nullopt);
-      break;
-    }
-  }
+  for (auto& token : extra_tokens({})) add(std::move(token), std::nullopt);
   return list;
 }
 
@@ -198,6 +215,16 @@ std::vector<AddedToken> SideFiles::read_added(const Vocabulary& vocabulary,
   const ConfigReader json({{"added_tokens", added_tokens(vocabulary, defaults)}}, where_,
                           make_error<TokenizerError>);
   return read_added_tokens(json, vocabulary);
+}
+
+std::optional<std::string> SideFiles::config_with_class(std::string_view tokenizer_class) const {
+  const bool same = class_named_ ? class_ == tokenizer_class : tokenizer_class.empty();
+  if (same && (mistral_words_ || !config_.contains("fix_mistral_regex"))) return std::nullopt;
+  auto config = config_;
+  config["tokenizer_class"] = tokenizer_class.empty() ? "PreTrainedTokenizerFast" : tokenizer_class;
+  if (!mistral_words_) config.erase("fix_mistral_regex");
+  if (config == config_) return std::nullopt;
+  return config.dump(2) + "\n";
 }
 
 std::optional<std::string> SideFiles::config_with_class() const {

@@ -23,6 +23,34 @@ struct DefaultToken {
   std::string_view key;      ///< `bos_token`
   std::string_view content;  ///< `<s>`
   bool lstrip = false;       ///< takes the white space before it
+  bool normalized = false;   ///< is looked for in the normalized text
+};
+
+/// The keys of special tokens, in the order in which transformers adds these.
+inline constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                                  "pad_token", "cls_token", "mask_token"};
+
+/// A token as an entry of `added_tokens`: it is a string, or an object with its content and flags. Throws
+/// TokenizerError.
+Json token_entry(const Json& token, std::string_view where);
+
+/// How a class of transformers comes by its added tokens.
+struct ClassTokens {
+  enum class Start : std::uint8_t {
+    those_of_file,  ///< it begins with those of the tokenizer.json
+    nothing,        ///< it begins with a vocabulary alone, and adds those of the file like all others
+  };
+  std::span<const DefaultToken> defaults{};
+  std::vector<std::string> extras{};  ///< where tokenizer_config.json lists no extra tokens
+  Start start = Start::those_of_file;
+};
+
+/// What `AutoTokenizer` knows before it chooses a class.
+struct ClassHints {
+  std::string named{};           ///< by tokenizer_config.json, else by config.json; empty: by neither
+  std::string model_type{};      ///< of config.json; empty where there is none
+  bool has_remote_code = false;  ///< tokenizer_config.json names code of its own
+  bool byte_level = false;       ///< tokenizer.json has a step ByteLevel
 };
 
 /// The files beside a vocabulary without a tokenizer.json: what transformers knows about it besides its
@@ -36,18 +64,32 @@ class SideFiles {
   /// No files.
   SideFiles() = default;
 
-  /// Reads those of `folder`, and the `model_type` of its config.json. Throws TokenizerError, IoError.
+  /// Reads those of `folder`, and what its config.json says of the tokenizer. Throws TokenizerError, IoError.
   static SideFiles read(const std::filesystem::path& folder);
+  /// The tokenizer_config.json of that text alone, which errors call `name`. Throws TokenizerError.
+  static SideFiles parse(std::string_view config, std::string_view name);
 
   /// The class of transformers that reads the vocabulary, without `Fast`: the `tokenizer_class` of
   /// tokenizer_config.json, else that of models of this model_type; empty where neither is known.
   const std::string& tokenizer_class() const noexcept { return class_; }
+
+  /// What decides which class reads a tokenizer.json; `byte_level` is for the caller.
+  const ClassHints& hints() const noexcept { return hints_; }
+
+  /// Whether transformers puts another rule for words into a tokenizer.json that was made for Mistral's
+  /// models, where its file asks for it (`fix_mistral_regex`).
+  bool may_have_mistral_words() const noexcept { return mistral_words_; }
 
   /// Refuses the folder's tokenizer_class.
   [[noreturn]] void refuse_class(std::string_view what) const;
 
   /// The options in tokenizer_config.json, or null.
   const ConfigReader* options() const noexcept { return options_ ? &*options_ : nullptr; }
+
+  /// Whether tokenizer_config.json says whether a text gets a BOS token, or that it gets an EOS token.
+  bool names_ends() const;
+  /// Both keys and their file, for messages.
+  std::string around_keys() const;
 
   /// A boolean option, `fallback` where it is absent or null.
   bool flag(std::string_view key, bool fallback) const;
@@ -59,6 +101,11 @@ class SideFiles {
   /// name, which get the next ids where the vocabulary lacks them. As the `added_tokens` of a tokenizer.json.
   Json added_tokens(const Vocabulary& vocabulary, std::span<const DefaultToken> defaults) const;
 
+  /// Gives a tokenizer.json all its added tokens, numbered as `AutoTokenizer` numbers them: its own, those
+  /// that the files list, and the special ones that they or the class name. Returns what a user should know:
+  /// tokens that tokenizer.json lacks. Throws TokenizerError.
+  std::vector<std::string> complete(Json& document, const ClassTokens& tokens) const;
+
   /// The same as values. Throws TokenizerError.
   std::vector<AddedToken> read_added(const Vocabulary& vocabulary,
                                      std::span<const DefaultToken> defaults) const;
@@ -66,9 +113,19 @@ class SideFiles {
   /// What tokenizer_config.json must hold so that tokenizer_class() is known without config.json, or nothing
   /// where it says so already.
   std::optional<std::string> config_with_class() const;
+  /// The same for a tokenizer.json that is used as by `tokenizer_class`, empty for as it is.
+  std::optional<std::string> config_with_class(std::string_view tokenizer_class) const;
 
  private:
   std::optional<Json> named(std::string_view key, std::span<const DefaultToken> defaults) const;
+  /// What the files list in their order, each with its id where they state one.
+  std::vector<Json> listed() const;
+  /// The keys of special tokens, in the order in which transformers adds these.
+  std::vector<std::string> token_keys(std::span<const DefaultToken> defaults) const;
+  std::vector<Json> extra_tokens(const std::vector<std::string>& extras) const;
+  /// Whether special_tokens_map.json and added_tokens.json are left alone, as transformers does it.
+  bool lists_added() const { return config_.contains("added_tokens_decoder"); }
+  void name_class(const Json& config);
 
   std::string where_ = "tokenizer_config.json";  // for messages
   Json config_ = Json::object();
@@ -77,6 +134,8 @@ class SideFiles {
   std::optional<ConfigReader> options_;
   std::string class_;
   bool class_named_ = false;  // by tokenizer_config.json
+  ClassHints hints_;
+  bool mistral_words_ = false;
 };
 
 }  // namespace hooked::text

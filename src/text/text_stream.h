@@ -9,29 +9,35 @@
 
 namespace hooked::text {
 
-/// The text of a row of tokens to which more are added.
-///
-/// Decoders look at neighbours (blanks before words, bytes of one character in several tokens), so a token's
-/// text is the difference of two decodings that begin a few tokens before it.
+/// The text of a row of tokens to which more are added: what was handed out stays, is UTF-8, and is together
+/// what decoding all tokens gives after the text of the context.
 class TextStream {
  public:
-  /// `context` are the tokens before the first one of the stream. Their text is not part of it.
+  /// `context` are the tokens before the first one of the stream. Their text is not part of it, except for
+  /// what the first tokens of the stream can still change, such as a character that the context begins.
   TextStream(Tokenizer tokenizer, std::vector<std::int64_t> context);
 
-  /// What `id` adds to the text, together with that of earlier tokens which was held back; empty while the
-  /// text ends in the middle of a character.
+  /// What `id` adds to the text that no later token can change; may be empty.
   std::string add(std::int64_t id);
 
   /// What is still held back: unfinished characters, as U+FFFD.
   std::string finish();
 
  private:
-  std::string decoded(std::size_t begin, std::size_t end) const;
+  enum class Follows : std::uint8_t { more, nothing };
+
+  std::string decoded(std::size_t begin, std::size_t end, Follows follows) const;
+  std::string hand_out(std::string_view text);
+  void move_window();
 
   Tokenizer tokenizer_;
   std::vector<std::int64_t> ids_;
-  std::size_t context_ = 0;  // decodings begin here
-  std::size_t emitted_ = 0;  // ids before this one are in the text
+  // Decoding everything for each token takes the square of their number. `window_` and `settled_` are places
+  // where no later token changes the text before them, so that decoding from there gives the same.
+  std::size_t window_ = 0;        // decodings begin with this token
+  std::size_t settled_ = 0;       // all text before this token was handed out, or is the context's
+  std::size_t bytes_before_ = 0;  // of the decoding: the text of tokens window_ to settled_
+  std::size_t bytes_out_ = 0;     // of the decoding, after these: handed out
 };
 
 }  // namespace hooked::text

@@ -13,6 +13,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "text/class_pipelines.h"
 #include "text/limited_files.h"
 #include "text/pre_tokenized.h"
 #include "text/side_files.h"
@@ -128,12 +129,15 @@ std::map<std::string, std::string> Tokenizer::read_files(const std::filesystem::
     try {
       files.emplace(name, text::read_limited(folder / name, kFileBytes));
     } catch (const Error&) {
-      if (!text::is_for_chats_alone(names, name)) throw;
+      if (!text::is_for_chats_alone(name)) throw;
     }
   }
-  if (files.empty() || files.contains("tokenizer.json")) return files;
-  if (auto config = text::SideFiles::read(folder).config_with_class())
-    files.insert_or_assign("tokenizer_config.json", *std::move(config));
+  if (files.empty()) return files;
+  const auto beside = text::SideFiles::read(folder);
+  const auto json = files.find("tokenizer.json");
+  auto config = json == files.end() ? beside.config_with_class()
+                                    : beside.config_with_class(text::json_class(json->second, beside));
+  if (config) files.insert_or_assign("tokenizer_config.json", *std::move(config));
   return files;
 }
 
@@ -142,11 +146,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, std::string_view name, std::string_view config) {
-  Rules rules = text::read_tokenizer(json, name);
-  if (!config.empty()) {
-    text::read_tokenizer_config(config, name, rules);
-    rules.take_chat(text::chat_templates_of(config, name));
-  }
+  const auto beside = config.empty() ? text::SideFiles() : text::SideFiles::parse(config, name);
+  Rules rules = text::read_tokenizer(json, name, beside);
+  if (!config.empty()) rules.take_chat(text::chat_templates_of(config, name));
   return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
 }
 
@@ -168,7 +170,9 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
     throw TokenizerError("text", fmt::format("byte {} (0x{:02x}) is not valid UTF-8; expected UTF-8 text",
                                              *byte, static_cast<unsigned char>(text[*byte])));
   }
-  auto pieces = text::extract_added_tokens(*rules_, text, options.added_tokens);
+  const bool splits = rules_->splits_special_tokens && options.added_tokens == AddedTokensInText::as_tokens;
+  auto pieces = text::extract_added_tokens(
+      *rules_, text, splits ? AddedTokensInText::special_as_text : options.added_tokens);
   for (const auto& step : rules_->pre_tokenizers) step->apply(pieces);
   auto tokens = text::tokens_of(*rules_, pieces);
   const text::Spelling spelling = [&](std::int64_t id) -> const std::string& { return *rules_->piece(id); };
@@ -222,7 +226,8 @@ std::string Tokenizer::decode(std::span<const std::int64_t> ids, const DecodeOpt
     pieces.push_back(piece);
   }
   if (!rules_->decoder) return fmt::format("{}", fmt::join(pieces, " "));
-  return fmt::format("{}", fmt::join(rules_->decoder->apply(std::move(pieces)), ""));
+  const auto end = options.more_follow ? text::End::more : text::End::closed;
+  return fmt::format("{}", fmt::join(rules_->decoder->apply({std::move(pieces), end}).texts, ""));
 }
 
 std::int64_t Tokenizer::to_token(std::string_view text) const {
@@ -252,6 +257,8 @@ std::int64_t Tokenizer::vocab_size() const { return rules_->size(); }
 std::optional<std::int64_t> Tokenizer::bos_id() const { return rules_->bos; }
 
 std::optional<std::int64_t> Tokenizer::eos_id() const { return rules_->eos; }
+
+const std::optional<TokensAround>& Tokenizer::around() const& { return rules_->around; }
 
 const std::vector<std::string>& Tokenizer::notes() const& { return rules_->notes; }
 

@@ -21,8 +21,8 @@ namespace {
 
 using Path = std::filesystem::path;
 
-Tokenizer::Rules read_json_form(const std::vector<Path>& files, const SideFiles&) {
-  return read_tokenizer_file(files[0]);
+Tokenizer::Rules read_json_form(const std::vector<Path>& files, const SideFiles& beside) {
+  return read_tokenizer(read_tokenizer_bytes(files[0]), files[0].native(), beside);
 }
 
 Tokenizer::Rules read_tekken_form(const std::vector<Path>& files, const SideFiles&) {
@@ -77,12 +77,6 @@ const Form* form_in(const Path& folder) {
   return found == std::end(kForms) ? nullptr : &*found;
 }
 
-// Of tokenizer.json, only tokenizer_config.json is read besides, and special_tokens_map.json for chat
-// templates.
-std::span<const std::string_view> side_names(const Form& form) {
-  return std::span(SideFiles::kNames).first(&form == &kJsonForm ? 2 : SideFiles::kNames.size());
-}
-
 [[noreturn]] void refuse_folder(const Path& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
@@ -113,7 +107,7 @@ std::vector<std::string> tokenizer_files_in(const Path& folder) {
   for (const auto name : form->files) {
     if (!name.empty()) files.emplace_back(name);
   }
-  for (const auto name : side_names(*form)) {
+  for (const auto name : SideFiles::kNames) {
     if (is_there(folder / name)) files.emplace_back(name);
   }
   for (const auto name : kChatTemplateFiles) {
@@ -122,9 +116,8 @@ std::vector<std::string> tokenizer_files_in(const Path& folder) {
   return files;
 }
 
-bool is_for_chats_alone(std::span<const std::string> names, std::string_view name) {
-  if (std::ranges::find(kChatTemplateFiles, name) != std::end(kChatTemplateFiles)) return true;
-  return names.front() == kJsonForm.files[0] && name == SideFiles::kNames[1];
+bool is_for_chats_alone(std::string_view name) {
+  return std::ranges::find(kChatTemplateFiles, name) != std::end(kChatTemplateFiles);
 }
 
 std::span<const std::string_view> tokenizer_file_names() noexcept {
@@ -155,9 +148,7 @@ Tokenizer::Rules read_tokenizer_at(const Path& path) {
   if (!form) refuse_folder(path);
   std::vector<Path> files{path / form->files[0]};
   if (!form->files[1].empty()) files.push_back(path / form->files[1]);
-  const bool is_json = form == &kJsonForm;
-  auto rules = form->read(files, is_json ? SideFiles() : SideFiles::read(path));
-  if (is_json) read_tokenizer_config(path, rules);
+  auto rules = form->read(files, SideFiles::read(path));
   rules.take_chat(read_chat_templates(path));
   return rules;
 }

@@ -14,8 +14,8 @@ namespace hooked::text {
 /// whose files are all there; none if there is no such row.
 std::vector<std::string> tokenizer_files_in(const std::filesystem::path& folder);
 
-/// Whether, of the files `names` of a folder, only chat templates need `name`.
-bool is_for_chats_alone(std::span<const std::string> names, std::string_view name);
+/// Whether only chat templates need the file `name`.
+bool is_for_chats_alone(std::string_view name);
 
 /// Every name that such a file can have.
 std::span<const std::string_view> tokenizer_file_names() noexcept;

@@ -2,15 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "core/json.h"
 #include "core/name_list.h"
 #include "hooked/core/error.h"
+#include "text/class_pipelines.h"
 #include "text/limited_files.h"
 
 namespace hooked {
+
+void Tokenizer::Rules::put_around(TokensAround tokens) {
+  post_processor = text::with_tokens_around(std::move(post_processor), tokens);
+  around = std::move(tokens);
+}
 
 void Tokenizer::Rules::take_chat(text::ChatTemplates templates) {
   chat = std::move(templates);
@@ -37,25 +44,49 @@ Json parse_document(std::string_view json, std::string_view name, const JsonLimi
   }
 }
 
-void check_special_ids(const ConfigReader& json, const Tokenizer::Rules& rules) {
+void read_around(const ConfigReader& json, Tokenizer::Rules& rules) {
   if (!rules.post_processor) return;
-  for (const auto id : rules.post_processor->special_ids()) {
-    if (rules.piece(id)) continue;
-    throw TokenizerError(
-        json.where("post_processor"),
-        fmt::format("adds the id {}, which no piece has; expected an id of the vocabulary, 0 to {}", id,
-                    rules.size() - 1));
+  rules.around = rules.post_processor->around();
+  if (!rules.around) return;
+  const auto where = json.where("post_processor");
+  rules.around->why = fmt::format("the {}", where.substr(where.rfind('/') + 1));
+  for (const auto* ids : {&rules.around->before, &rules.around->behind}) {
+    for (const auto id : *ids) {
+      if (rules.piece(id)) continue;
+      throw TokenizerError(
+          where, fmt::format("adds the id {}, which no piece has; expected an id of the vocabulary, 0 to {}",
+                             id, rules.size() - 1));
+    }
   }
 }
 
-// The id of a token that tokenizer_config.json names, as a string or as an object with its `content`.
-std::optional<std::int64_t> named_token(const ConfigReader& json, std::string_view key,
-                                        const Tokenizer::Rules& rules) {
-  if (!json.has(key)) return std::nullopt;
-  if (json.holds_object(key)) return named_token(json.object(key), "content", rules);
-  const auto id = rules.find(json.text(key));
-  if (!id) json.refuse(key, "is not in the vocabulary; expected a piece of the tokenizer");
-  return id;
+// What the keys of tokenizer_config.json say of the tokens around a text, where no post-processor does.
+void take_around_keys(const SideFiles& beside, Tokenizer::Rules& rules) {
+  if (!beside.names_ends()) return;
+  const auto one_if = [](bool wanted, const std::optional<std::int64_t>& id) {
+    return wanted && id ? std::vector{*id} : std::vector<std::int64_t>{};
+  };
+  const auto before = one_if(beside.flag("add_bos_token", false), rules.bos);
+  const auto behind = one_if(beside.flag("add_eos_token", false), rules.eos);
+  const auto has = [](const std::vector<std::int64_t>& ids, const std::optional<std::int64_t>& id) {
+    return id && std::ranges::find(ids, *id) != ids.end();
+  };
+  if (!rules.around) {
+    if (!before.empty() || !behind.empty()) {
+      rules.notes.push_back(
+          fmt::format("a text gets the tokens that {} ask for; AutoTokenizer, which reads the "
+                      "post-processor alone, puts none there",
+                      beside.around_keys()));
+    }
+    return rules.put_around({before, behind, beside.around_keys()});
+  }
+  const bool bos = has(rules.around->before, rules.bos), eos = has(rules.around->behind, rules.eos);
+  if (bos == !before.empty() && eos == !behind.empty()) {
+    rules.around->why += fmt::format(" and {}", beside.around_keys());
+  } else {
+    rules.notes.push_back(fmt::format("{} do not agree with {}, which decides, as in AutoTokenizer",
+                                      beside.around_keys(), rules.around->why));
+  }
 }
 
 }  // namespace
@@ -76,7 +107,7 @@ Tokenizer::Rules read_rules(Json document, std::string_view name) {
   rules.added = AddedTokens(read_added_tokens(json, rules.model->vocabulary()),
                             [&](std::string_view text) { return rules.normalize(text); });
   if (const auto step = json.object_if("post_processor")) rules.post_processor = read_post_processor(*step);
-  check_special_ids(json, rules);
+  read_around(json, rules);
   if (const auto& repeated = rules.model->vocabulary().repeated(); !repeated.empty()) {
     rules.notes.push_back(fmt::format("{} names pieces more than once, and each has the last of its ids: {}",
                                       json.object("model").where("vocab"), name_list(repeated)));
@@ -93,26 +124,23 @@ Json parse_tokenizer_json(std::string_view json, std::string_view name,
   return parse_document(json, name, {.bytes = Tokenizer::kFileBytes, .repeating = std::move(repeating)});
 }
 
-Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name) {
-  auto rules =
-      read_rules(parse_tokenizer_json(json, name, std::vector<std::string_view>{"model", "vocab"}), name);
+Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name, const SideFiles& beside) {
+  Json document = parse_tokenizer_json(json, name, std::vector<std::string_view>{"model", "vocab"});
+  const auto used_by = json_class(json, beside);
+  std::vector<std::string> notes;
+  if (beside.options()) notes = apply_class(used_by, document, beside);
+  auto rules = read_rules(std::move(document), name);
   rules.form = "tokenizer.json";
+  rules.notes.insert(rules.notes.end(), notes.begin(), notes.end());
+  const auto id_of = [&](std::string_view key) {
+    const auto content = beside.token(key, default_tokens(used_by));
+    return content ? rules.find(*content) : std::nullopt;
+  };
+  rules.bos = id_of("bos_token");
+  rules.eos = id_of("eos_token");
+  rules.splits_special_tokens = beside.flag("split_special_tokens", false);
+  take_around_keys(beside, rules);
   return rules;
-}
-
-Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file) {
-  return read_tokenizer(read_tokenizer_bytes(file), file.native());
-}
-
-void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules) {
-  const auto file = folder / "tokenizer_config.json";
-  if (is_there(file)) read_tokenizer_config(read_limited(file), file.native(), rules);
-}
-
-void read_tokenizer_config(std::string_view text, std::string_view name, Tokenizer::Rules& rules) {
-  const ConfigReader json(read_object(text, name), name, make_error<TokenizerError>);
-  rules.bos = named_token(json, "bos_token", rules);
-  rules.eos = named_token(json, "eos_token", rules);
 }
 
 }  // namespace hooked::text

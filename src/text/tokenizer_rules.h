@@ -17,6 +17,7 @@
 #include "text/normalizer.h"
 #include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
+#include "text/side_files.h"
 
 namespace hooked {
 
@@ -31,9 +32,14 @@ struct Tokenizer::Rules {
   std::unique_ptr<const text::Decoder> decoder;
   std::optional<std::int64_t> bos;
   std::optional<std::int64_t> eos;
-  std::vector<std::string> notes;  ///< what a user should know about the files
-  std::string form;                ///< which files it was read from, and what they are
+  std::optional<TokensAround> around;  ///< where the files say anything about it
+  bool splits_special_tokens = false;  ///< those in a text are text where nothing else is asked for
+  std::vector<std::string> notes;      ///< what a user should know about the files
+  std::string form;                    ///< which files it was read from, and what they are
   text::ChatTemplates chat;
+
+  /// What the files put around a text, beside what the post-processor does.
+  void put_around(TokensAround tokens);
 
   /// These chat templates, and a note where they cannot be used.
   void take_chat(text::ChatTemplates templates);
@@ -58,11 +64,9 @@ struct Tokenizer::Rules {
 
 namespace text {
 
-/// Reads the text of the tokenizer.json `name`. Throws TokenizerError.
-Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name);
-
-/// Reads a tokenizer.json. Throws TokenizerError, IoError.
-Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file);
+/// Reads the text of the tokenizer.json `name`, as `AutoTokenizer` reads it with the files `beside` it.
+/// Throws TokenizerError.
+Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name, const SideFiles& beside);
 
 /// The pipeline of a tokenizer.json that was parsed, or put together of other files, under the name `name`.
 /// Throws TokenizerError.
@@ -76,11 +80,6 @@ std::string read_tokenizer_bytes(const std::filesystem::path& file);
 /// empty path is the whole document. Throws TokenizerError.
 Json parse_tokenizer_json(std::string_view json, std::string_view name,
                           std::optional<std::vector<std::string_view>> repeating = std::nullopt);
-
-/// Adds what a folder's tokenizer_config.json says, where there is one. Throws TokenizerError, IoError.
-void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules);
-/// Adds what the text of the tokenizer_config.json `name` says. Throws TokenizerError.
-void read_tokenizer_config(std::string_view json, std::string_view name, Tokenizer::Rules& rules);
 
 }  // namespace text
 }  // namespace hooked

@@ -134,6 +134,17 @@ std::vector<Change> recompose(std::span<const Decomposed> parts) {
   return result;
 }
 
+// How many bytes of `text`, which does not begin with a character, some character could begin with; at least
+// one.
+std::size_t begun_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto lead = byte(0);
+  const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (lead < 0xE0 || lead > 0xF4 || byte(1) < low || byte(1) > high) return 1;
+  return lead >= 0xF0 && byte(2) >= 0x80 && byte(2) <= 0xBF ? 3 : 2;
+}
+
 }  // namespace
 
 std::optional<DecodedChar> first_char(std::string_view text) noexcept {
@@ -210,20 +221,20 @@ std::string with_replacement_characters(std::string_view bytes) {
       continue;
     }
     // Of a broken character, the bytes that some character could begin with are replaced together.
-    const auto byte = [&](std::size_t i) {
-      return i < rest.size() ? static_cast<unsigned char>(rest[i]) : 0U;
-    };
-    const auto lead = byte(0);
-    const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    std::size_t length = 1;
-    if (lead >= 0xE0 && lead <= 0xF4 && byte(1) >= low && byte(1) <= high) {
-      length = lead >= 0xF0 && byte(2) >= 0x80 && byte(2) <= 0xBF ? 3 : 2;
-    }
     text += "\xEF\xBF\xBD";
-    at += length;
+    at += begun_bytes(rest);
   }
   return text;
+}
+
+std::size_t unfinished_bytes(std::string_view bytes) {
+  for (std::size_t length = std::min<std::size_t>(bytes.size(), 3); length > 0; --length) {
+    const auto end = bytes.substr(bytes.size() - length);
+    const auto lead = static_cast<unsigned char>(end.front());
+    const std::size_t whole = lead < 0xC2 || lead > 0xF4 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (length < whole && begun_bytes(end) == length) return length;
+  }
+  return 0;
 }
 
 std::vector<Change> normalized(std::string_view text, NormalizationForm form) {

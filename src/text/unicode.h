@@ -41,6 +41,9 @@ std::size_t count_characters(std::string_view text) noexcept;
 /// of each byte that cannot begin one (the Unicode standard's "maximal subparts", section 3.9).
 std::string with_replacement_characters(std::string_view bytes);
 
+/// How many bytes at the end of `bytes` begin a character and do not finish it, 0 to 3.
+std::size_t unfinished_bytes(std::string_view bytes);
+
 /// Calls `visit(character, bytes)` for each character of valid UTF-8 `text`.
 template <class Visit>
 void for_each_character(std::string_view text, Visit&& visit) {

@@ -9,59 +9,14 @@
 #include "core/json.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
+#include "text/class_parts.h"
+#include "text/class_pipelines.h"
 
 namespace hooked::text {
 namespace {
 
-constexpr DefaultToken kBertTokens[] = {{"unk_token", "[UNK]"},
-                                        {"sep_token", "[SEP]"},
-                                        {"pad_token", "[PAD]"},
-                                        {"cls_token", "[CLS]"},
-                                        {"mask_token", "[MASK]"}};
-constexpr std::string_view kBertClasses[] = {"", "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
-                                             "MobileBertTokenizer"};
-
-constexpr DefaultToken kGpt2Tokens[] = {
-    {"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}};
-constexpr DefaultToken kQwen2Tokens[] = {
-    {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}};
-constexpr DefaultToken kRobertaTokens[] = {
-    {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},        {"sep_token", "</s>"},
-    {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>", true}};
-constexpr std::string_view kQwen2Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-// How a class of transformers uses the pair of vocabulary and merges.
-struct PairClass {
-  std::string_view name;
-  std::span<const DefaultToken> defaults{};
-  std::string_view words{};  // how words are cut; empty: as GPT-2 cuts them
-  bool composes = false;     // NFC first
-  bool surrounds = false;    // `cls_token` before a text and `sep_token` behind it
-};
-
-constexpr PairClass kPairClasses[] = {
-    {""},
-    {"GPT2Tokenizer", kGpt2Tokens},
-    {"CodeGenTokenizer", kGpt2Tokens},
-    {"Qwen2Tokenizer", kQwen2Tokens, kQwen2Words, true},
-    {"RobertaTokenizer", kRobertaTokens, {}, false, true},
-    {"BartTokenizer", kRobertaTokens, {}, false, true},
-    {"LongformerTokenizer", kRobertaTokens, {}, false, true},
-};
-
 constexpr std::string_view kWriteJson =
     "in Python AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes a tokenizer.json";
-
-template <class Rows, class NameOf>
-std::string names_of(const Rows& rows, NameOf&& name_of) {
-  std::string names;
-  for (const auto& row : rows) {
-    if (name_of(row).empty()) continue;
-    names += (names.empty() ? "" : ", ") + std::string(name_of(row));
-  }
-  return names;
-}
 
 // Calls `visit(line)` for each line, without its end.
 template <class Visit>
@@ -90,24 +45,19 @@ Vocabulary read_vocabulary(const Json& vocab, std::string_view name) {
   return Vocabulary::read(ConfigReader(Json{{"vocab", vocab}}, name, make_error<TokenizerError>));
 }
 
-void name_ends(Tokenizer::Rules& rules, const SideFiles& beside, std::span<const DefaultToken> defaults) {
+// The pipeline of a class with these pieces, and the merges of BPE.
+Tokenizer::Rules rules_of(std::string_view used_by, Json document, std::string_view name,
+                          const SideFiles& beside) {
+  apply_class(used_by, document, beside);  // whose notes compare with a tokenizer.json
+  auto rules = read_rules(std::move(document), name);
   const auto id_of = [&](std::string_view key) {
-    const auto content = beside.token(key, defaults);
+    const auto content = beside.token(key, default_tokens(used_by));
     return content ? rules.find(*content) : std::nullopt;
   };
   rules.bos = id_of("bos_token");
   rules.eos = id_of("eos_token");
-}
-
-// `[content, id]` of the token of a key, as BertProcessing has it.
-Json spelled_id(std::string_view key, const SideFiles& beside, std::span<const DefaultToken> defaults,
-                const Json& added) {
-  const auto content = beside.token(key, defaults);
-  for (const auto& token : added) {
-    if (content && token["content"] == *content) return Json::array({*content, token["id"]});
-  }
-  throw TokenizerError(key,
-                       "is null, and the class of this tokenizer puts it around texts; expected a token");
+  if (rules.around) rules.around->why = fmt::format("the class {}", used_by);
+  return rules;
 }
 
 void refuse_other_words(const ConfigReader& options) {
@@ -120,10 +70,11 @@ void refuse_other_words(const ConfigReader& options) {
 }  // namespace
 
 Tokenizer::Rules read_word_list(std::string_view vocab, std::string_view name, const SideFiles& beside) {
-  if (std::find(std::begin(kBertClasses), std::end(kBertClasses), beside.tokenizer_class()) ==
-      std::end(kBertClasses)) {
+  constexpr std::string_view kModel = "WordPiece";
+  const std::string used_by = beside.tokenizer_class().empty() ? "BertTokenizer" : beside.tokenizer_class();
+  if (!is_word_class(used_by, kModel)) {
     beside.refuse_class(fmt::format("is not a class whose vocab.txt is read; expected {}; {}",
-                                    names_of(kBertClasses, [](const auto& row) { return row; }), kWriteJson));
+                                    word_classes(kModel), kWriteJson));
   }
   require_utf8(vocab, name);
   // Counted first: what is made of the lines takes many times their size.
@@ -136,44 +87,21 @@ Tokenizer::Rules read_word_list(std::string_view vocab, std::string_view name, c
   std::int64_t id = 0;
   for_each_line(vocab, [&](std::string_view line) { append_member(pieces, line, id++); });
   if (id == 0) throw TokenizerError(printable(name), "is empty; expected a piece in each line");
-  const auto* options = beside.options();
-  if (options) refuse_other_words(*options);
-  const auto added = beside.added_tokens(read_vocabulary(pieces, name), kBertTokens);
-  Json normalizer = {{"type", "BertNormalizer"},
-                     {"clean_text", true},
-                     {"handle_chinese_chars", beside.flag("tokenize_chinese_chars", true)},
-                     {"strip_accents", nullptr},
-                     {"lowercase", beside.flag("do_lower_case", true)}};
-  if (options && options->has("strip_accents"))
-    normalizer["strip_accents"] = options->boolean("strip_accents");
-  Json document = {{"added_tokens", added},
-                   {"normalizer", std::move(normalizer)},
-                   {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                   {"post_processor",
-                    {{"type", "BertProcessing"},
-                     {"sep", spelled_id("sep_token", beside, kBertTokens, added)},
-                     {"cls", spelled_id("cls_token", beside, kBertTokens, added)}}},
-                   {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
-                   {"model",
-                    {{"type", "WordPiece"},
-                     {"unk_token", beside.token("unk_token", kBertTokens).value_or("[UNK]")},
-                     {"continuing_subword_prefix", "##"},
-                     {"max_input_chars_per_word", 100}}}};
+  if (beside.options()) refuse_other_words(*beside.options());
+  Json document = {{"model", {{"type", kModel}}}};
   append_member(document["model"], "vocab", std::move(pieces));
-  auto rules = read_rules(std::move(document), name);
-  name_ends(rules, beside, kBertTokens);
+  auto rules = rules_of(used_by, std::move(document), name, beside);
   rules.form = "vocab.txt (WordPiece)";
   return rules;
 }
 
 Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_view merges,
                                             std::string_view name, const SideFiles& beside) {
-  const auto row = std::find_if(std::begin(kPairClasses), std::end(kPairClasses),
-                                [&](const auto& known) { return known.name == beside.tokenizer_class(); });
-  if (row == std::end(kPairClasses)) {
+  constexpr std::string_view kModel = "BPE";
+  const std::string& used_by = beside.tokenizer_class();
+  if (!used_by.empty() && !is_word_class(used_by, kModel)) {
     beside.refuse_class(fmt::format("is not a class whose vocabulary and merges are read; expected {}; {}",
-                                    names_of(kPairClasses, [](const auto& known) { return known.name; }),
-                                    kWriteJson));
+                                    word_classes(kModel), kWriteJson));
   }
   require_utf8(merges, name);
   Json pieces = parse_tokenizer_json(vocab, name, std::vector<std::string_view>{});
@@ -181,47 +109,26 @@ Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_
   for_each_line(merges, [&](std::string_view line) {
     if (!line.empty() && !line.starts_with("#version")) list.push_back(std::string(line));
   });
-  const auto vocabulary = read_vocabulary(pieces, name);
-  // The one token that GPT-2's pair knows beside its pieces where nothing else is said: the end of a
-  // document.
-  constexpr DefaultToken kEndOfText[] = {{"unk_token", "<|endoftext|>"}};
-  const bool ends = row->name.empty() && vocabulary.find(kEndOfText[0].content);
-  const auto defaults = ends ? std::span<const DefaultToken>(kEndOfText) : row->defaults;
-  const auto added = beside.added_tokens(vocabulary, defaults);
-  const bool prefix = beside.flag("add_prefix_space", false);
-  const Json byte_level = {{"type", "ByteLevel"},
-                           {"add_prefix_space", prefix},
-                           {"trim_offsets", false},
-                           {"use_regex", row->words.empty()}};
-  Json steps = Json::array();
-  if (!row->words.empty()) {
-    steps.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", row->words}}},
-                     {"behavior", "Isolated"},
-                     {"invert", false}});
-  }
-  steps.push_back(byte_level);
-  Json document = {{"added_tokens", added},
-                   {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}},
-                   {"decoder", byte_level},
-                   {"model", {{"type", "BPE"}, {"merges", std::move(list)}}}};
-  if (row->composes) document["normalizer"] = {{"type", "NFC"}};
-  if (row->surrounds) {
-    document["post_processor"] = {{"type", "RobertaProcessing"},
-                                  {"sep", spelled_id("sep_token", beside, defaults, added)},
-                                  {"cls", spelled_id("cls_token", beside, defaults, added)},
-                                  {"trim_offsets", beside.flag("trim_offsets", true)},
-                                  {"add_prefix_space", prefix}};
+  Json document = {{"model", {{"type", kModel}, {"merges", std::move(list)}}}};
+  if (used_by.empty()) {
+    const auto vocabulary = read_vocabulary(pieces, name);
+    // The one token that GPT-2's pair knows beside its pieces where nothing else is said: the end of a
+    // document.
+    constexpr DefaultToken kEndOfText[] = {{"unk_token", "<|endoftext|>"}};
+    const bool ends = vocabulary.find(kEndOfText[0].content).has_value();
+    const auto defaults = std::span<const DefaultToken>(kEndOfText).first(ends ? 1 : 0);
+    document["added_tokens"] = beside.added_tokens(vocabulary, defaults);
+    document["pre_tokenizer"] = byte_level_step(beside.flag("add_prefix_space", false));
+    document["decoder"] = byte_level_step(false);
   }
   append_member(document["model"], "vocab", std::move(pieces));
-  auto rules = read_rules(std::move(document), name);
-  name_ends(rules, beside, row->defaults);
+  auto rules = rules_of(used_by, std::move(document), name, beside);
   const auto ids_if = [&](std::string_view key, const std::optional<std::int64_t>& id) {
     return id && beside.flag(key, false) ? std::vector{*id} : std::vector<std::int64_t>{};
   };
-  if (!rules.post_processor) {
-    rules.post_processor =
-        make_special_token_adder(ids_if("add_bos_token", rules.bos), ids_if("add_eos_token", rules.eos));
+  if (!rules.around && beside.names_ends()) {
+    rules.put_around(
+        {ids_if("add_bos_token", rules.bos), ids_if("add_eos_token", rules.eos), beside.around_keys()});
   }
   rules.form = "a vocabulary and merges (byte-level BPE)";
   return rules;

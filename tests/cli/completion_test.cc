@@ -98,7 +98,7 @@ TEST_F(CompletionTest, ChoicesAreThoseOfTheOption) {
 // bash cuts words at = : and @ and puts what is offered after the last of them.
 TEST_F(CompletionTest, WordsThatBashCuts) {
   EXPECT_EQ(offered({"run", "m", "--dtype", "=", "b"}), Words{"bfloat16"});
-  EXPECT_EQ(offered({"run", "m", "--prepend-bos", "="}), (Words{"no", "yes"}));
+  EXPECT_EQ(offered({"run", "m", "--prepend-bos", "="}), (Words{"file", "no", "yes"}));
   EXPECT_EQ(offered({"run", "m", "--device", "cuda", ":", "1", "--dt"}), Words{"--dtype"});
   EXPECT_EQ(offered({"run", "--device", "=", "cpu", "su"}), Words{"sub"});
   add_model("models--org--small", "v1.0");

@@ -86,6 +86,15 @@ TEST_F(RunTest, TextGetsPiecesAndTheBosPolicy) {
   EXPECT_TRUE(json["rows"][0]["next"][0]["piece"].is_string());
   EXPECT_EQ(succeed({"run", model(), "--text", "w2 w3", "--prepend-bos", "no", "--json"}).json()["tokens"],
             parse_json("[[2, 3]]", {}));
+  const Json by_file = succeed({"run", model(), "--text", "w2", "--prepend-bos", "file", "--json"}).json();
+  EXPECT_EQ(by_file["tokens"], Json::parse("[[2]]"));
+  EXPECT_EQ(by_file["around"]["before"], Json::array());
+  const auto usual = succeed({"run", model(), "--text", "w2", "--json"});
+  EXPECT_EQ(usual.json()["around"]["before"], Json::parse(R"([{"id": 0, "token": "<bos>"}])"));
+  EXPECT_EQ(usual.json()["around"]["behind"], Json::array());
+  EXPECT_NE(usual.json()["around"]["why"].get<std::string>().find("TransformerLens"), std::string::npos);
+  EXPECT_NE(usual.error.find("note: a text gets <bos> in front"), std::string::npos) << usual.error;
+  EXPECT_EQ(succeed({"run", model(), "--tokens", "2", "--json"}).json()["around"], nullptr);
   EXPECT_EQ(succeed({"run", model(), "--text", "w2", "--prepend-bos", "yes", "--json"}).json()["tokens"],
             parse_json("[[0, 2]]", {}));
   const auto table = succeed({"run", model(), "--text", "w2 w3"}).out;

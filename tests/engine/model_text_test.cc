@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,22 +48,131 @@ class ModelWithText : public testing::Test {
 
 TEST_F(ModelWithText, BosComesAsTheModelWantsOrAsAskedFor) {
   EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3"), row({0, 2, 3})));
-  EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3", {.prepend_bos = false}), row({2, 3})));
-  EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3", {.prepend_bos = true}), row({0, 2, 3})));
-  EXPECT_THROW(model_->to_tokens("", {.prepend_bos = false}), TokenizerError);
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3", {.prepend_bos = PrependBos::no}), row({2, 3})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3", {.prepend_bos = PrependBos::yes}), row({0, 2, 3})));
+  EXPECT_THROW(model_->to_tokens("", {.prepend_bos = PrependBos::no}), TokenizerError);
   write_file(folder_ / "model" / "tokenizer_config.json", "{}");
   const auto nameless = HookedTransformer::load((folder_ / "model").string());
   EXPECT_TRUE(at::equal(nameless.to_tokens("w2"), row({2})));
-  EXPECT_THROW(nameless.to_tokens("w2", {.prepend_bos = true}), TokenizerError);
+  EXPECT_THROW(nameless.to_tokens("w2", {.prepend_bos = PrependBos::yes}), TokenizerError);
 }
 
 TEST_F(ModelWithText, ATextThatBeginsWithBosGetsNoSecondOneUnlessAsked) {
   EXPECT_TRUE(at::equal(model_->to_tokens("<bos> w2"), row({0, 2})));
-  EXPECT_TRUE(at::equal(model_->to_tokens("<bos> w2", {.prepend_bos = true}), row({0, 0, 2})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("<bos> w2", {.prepend_bos = PrependBos::yes}), row({0, 0, 2})));
   EXPECT_TRUE(at::equal(model_->to_tokens("w2 <bos>"), row({0, 2, 0})));
   EXPECT_EQ(model_->to_pieces("<bos> w2").size(), 2U);
   EXPECT_TRUE(at::equal(model_->to_token_batch({"<bos> w2", "w2"}).tokens,
                         at::tensor({0, 2, 0, 2}, at::kLong).view({2, 2})));
+}
+
+// Tokens around a text, by what the files say and by what is asked for.
+class TokensAroundText : public ModelWithText {
+ protected:
+  using Ids = std::vector<std::int64_t>;
+
+  // The same model, with a template of these ids around a text; -1 stands for the text.
+  HookedTransformer with_template(const Ids& ids, std::string_view config = R"({"bos_token": "<bos>"})") {
+    std::string single, special;
+    for (const std::int64_t id : ids) {
+      if (!single.empty()) single += ", ";
+      single += id < 0 ? R"({"Sequence": {"id": "A", "type_id": 0}})"
+                       : fmt::format(R"({{"SpecialToken": {{"id": "t{}", "type_id": 0}}}})", id);
+      if (id >= 0) special += fmt::format(R"({}"t{}": {{"ids": [{}]}})", special.empty() ? "" : ", ", id, id);
+    }
+    return with(fmt::format(R"({{"type": "TemplateProcessing", "single": [{}], "special_tokens": {{{}}}}})",
+                            single, special),
+                config);
+  }
+
+  HookedTransformer with(std::string_view post_processor, std::string_view config) {
+    std::string json = read_text_file((folder_ / "model" / "tokenizer.json").string(), 1 << 20);
+    const auto end = json.find(R"(, "post_processor")");
+    json = json.substr(0, end == std::string::npos ? json.rfind('}') : end);
+    write_file(folder_ / "model" / "tokenizer.json",
+               fmt::format(R"({}, "post_processor": {}}})", json, post_processor));
+    write_file(folder_ / "model" / "tokenizer_config.json", std::string(config));
+    return HookedTransformer::load((folder_ / "model").string());
+  }
+
+  static Ids ids_of(const HookedTransformer& model, PrependBos choice, std::string_view text = "w2") {
+    const at::Tensor ids = model.to_tokens(text, {.prepend_bos = choice});
+    Ids pieces;
+    for (const TextPiece& piece : model.to_pieces(text, {.prepend_bos = choice})) pieces.push_back(piece.id);
+    EXPECT_TRUE(at::equal(ids, row(pieces))) << "piece by piece";
+    return pieces;
+  }
+
+  static bool has_note(const HookedTransformer& model, std::string_view part) {
+    return std::ranges::any_of(model.notes(),
+                               [&](const std::string& note) { return note.find(part) != std::string::npos; });
+  }
+};
+
+TEST_F(TokensAroundText, ATemplateDecides) {
+  const auto behind = with_template({-1, 10});
+  EXPECT_EQ(ids_of(behind, PrependBos::by_default), (Ids{2, 10}));
+  EXPECT_EQ(ids_of(behind, PrependBos::yes), (Ids{0, 2, 10}));
+  EXPECT_EQ(ids_of(behind, PrependBos::no), (Ids{2, 10}));
+  EXPECT_EQ(ids_of(behind, PrependBos::file), (Ids{2, 10}));
+  EXPECT_EQ(ids_of(behind, PrependBos::nothing), (Ids{2}));
+  EXPECT_EQ(behind.tokens_around(), (TokensAround{{}, {10}, "the tokenizer.json: post_processor"}));
+  const auto two = with_template({9, 8, -1});
+  EXPECT_EQ(ids_of(two, PrependBos::by_default), (Ids{9, 8, 2}));
+  EXPECT_EQ(ids_of(two, PrependBos::yes), (Ids{0, 9, 8, 2}));
+  const auto both = with_template({0, -1, 10});
+  EXPECT_EQ(ids_of(both, PrependBos::by_default), (Ids{0, 2, 10}));
+  EXPECT_EQ(ids_of(both, PrependBos::yes), (Ids{0, 2, 10}));
+  EXPECT_EQ(ids_of(both, PrependBos::no), (Ids{2, 10}));
+  // As AutoTokenizer does it.
+  EXPECT_EQ(ids_of(both, PrependBos::by_default, "<bos> w2"), (Ids{0, 0, 2, 10}));
+  EXPECT_EQ(ids_of(with_template({-1}), PrependBos::by_default), (Ids{2}))
+      << "an empty one says that there are none";
+}
+
+TEST_F(TokensAroundText, KeysDecideWhereThereIsNoTemplate) {
+  const auto of = [&](std::string_view keys) {
+    return with("null", fmt::format(R"({{"bos_token": "<bos>", "eos_token": "w10"{}}})", keys));
+  };
+  const auto no = of(R"(, "add_bos_token": false)");
+  EXPECT_EQ(ids_of(no, PrependBos::by_default), (Ids{2}));
+  EXPECT_EQ(ids_of(no, PrependBos::yes), (Ids{0, 2}));
+  EXPECT_FALSE(has_note(no, "<bos>"));
+  const auto both = of(R"(, "add_bos_token": true, "add_eos_token": true)");
+  EXPECT_EQ(ids_of(both, PrependBos::by_default), (Ids{0, 2, 10}));
+  EXPECT_EQ(ids_of(both, PrependBos::no), (Ids{2, 10}));
+  EXPECT_EQ(ids_of(both, PrependBos::file), (Ids{0, 2, 10}));
+  EXPECT_NE(both.tokens_around().why.find("add_bos_token"), std::string::npos) << both.tokens_around().why;
+  EXPECT_TRUE(has_note(both, "AutoTokenizer"));
+  // A template goes before them, and a note says that they do not agree.
+  const auto other = with_template({0, -1}, R"({"bos_token": "<bos>", "add_bos_token": false})");
+  EXPECT_EQ(ids_of(other, PrependBos::by_default), (Ids{0, 2}));
+  EXPECT_TRUE(has_note(other, "do not agree"));
+  const auto same = with_template({0, -1}, R"({"bos_token": "<bos>", "add_bos_token": true})");
+  EXPECT_FALSE(has_note(same, "do not agree"));
+}
+
+TEST_F(TokensAroundText, WhereNoFileSpeaksACausalModelGetsBosAndANote) {
+  for (const char* post :
+       {"null", R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true})"}) {
+    const auto model = with(post, R"({"bos_token": "<bos>"})");
+    EXPECT_EQ(ids_of(model, PrependBos::by_default), (Ids{0, 2}));
+    EXPECT_EQ(ids_of(model, PrependBos::file), (Ids{2}));
+    EXPECT_NE(model.tokens_around().why.find("TransformerLens"), std::string::npos);
+    EXPECT_TRUE(has_note(model, "a text gets <bos> in front"));
+    const auto& notes = model.run("w2").notes;
+    ASSERT_EQ(notes.size(), 1U);
+    EXPECT_NE(notes[0].find("<bos>"), std::string::npos) << notes[0];
+    EXPECT_TRUE(model.run(row({2})).notes.empty()) << "ids are as they are";
+  }
+  const auto file = folder_ / "model" / "config.json";
+  std::string config = read_text_file(file.string(), 1 << 20);
+  const std::string on = "\"default_prepend_bos\": true";
+  ASSERT_NE(config.find(on), std::string::npos);
+  write_file(file, config.replace(config.find(on), on.size(), "\"default_prepend_bos\": false"));
+  const auto without = with("null", R"({"bos_token": "<bos>"})");
+  EXPECT_EQ(ids_of(without, PrependBos::by_default), (Ids{2}));
+  EXPECT_EQ(ids_of(without, PrependBos::yes), (Ids{0, 2}));
 }
 
 // The rule among published models: the embedding has more rows than the tokenizer has pieces.
@@ -112,7 +222,7 @@ TEST_F(ModelWithText, APieceThatTheTokenizerNamesTwiceIsANote) {
                  "pre_tokenizer": {"type": "WhitespaceSplit"},
                  "model": {"type": "WordLevel", "vocab": {"w2": 2, "<unk>": 1, "w2": 3}, "unk_token": "<unk>"}})");
   const auto model = HookedTransformer::load((folder_ / "model").string());
-  EXPECT_TRUE(at::equal(model.to_tokens("w2", {.prepend_bos = false}), row({3})));
+  EXPECT_TRUE(at::equal(model.to_tokens("w2", {.prepend_bos = PrependBos::no}), row({3})));
   ASSERT_EQ(model.notes().size(), model_->notes().size() + 1);
   const std::string& note = model.notes().back();
   EXPECT_NE(note.find("model.vocab names pieces more than once"), std::string::npos) << note;
@@ -120,10 +230,10 @@ TEST_F(ModelWithText, APieceThatTheTokenizerNamesTwiceIsANote) {
 }
 
 TEST_F(ModelWithText, AddedTokensInTextAreTokensOrText) {
-  EXPECT_TRUE(at::equal(model_->to_tokens("w2<bos> w4", {.prepend_bos = false}), row({2, 0, 4})));
-  EXPECT_TRUE(at::equal(
-      model_->to_tokens("w2<bos> w4", {.prepend_bos = false, .added_tokens = AddedTokensInText::as_text}),
-      row({1, 4})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2<bos> w4", {.prepend_bos = PrependBos::no}), row({2, 0, 4})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2<bos> w4", {.prepend_bos = PrependBos::no,
+                                                         .added_tokens = AddedTokensInText::as_text}),
+                        row({1, 4})));
 }
 
 TEST_F(ModelWithText, ABatchIsPaddedOnEitherSide) {

@@ -28,7 +28,9 @@ inline bool gguf_tokenizer_property(std::string_view bytes) {
     return false;
   }
   gguf_stop_tokens(metadata);
-  const TokenizerFiles read = read_gguf_tokenizer(metadata, kVocabulary, "input");
+  ModelConfig config;
+  config.d_vocab = kVocabulary;
+  const TokenizerFiles read = read_gguf_tokenizer(metadata, config, "input");
   hold(!read.tokenizer || !read.problem, "a tokenizer, and a reason why there is none");
   hold(read.tokenizer || !read.problem || !read.notes.empty(), "a problem that nobody is told");
   if (!read.tokenizer) return false;

@@ -4,7 +4,7 @@
     python -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt
     .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
-    .venv/bin/python tests/golden/make.py absent-keys | rope-spellings | generation-rules | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders |
+    .venv/bin/python tests/golden/make.py absent-keys | rope-spellings | generation-rules | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders | tokenizer-classes |
         unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py projections
@@ -31,7 +31,7 @@ kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_ke
              "sampling": "sampling", "real-models": "real_models", "patching": "patching", "projections": "projections",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",
              "half-precision": "half_precision", "newest": "newest", "pickles": "pickles", "tokenizers": "tokenizers",
-             "tokenizer-folders": "tokenizer_folders", "unicode-differences": "unicode_differences"}
+             "tokenizer-folders": "tokenizer_folders", "tokenizer-classes": "tokenizer_classes", "unicode-differences": "unicode_differences"}
 
 
 def main(arguments: list) -> int:

@@ -19,6 +19,12 @@
 namespace hooked::gguf_tokenizer_test {
 namespace {
 
+ModelConfig with_vocabulary(std::int64_t size) {
+  ModelConfig config;
+  config.d_vocab = size;
+  return config;
+}
+
 const std::filesystem::path kTokenizers = HOOKED_SOURCE_DIR "/tests/text/files";
 const std::filesystem::path kGgufGoldens = HOOKED_SOURCE_DIR "/tests/golden/gguf";
 
@@ -91,7 +97,7 @@ TEST(GgufTokenizer, CutsTextsAsTheTokenizerJsonThatItIs) {
     const Json document = json_of(kTokenizers / fmt::format("{}.json", name)).at("tokenizer");
     const auto wanted = Tokenizer::parse(json_text(document));
     const TokenizerFiles read =
-        read_gguf_tokenizer(metadata_of(vocabulary_of(document, pre)), 1 << 20, "m.gguf");
+        read_gguf_tokenizer(metadata_of(vocabulary_of(document, pre)), with_vocabulary(1 << 20), "m.gguf");
     ASSERT_TRUE(read.tokenizer) << read.problem->what();
     EXPECT_EQ(read.tokenizer->vocab_size(), wanted.vocab_size());
     EXPECT_TRUE(read.notes.empty());
@@ -114,7 +120,7 @@ TEST(GgufTokenizer, EveryPreTokenizerKeepsTheText) {
       EXPECT_TRUE(names.insert(name).second) << name << " stands twice";
     SCOPED_TRACE(row.names.front());
     const auto file = vocabulary_of(document, std::string(row.names.front()));
-    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 1 << 20, "m.gguf");
+    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), with_vocabulary(1 << 20), "m.gguf");
     ASSERT_TRUE(read.tokenizer) << read.problem->what();
     for (const Json& each : texts) {
       const auto text = each.get<std::string>();
@@ -125,7 +131,7 @@ TEST(GgufTokenizer, EveryPreTokenizerKeepsTheText) {
   // One digit, three, or all: what tells the rows apart that differ least.
   const auto pieces = [&](const char* name) {
     const TokenizerFiles read =
-        read_gguf_tokenizer(metadata_of(vocabulary_of(document, name)), 1 << 20, "m.gguf");
+        read_gguf_tokenizer(metadata_of(vocabulary_of(document, name)), with_vocabulary(1 << 20), "m.gguf");
     return read.files.at("tokenizer.json");
   };
   EXPECT_NE(pieces("llama-bpe").find("{1,3}"), std::string::npos);
@@ -140,7 +146,7 @@ TEST(GgufTokenizer, TokensAroundATextAreThoseThatTheFileNames) {
     GgufBytes file = vocabulary_of(document, pre);
     file.uint32("tokenizer.ggml.bos_token_id", 420).uint32("tokenizer.ggml.eos_token_id", 421);
     more(file);
-    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 1 << 20, "m.gguf");
+    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), with_vocabulary(1 << 20), "m.gguf");
     EXPECT_TRUE(read.tokenizer) << read.problem->what();
     EXPECT_EQ(read.tokenizer->bos_id(), 420);
     EXPECT_EQ(read.tokenizer->eos_id(), 421);
@@ -160,12 +166,45 @@ TEST(GgufTokenizer, TokensAroundATextAreThoseThatTheFileNames) {
             (Ids{420, 421}));
 }
 
+// What says so, or that nothing does.
+TEST(GgufTokenizer, TheKeyThatPutsTokensAroundATextIsNamed) {
+  const Json document = json_of(kTokenizers / "llama3.json").at("tokenizer");
+  const auto read = [&](const char* pre, const std::function<void(GgufBytes&)>& more) {
+    GgufBytes file = vocabulary_of(document, pre);
+    file.uint32("tokenizer.ggml.bos_token_id", 420).uint32("tokenizer.ggml.eos_token_id", 421);
+    more(file);
+    return read_gguf_tokenizer(metadata_of(file), with_vocabulary(1 << 20), "m.gguf");
+  };
+  const auto no = read("gpt-2", [](GgufBytes& f) { f.boolean("tokenizer.ggml.add_bos_token", 0); });
+  ASSERT_TRUE(no.tokenizer->around());
+  EXPECT_EQ(*no.tokenizer->around(), (TokensAround{{}, {}, "add_bos_token and add_eos_token of m.gguf"}));
+  EXPECT_EQ(tokens_around(*no.tokenizer, with_vocabulary(500)).before, std::vector<std::int64_t>{});
+  const auto yes = read("gpt-2", [](GgufBytes& f) { f.boolean("tokenizer.ggml.add_bos_token", 1); });
+  EXPECT_EQ(yes.tokenizer->around().value().before, std::vector<std::int64_t>{420});
+  EXPECT_NE(yes.tokenizer->around().value().why.find("add_bos_token"), std::string::npos);
+  EXPECT_TRUE(yes.notes.empty()) << yes.notes.front();
+  const auto silent = read("gpt-2", [](GgufBytes&) {});
+  EXPECT_FALSE(silent.tokenizer->around());
+  EXPECT_EQ(tokens_around(*silent.tokenizer, with_vocabulary(500)).before, std::vector<std::int64_t>{420});
+  ASSERT_EQ(silent.notes.size(), 1U);
+  EXPECT_NE(silent.notes[0].find("as in TransformerLens"), std::string::npos) << silent.notes[0];
+}
+
+TEST(GgufTokenizer, KeysThatNothingFollowsAreANote) {
+  GgufBytes file = vocabulary_of(json_of(kTokenizers / "gpt2.json").at("tokenizer"), "gpt-2");
+  file.boolean("tokenizer.ggml.add_sep_token", 1).boolean("tokenizer.ggml.add_space_prefix", 1);
+  const auto read = read_gguf_tokenizer(metadata_of(file), with_vocabulary(1 << 20), "m.gguf");
+  ASSERT_EQ(read.notes.size(), 1U);
+  for (const char* key : {"tokenizer.ggml.add_sep_token", "tokenizer.ggml.add_space_prefix"})
+    EXPECT_NE(read.notes[0].find(key), std::string::npos) << read.notes[0];
+}
+
 TEST(GgufTokenizer, TheTemplateOfChatsIsHandedOn) {
   GgufBytes file = vocabulary_of(json_of(kTokenizers / "gpt2.json").at("tokenizer"), "gpt-2");
   file.text("tokenizer.chat_template", "{{ messages }}\n\"x\"").uint32("tokenizer.ggml.eos_token_id", 0);
   file.uint32("tokenizer.ggml.eot_token_id", 3);
   const GgufMetadata metadata = metadata_of(file);
-  const TokenizerFiles read = read_gguf_tokenizer(metadata, 1 << 20, "m.gguf");
+  const TokenizerFiles read = read_gguf_tokenizer(metadata, with_vocabulary(1 << 20), "m.gguf");
   const Json config = parse_json(read.files.at("tokenizer_config.json"), {});
   EXPECT_EQ(config.at("chat_template"), "{{ messages }}\n\"x\"");
   EXPECT_EQ(gguf_stop_tokens(metadata), (std::vector<std::int64_t>{0, 3}));
@@ -179,7 +218,7 @@ TEST(GgufTokenizer, WhatIsNotReadIsANote) {
     if (without < file.entries.size())
       file.entries.erase(file.entries.begin() + static_cast<std::ptrdiff_t>(without));
     more(file);
-    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 1 << 20, "m.gguf");
+    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), with_vocabulary(1 << 20), "m.gguf");
     EXPECT_FALSE(read.tokenizer);
     ASSERT_TRUE(read.problem);
     ASSERT_EQ(read.notes.size(), 1U);
@@ -203,7 +242,8 @@ TEST(GgufTokenizer, WhatIsNotReadIsANote) {
           {"'tokenizer.ggml.bos_token_id' is no token", "got 100000"});
   problem(none, [](GgufBytes& f) { f.text("tokenizer.ggml.add_bos_token", "yes"); },
           {"'tokenizer.ggml.add_bos_token' is not a bool"});
-  EXPECT_FALSE(read_gguf_tokenizer({}, 10, "m.gguf").problem) << "no tokenizer is no problem";
+  EXPECT_FALSE(read_gguf_tokenizer({}, with_vocabulary(10), "m.gguf").problem)
+      << "no tokenizer is no problem";
 }
 
 /// The whole text of what a problem or a note says, empty without one.
@@ -219,7 +259,7 @@ TEST(GgufTokenizer, PiecesThatStandTwice) {
   file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
   file.array("tokenizer.ggml.tokens", GgufType::text, 4, texts_of({"a", "b", "a", "ab"}));
   file.array("tokenizer.ggml.merges", GgufType::text, 1, texts_of({"a b"}));
-  const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 10, "m.gguf");
+  const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), with_vocabulary(10), "m.gguf");
   ASSERT_TRUE(read.tokenizer) << read.problem->what();
   EXPECT_NE(said_by(read).find("names pieces more than once, and each has the last of its ids: a"),
             std::string::npos)
@@ -229,7 +269,7 @@ TEST(GgufTokenizer, PiecesThatStandTwice) {
 
   // With scores: "ab" by the last of its two scores is joined after "bc".
   const auto pieces = [](const std::vector<std::string>& all) {
-    return read_gguf_tokenizer(metadata_of(scored(all)), 20, "m.gguf");
+    return read_gguf_tokenizer(metadata_of(scored(all)), with_vocabulary(20), "m.gguf");
   };
   const TokenizerFiles once = pieces({"<unk>", "a", "b", "c", "ab", "bc"});
   const TokenizerFiles twice = pieces({"<unk>", "a", "b", "c", "ab", "bc", "ab"});
@@ -246,7 +286,7 @@ TEST(GgufTokenizer, MergesOfPiecesThatAreNotThere) {  // T2
     file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
     file.array("tokenizer.ggml.tokens", GgufType::text, 3, texts_of({"a", "b", "ab"}));
     file.array("tokenizer.ggml.merges", GgufType::text, merges.size(), texts_of(merges));
-    return read_gguf_tokenizer(metadata_of(file), 10, "m.gguf");
+    return read_gguf_tokenizer(metadata_of(file), with_vocabulary(10), "m.gguf");
   };
   EXPECT_TRUE(with_merges({"a b"}).tokenizer);
   EXPECT_NE(said_by(with_merges({"a b", "a z"})).find("merges[1]"), std::string::npos);
@@ -261,7 +301,7 @@ TEST(GgufTokenizer, NumberOfPiecesIsLimited) {  // T2
     GgufBytes file;
     file.text("tokenizer.ggml.model", "none of them");
     file.array("tokenizer.ggml.tokens", GgufType::text, count, std::string(count * 8, '\0'));
-    const std::string said = said_by(read_gguf_tokenizer(metadata_of(file), 10, "m.gguf"));
+    const std::string said = said_by(read_gguf_tokenizer(metadata_of(file), with_vocabulary(10), "m.gguf"));
     const char* wanted =
         count > (std::uint64_t{1} << 24U)
             ? "'tokenizer.ggml.tokens' is too long; expected at most 16777216 texts, got 16777217"
@@ -276,8 +316,8 @@ TEST(GgufTokenizer, MoreTokensThanTheModelHas) {  // T4
   file.array("tokenizer.ggml.tokens", GgufType::text, 3, texts_of({"a", "b", "c"}));
   file.array("tokenizer.ggml.merges", GgufType::text, 0, "");
   const GgufMetadata metadata = metadata_of(file);
-  EXPECT_EQ(said_by(read_gguf_tokenizer(metadata, 3, "m.gguf")), "");
-  const TokenizerFiles read = read_gguf_tokenizer(metadata, 2, "m.gguf");
+  EXPECT_EQ(said_by(read_gguf_tokenizer(metadata, with_vocabulary(3), "m.gguf")), "");
+  const TokenizerFiles read = read_gguf_tokenizer(metadata, with_vocabulary(2), "m.gguf");
   EXPECT_EQ(said_by(read), "the tokenizer knows 3 pieces, the model only 2: ids from 2 on are refused\n");
   ASSERT_TRUE(read.tokenizer);
   EXPECT_EQ(read.tokenizer->encode("abc").ids, (std::vector<std::int64_t>{0, 1, 2})) << "a run refuses them";
@@ -286,7 +326,7 @@ TEST(GgufTokenizer, MoreTokensThanTheModelHas) {  // T4
 // Recorded from the package sentencepiece (tests/golden/make.py gguf-models).
 TEST(GgufTokenizer, ScoresCutTextsAsSentencePieceDoes) {
   const auto reader = CheckpointReader::open_file(kGgufGoldens / "sentencepiece.gguf");
-  const TokenizerFiles read = read_gguf_tokenizer(*reader.gguf(), 1 << 20, "m.gguf");
+  const TokenizerFiles read = read_gguf_tokenizer(*reader.gguf(), with_vocabulary(1 << 20), "m.gguf");
   ASSERT_TRUE(read.tokenizer) << read.problem->what();
   const Json expected = json_of(kGgufGoldens / "sentencepiece.json");
   for (const Json& row : expected) {
@@ -302,14 +342,14 @@ TEST(GgufTokenizer, ScoresCutTextsAsSentencePieceDoes) {
 // be days.
 TEST(GgufTokenizer, LengthOfPiecesWithScoresIsLimited) {
   for (const std::size_t bytes : {1023U, 1024U}) {
-    const TokenizerFiles read =
-        read_gguf_tokenizer(metadata_of(scored({"<unk>", "a", std::string(bytes, 'a')})), 10, "m.gguf");
+    const TokenizerFiles read = read_gguf_tokenizer(
+        metadata_of(scored({"<unk>", "a", std::string(bytes, 'a')})), with_vocabulary(10), "m.gguf");
     ASSERT_TRUE(read.tokenizer) << read.problem->what();
     EXPECT_EQ(read.tokenizer->vocab_size(), 3);
   }
   for (const std::size_t bytes : {std::size_t{1025}, std::size_t{10'000'000}}) {
-    const TokenizerFiles read =
-        read_gguf_tokenizer(metadata_of(scored({"<unk>", "a", std::string(bytes, 'a')})), 10, "m.gguf");
+    const TokenizerFiles read = read_gguf_tokenizer(
+        metadata_of(scored({"<unk>", "a", std::string(bytes, 'a')})), with_vocabulary(10), "m.gguf");
     ASSERT_TRUE(read.problem);
     EXPECT_NE(
         std::string_view(read.problem->what())
@@ -325,13 +365,14 @@ TEST(GgufTokenizer, LengthOfPiecesWithScoresIsLimited) {
 TEST(GgufTokenizer, WaysToMakePiecesAreLimited) {
   std::vector<std::string> pieces = {"<unk>"};
   for (std::size_t length = 1; length <= 1024; ++length) pieces.emplace_back(length, 'a');
-  const TokenizerFiles read = read_gguf_tokenizer(metadata_of(scored(pieces)), 2000, "m.gguf");
+  const TokenizerFiles read =
+      read_gguf_tokenizer(metadata_of(scored(pieces)), with_vocabulary(2000), "m.gguf");
   ASSERT_TRUE(read.problem);
   EXPECT_NE(std::string_view(read.problem->what()).find("can be made of others in too many ways"),
             std::string_view::npos)
       << read.problem->what();
   pieces.resize(65);
-  EXPECT_TRUE(read_gguf_tokenizer(metadata_of(scored(pieces)), 2000, "m.gguf").tokenizer);
+  EXPECT_TRUE(read_gguf_tokenizer(metadata_of(scored(pieces)), with_vocabulary(2000), "m.gguf").tokenizer);
 }
 
 }  // namespace

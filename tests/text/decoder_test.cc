@@ -13,7 +13,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 Texts decoded(std::string_view json, Texts texts) {
-  return read_decoder(json_of(json))->apply(std::move(texts));
+  return read_decoder(json_of(json))->apply({std::move(texts)}).texts;
 }
 
 TEST(Decoder, StripTakesNoMoreThanThereIs) {

@@ -164,8 +164,8 @@ TEST_F(FormsTest, OptionsOfWordListsAreReadOrRefused) {
   expect_refused("do_basic_tokenize", "is not read");
   write("tokenizer_config.json", R"({"never_split": ["a"]})");
   expect_refused("never_split", "is not read");
-  write("tokenizer_config.json", R"({"tokenizer_class": "MPNetTokenizer"})");
-  expect_refused("tokenizer_class", "\"MPNetTokenizer\" is not a class whose vocab.txt is read");
+  write("tokenizer_config.json", R"({"tokenizer_class": "TapasTokenizer"})");
+  expect_refused("tokenizer_class", "\"TapasTokenizer\" is not a class whose vocab.txt is read");
   std::filesystem::remove(folder_ / "tokenizer_config.json");
   write("vocab.txt", std::string((1 << 21) + 1, '\n'));
   expect_refused("vocab.txt", "has 2097153 lines; expected at most 2097152");

@@ -570,16 +570,17 @@ TEST_F(TokenizerTest, AnUnknownWordWithoutUnknownTokenIsRefused) {
   }
 }
 
-TEST_F(TokenizerTest, AConfigThatNamesNoPieceIsRefused) {
+// As in transformers, whose next id it gets.
+TEST_F(TokenizerTest, ATokenThatOnlyTheConfigNamesIsAdded) {
   write("tokenizer_config.json", R"({"bos_token": "<s>"})");
   write("tokenizer.json", FileParts().text());
-  try {
-    Tokenizer::load(folder_.path());
-    FAIL();
-  } catch (const TokenizerError& error) {
-    EXPECT_EQ(error.where(), (folder_ / "tokenizer_config.json").native() + ": bos_token");
-    EXPECT_NE(std::string(error.what()).find("\"<s>\""), std::string::npos) << error.what();
-  }
+  const auto plain = Tokenizer::load(folder_ / "tokenizer.json");
+  const auto tokenizer = Tokenizer::load(folder_.path());
+  EXPECT_EQ(tokenizer.bos_id(), plain.vocab_size());
+  EXPECT_EQ(tokenizer.encode("<s>").ids, (Ids{plain.vocab_size()}));
+  ASSERT_EQ(tokenizer.notes().size(), 1u);
+  EXPECT_NE(tokenizer.notes()[0].find("tokenizer.json lacks"), std::string::npos) << tokenizer.notes()[0];
+  EXPECT_NE(tokenizer.notes()[0].find(fmt::format("<s> ({})", plain.vocab_size())), std::string::npos);
 }
 
 TEST_F(TokenizerTest, AFolderWithoutTokenizerSaysSo) {

@@ -57,9 +57,8 @@ void write_prompt_pairs(const std::filesystem::path& file, const std::vector<Pro
 
 /// How pairs become tokens. For designated initialisers.
 struct PromptPairOptions {
-  /// Whether texts get a BOS token; absent: as the model's family was trained.
-  std::optional<bool> prepend_bos = std::nullopt;
-  PaddingSide padding_side = PaddingSide::left;  ///< of rows that are shorter than the longest
+  PrependBos prepend_bos = PrependBos::by_default;  ///< which tokens stand around texts
+  PaddingSide padding_side = PaddingSide::left;     ///< of rows that are shorter than the longest
 };
 
 /// Pairs of prompts as two batches that fit each other: row i of both is pair i, and all rows have the same

@@ -151,13 +151,15 @@ class HookedTransformer {
   bool has_tokenizer() const;
   /// Throws TokenizerError with the reason where there is none, or none that can be used.
   Tokenizer tokenizer() const;
-  /// Ids of a text, [1, pos] int64 on the model's device; for bidirectional models with the tokenizer's
-  /// special tokens at both ends ([CLS] and [SEP]). Throws TokenizerError.
+  /// The tokens that stand around a text with these options, and why: which file and key say so. Throws
+  /// TokenizerError.
+  TokensAround tokens_around(const TextOptions& options = {}) const;
+  /// Ids of a text with those around it, [1, pos] int64 on the model's device. Throws TokenizerError.
   at::Tensor to_tokens(std::string_view text, const TextOptions& options = {}) const;
   /// Ids of several texts and their mask, with padding where they differ in length. Throws TokenizerError.
   Input to_token_batch(const std::vector<std::string>& texts, const TextOptions& options = {}) const;
   /// Ids of a conversation, [1, pos] int64 on the model's device: Tokenizer::to_chat_tokens(). The template
-  /// says which special tokens there are, the model's BOS policy nothing. Throws TokenizerError.
+  /// says which special tokens there are, and none is put around it. Throws TokenizerError.
   at::Tensor to_chat_tokens(const std::vector<ChatMessage>& messages, const ChatOptions& options = {}) const;
   /// The tokens of a text one by one, with their places in it; `padding_side` has no meaning here.
   std::vector<TextPiece> to_pieces(std::string_view text, const TextOptions& options = {}) const;

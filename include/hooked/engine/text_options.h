@@ -12,11 +12,22 @@ namespace HOOKED_EXPORT hooked {
 /// On which side rows that are shorter than the longest are filled up.
 enum class PaddingSide : std::uint8_t { left, right };
 
+/// Which tokens stand around a text.
+enum class PrependBos : std::uint8_t {
+  /// What the model's own files put there (Tokenizer::around()). Where they say nothing, a causal model of
+  /// one
+  /// stack gets a BOS token in front, as in TransformerLens, unless the text begins with its spelling.
+  by_default,
+  yes,      ///< a BOS token in front, and what else the files put there
+  no,       ///< what the files put there, without the BOS token
+  file,     ///< what the files put there, and nothing else: the ids of `AutoTokenizer`
+  nothing,  ///< no token: for text that spells its special tokens itself, as that of chat templates does
+};
+
 /// How text becomes a model's tokens. For designated initialisers.
 struct TextOptions {
-  /// Whether a BOS token comes first; absent: as the model's family was trained, and none before a text that
-  /// begins with its spelling. Throws TokenizerError when it is asked for and the tokenizer names none.
-  std::optional<bool> prepend_bos = std::nullopt;
+  /// Which tokens stand around it. `yes` throws TokenizerError where the tokenizer has no BOS token.
+  PrependBos prepend_bos = PrependBos::by_default;
   /// What the spelling of an added token (`<bos>`) inside the text is.
   AddedTokensInText added_tokens = AddedTokensInText::as_tokens;
   PaddingSide padding_side = PaddingSide::right;  ///< of batches of texts

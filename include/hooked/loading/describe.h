@@ -52,6 +52,10 @@ struct ModelDescription {
   std::optional<std::int64_t> tokenizer_pieces;
   std::string tokenizer_form;  ///< which files it was read from, as Tokenizer::form() says; empty without one
   std::string tokenizer_kind;  ///< `BPE`, `Unigram`, ...; empty without one that can be used
+  std::optional<Tokenizer> tokenizer;  ///< nothing without one that can be used
+  /// The tokens that stand around a text unless something else is asked for, and why; nothing without a
+  /// tokenizer.
+  std::optional<TokensAround> tokens_around;
   /// Where the tokenizer's chat template was read from; nothing without one.
   std::optional<std::string> chat_template;
   std::string tokenizer_problem;  ///< why there is none that can be used; empty where there is one

@@ -45,7 +45,7 @@ enum class AddedTokensInText : std::uint8_t {
 
 /// How a text is encoded.
 struct EncodeOptions {
-  /// Put around the text the tokens that the file's post-processor adds.
+  /// Put around the text the tokens of Tokenizer::around().
   bool add_special_tokens = false;
   AddedTokensInText added_tokens = AddedTokensInText::as_tokens;  ///< how their spelling is read
 };
@@ -53,6 +53,17 @@ struct EncodeOptions {
 /// How ids are decoded.
 struct DecodeOptions {
   bool skip_special_tokens = false;  ///< leave special tokens out of the text
+  /// More ids follow, which are not known yet: only the text that holds whatever they are. The text of all
+  /// ids begins with it.
+  bool more_follow = false;
+};
+
+/// The tokens that stand around a text by a tokenizer's files.
+struct TokensAround {
+  std::vector<std::int64_t> before;  ///< in front of the text, in order
+  std::vector<std::int64_t> behind;  ///< after the text, in order
+  std::string why;                   ///< the file and the key that say so, for people to read
+  bool operator==(const TokensAround&) const = default;
 };
 
 /// How several texts are encoded.
@@ -118,6 +129,8 @@ class Tokenizer {
 
   /// The text of `ids`; without a decoder in the file, their pieces joined by blanks.
   ///
+  /// Text can be streamed: what the ids so far decode to with `more_follow` grows, and never changes.
+  ///
   /// A token may stand for a part of a character only. Such a part that `ids` do not complete becomes U+FFFD:
   /// one for each piece `<0xEF>`, else one for each run of bytes that begins a character.
   /// Throws TokenizerError for an id that is not valid, with its place in `ids`.
@@ -144,6 +157,12 @@ class Tokenizer {
 
   /// The token for the end of a sequence, where tokenizer_config.json names one.
   std::optional<std::int64_t> eos_id() const;
+
+  /// What the files put around a text: the template of the post-processor, else add_bos_token and
+  /// add_eos_token. Nothing where no file says anything about it.
+  const std::optional<TokensAround>& around() const&;
+  /// The same of a temporary, as a copy.
+  std::optional<TokensAround> around() const&& { return around(); }
 
   /// What a user should know about the files, such as pieces that a vocabulary names more than once; none for
   /// most.

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/gguf_value.h"
+
+namespace hooked {
+
+/// Keys of a GGUF file's tokenizer that could change ids and that read_gguf_tokenizer() does not follow.
+std::vector<std::string> unread_tokenizer_keys(const GgufMetadata& metadata);
+
+}  // namespace hooked
