@@ -216,7 +216,8 @@ void read_gptq_keys(const ConfigReader& group, QuantisedStorage& storage) {
   read_bits(group, "bits", {2, 3, 4, 8}, std::nullopt, storage);
   read_group_size(group, 128, storage);
   storage.any_order = group.boolean_or("desc_act", false);
-  storage.middle_zeros = group.boolean_or("sym", false);  // where nothing is said, nothing can be contradicted
+  storage.middle_zeros =
+      group.boolean_or("sym", false);  // where nothing is said, nothing can be contradicted
   for (const std::string_view key : {"checkpoint_format", "format"}) {
     one_of_texts(group, key, {"gptq", "gptq_v2"});
   }

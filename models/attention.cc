@@ -344,13 +344,13 @@ std::optional<LayerInputs> Attention::own_inputs(const StackInputs& stack, Run& 
 
 at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
                              Run& run) const {
-  const ScoreRules rules{.scale = scale_,
-                         .soft_cap = config_.score_soft_cap,
-                         .sinks = sinks_,
-                         .mask = kind.mask,
-                         // Whoever changes scores may leave a query without keys.
-                         .has_empty_rows =
-                             kind.has_empty_rows || run.watch.may_change(hook_attn_scores_->number())};
+  const ScoreRules rules{
+      .scale = scale_,
+      .soft_cap = config_.score_soft_cap,
+      .sinks = sinks_,
+      .mask = kind.mask,
+      // Whoever changes scores may leave a query without keys.
+      .has_empty_rows = kind.has_empty_rows || run.watch.may_change(hook_attn_scores_->number())};
   // Who changes scores or pattern is shown all of them, and gradients pass through LibTorch's operators.
   const auto passes = [&](const Point& point) {
     return run.watch.may_change(point->number()) || run.watch.wants_gradient(point->number());

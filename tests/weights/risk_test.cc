@@ -40,7 +40,8 @@ struct Risk {
 class RiskyNumbers : public testing::TestWithParam<Risk> {};
 
 /// The largest difference of log-probabilities of entries that can happen.
-double possible_difference(const StateDict& before, const ModelConfig& config, const ProcessedWeights& after) {
+double possible_difference(const StateDict& before, const ModelConfig& config,
+                           const ProcessedWeights& after) {
   const auto tokens = reference::random_tokens(config, 2, 6, 5);
   const auto log_probs = [&](const ModelConfig& of, const StateDict& weights) {
     return reference::log_probabilities(reference::forward(of, weights, tokens).logits);
