@@ -7,7 +7,6 @@
 namespace hooked {
 namespace {
 
-constexpr std::string_view kTokenizerKeys = "tokenizer.ggml.";
 constexpr std::string_view kFollowed[] = {"model",
                                           "pre",
                                           "tokens",
