@@ -83,15 +83,27 @@ std::string Vocabulary::tokenizer_json() const {
   for (std::size_t i = 0; i < words_.size(); ++i) vocab[words_[i]] = i;
   const Json bos = {{"id", kBos},      {"content", word(kBos)}, {"single_word", false}, {"lstrip", false},
                     {"rstrip", false}, {"normalized", false},   {"special", true}};
-  const Json json = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens", Json::array({bos})},
-                     {"normalizer", nullptr},
-                     {"pre_tokenizer", {{"type", "Whitespace"}}},
-                     {"post_processor", nullptr},
-                     {"decoder", nullptr},
-                     {"model", {{"type", "WordLevel"}, {"vocab", vocab}, {"unk_token", "<unk>"}}}};
+  const Json json = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", Json::array({bos})},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "Whitespace"}}},
+      // Sentences were learned behind it.
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single",
+         {{{"SpecialToken", {{"id", "<bos>"}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+        {"pair",
+         {{{"SpecialToken", {{"id", "<bos>"}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
+        {"special_tokens",
+         {{"<bos>", {{"id", "<bos>"}, {"ids", Json::array({kBos})}, {"tokens", Json::array({"<bos>"})}}}}}}},
+      {"decoder", nullptr},
+      {"model", {{"type", "WordLevel"}, {"vocab", vocab}, {"unk_token", "<unk>"}}}};
   return json.dump(1) + '\n';
 }
 

@@ -95,7 +95,7 @@ void print_missing(const ModelDescription& model) {
   if (!model.fetch.empty()) fmt::print("  `{}` fetches them\n", model.fetch);
 }
 
-// `<s> before it, </s> after it (the tokenizer.json: post_processor)`
+// `<s> before it, </s> after it (post_processor of tokenizer.json)`
 std::string around_line(const Tokenizer& tokenizer, const TokensAround& around) {
   const auto pieces = [&](const std::vector<std::int64_t>& ids) {
     std::string all;

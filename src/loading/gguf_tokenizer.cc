@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::string_view kTokenizerFileName = "tokenizer.json",
                            kTokenizerConfigName = "tokenizer_config.json";
-constexpr std::string_view kTokenizerKeys = "tokenizer.ggml.";
 constexpr std::string_view kBlankSymbol = "\u2581";
 constexpr std::int64_t kMostPieces = std::int64_t{1} << 24;
 constexpr std::uint64_t kMergeFrame = 8;  // bytes of a merge in JSON besides its pieces: ["",""],

@@ -7,7 +7,6 @@
 namespace hooked {
 namespace {
 
-constexpr std::string_view kKeysOfTokenizer = "tokenizer.ggml.";
 constexpr std::string_view kFollowed[] = {"model",
                                           "pre",
                                           "tokens",
@@ -28,8 +27,8 @@ std::vector<std::string> unread_tokenizer_keys(const GgufMetadata& metadata) {
   const bool pieces = model != nullptr && !model->is_array() && model->text() == "llama";
   std::vector<std::string> unread;
   for (const auto& [key, value] : metadata) {
-    if (!key.starts_with(kKeysOfTokenizer)) continue;
-    const auto name = std::string_view(key).substr(kKeysOfTokenizer.size());
+    if (!key.starts_with(kTokenizerKeys)) continue;
+    const auto name = std::string_view(key).substr(kTokenizerKeys.size());
     // Which token is which changes no text's ids, and what is off asks for nothing.
     const bool harmless = name.ends_with("_token_id") || name.ends_with("_token_ids") ||
                           (!value.is_array() && value.boolean() == false);

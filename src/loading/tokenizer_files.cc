@@ -62,8 +62,8 @@ TokensAround tokens_around(const Tokenizer& tokenizer, const ModelConfig& config
     return {{}, {}, "no file says that there are any, and default_prepend_bos is false"};
   return {{*bos},
           {},
-          "no file says whether there is a BOS token, so that it comes first, as in TransformerLens; "
-          "AutoTokenizer puts none there"};
+          "no file says whether it gets a BOS token; causal models get it then, as in TransformerLens, and "
+          "AutoTokenizer adds none"};
 }
 
 std::optional<std::string> bos_note(const Tokenizer& tokenizer, const ModelConfig& config) {

@@ -14,15 +14,15 @@ Json as_one(const char* key, Steps steps) {
   return {{"type", "Sequence"}, {key, std::move(steps)}};
 }
 
-const Json* member(const Json& object, std::string_view key) {
+const Json* part_of(const Json& object, std::string_view key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
 
 bool is_charsmap(const Json& step) {
-  const auto* type = member(step, "type");
-  const auto* rules = member(step, "precompiled_charsmap");
+  const auto* type = part_of(step, "type");
+  const auto* rules = part_of(step, "precompiled_charsmap");
   return type && *type == "Precompiled" && rules && !rules->is_null();
 }
 
@@ -135,9 +135,9 @@ void ClassParts::metaspace(Steps normalizer, std::string_view prepend_scheme) {
 }
 
 void ClassParts::add_charsmap(Steps& steps) const {
-  const auto* normalizer = member(document_, "normalizer");
+  const auto* normalizer = part_of(document_, "normalizer");
   if (!normalizer) return;
-  const auto* list = member(*normalizer, "normalizers");
+  const auto* list = part_of(*normalizer, "normalizers");
   if (!list && is_charsmap(*normalizer)) steps.push_back(*normalizer);
   if (!list || !list->is_array()) return;
   const auto found = std::find_if(list->begin(), list->end(), is_charsmap);
@@ -201,7 +201,7 @@ void ClassParts::around_spelled(const std::vector<std::string>& before,
 }
 
 bool ClassParts::has_post_processor() const {
-  return member(document_, "post_processor") && !document_["post_processor"].is_null();
+  return part_of(document_, "post_processor") && !document_["post_processor"].is_null();
 }
 
 void ClassParts::trim_offsets() {
@@ -232,5 +232,9 @@ void ClassParts::around_ids(const std::vector<std::int64_t>& before,
       {"single", std::move(single)},
       {"special_tokens", {{"before", {{"ids", before}}}, {"behind", {{"ids", behind}}}}}};
 }
+
+void cls_and_sep(ClassParts& parts) { parts.around({"cls_token"}, {"sep_token"}); }
+
+void bos_and_eos(ClassParts& parts) { parts.around({"bos_token"}, {"eos_token"}); }
 
 }  // namespace hooked::text

@@ -91,6 +91,10 @@ class ClassParts {
   std::vector<std::string> extras_;
 };
 
+/// What stands around a text for many classes.
+void cls_and_sep(ClassParts& parts);
+void bos_and_eos(ClassParts& parts);
+
 /// A class of transformers that builds its pipeline, or several that build the same.
 struct ClassRow {
   std::string_view names;      ///< without `Fast`, blanks between them

@@ -223,11 +223,9 @@ void mluke(Parts& parts) {
   parts.metaspace({replace_step({{"String", "``"}}, "\""), replace_step({{"String", "''"}}, "\"")}, "always");
 }
 
-void cls_and_sep(Parts& parts) { parts.around({"cls_token"}, {"sep_token"}); }
 void albert_around(Parts& parts) {
   if (!parts.has_post_processor()) cls_and_sep(parts);
 }
-void bos_and_eos(Parts& parts) { parts.around({"bos_token"}, {"eos_token"}); }
 void bos_before(Parts& parts) { parts.around({"bos_token"}, {}); }
 void eos_before(Parts& parts) { parts.around({"eos_token"}, {}); }
 void eos_behind(Parts& parts) { parts.around({}, {"eos_token"}); }
@@ -324,7 +322,7 @@ constexpr DefaultToken kSeamless[] = {{"bos_token", "<s>"},  {"eos_token", "</s>
 constexpr DefaultToken kPegasus[] = {
     {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"mask_token", "<mask_2>"}};
 
-constexpr ClassRow kRows[] = {
+constexpr ClassRow kPieceRows[] = {
     {"LlamaTokenizer Phi3Tokenizer", "BPE", llama, kLlama},
     {"CodeLlamaTokenizer", "BPE", code_llama, kCodeLlama, bos_before},
     {"GemmaTokenizer", "BPE", gemma, kGemma},
@@ -354,6 +352,6 @@ constexpr ClassRow kRows[] = {
 
 }  // namespace
 
-std::span<const ClassRow> piece_class_rows() { return kRows; }
+std::span<const ClassRow> piece_class_rows() { return kPieceRows; }
 
 }  // namespace hooked::text

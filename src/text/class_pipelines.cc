@@ -41,7 +41,7 @@ bool has_word(std::string_view words, std::string_view word) {
   return false;
 }
 
-const ClassRow* row_of(std::string_view name) {
+const ClassRow* class_row(std::string_view name) {
   if (name.empty()) return nullptr;
   for (const auto rows : {word_class_rows(), piece_class_rows()}) {
     for (const auto& row : rows) {
@@ -52,7 +52,7 @@ const ClassRow* row_of(std::string_view name) {
 }
 
 bool is_known(std::string_view name) {
-  return row_of(name) || has_word(kOwnFiles, name) || has_word(kOtherPipelines, name);
+  return class_row(name) || has_word(kOwnFiles, name) || has_word(kOtherPipelines, name);
 }
 
 std::string_view class_of_model(std::string_view model_type) {
@@ -131,7 +131,7 @@ std::string json_class(std::string_view tokenizer_json, const SideFiles& beside)
 }
 
 std::span<const DefaultToken> default_tokens(std::string_view tokenizer_class) {
-  const auto* row = row_of(tokenizer_class);
+  const auto* row = class_row(tokenizer_class);
   return row ? row->tokens : std::span<const DefaultToken>();
 }
 
@@ -163,7 +163,7 @@ std::vector<std::string> apply_class(std::string_view name, Json& document, cons
   } else if (has_word(kOtherPipelines, name) && !name.empty()) {
     notes.push_back(fmt::format("tokenizer.json is used as it is; {} of transformers changes it", name));
   }
-  const auto* row = row_of(name);
+  const auto* row = class_row(name);
   const auto model = document.find("model");
   // The reader says what is wrong.
   if (model == document.end() || !model->is_object() || !model->contains("vocab")) return notes;

@@ -100,12 +100,10 @@ void suffixed_words(Parts& parts, bool lower_case) {
 void herbert(Parts& parts) { suffixed_words(parts, false); }
 void openai_gpt(Parts& parts) { suffixed_words(parts, true); }
 
-void cls_and_sep(Parts& parts) { parts.around({"cls_token"}, {"sep_token"}); }
 void trimmed_cls_and_sep(Parts& parts) {
   cls_and_sep(parts);
   parts.trim_offsets();
 }
-void bos_and_eos(Parts& parts) { parts.around({"bos_token"}, {"eos_token"}); }
 void nothing_around(Parts& parts) { parts.around({}, {}); }
 
 // Its ids are those of the published model.
@@ -182,7 +180,7 @@ constexpr DefaultToken kNougat[] = {
     {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
 constexpr DefaultToken kUnknown[] = {{"unk_token", "<unk>"}};
 
-constexpr ClassRow kRows[] = {
+constexpr ClassRow kWordRows[] = {
     {"GPT2Tokenizer CodeGenTokenizer", "BPE", byte_level, kEndOfText},
     {"WhisperTokenizer", "BPE", byte_level, kEndOfText, whisper_around},
     {"GPTNeoXTokenizer", "BPE", gpt_neox, kNeox, nothing_around},
@@ -211,6 +209,6 @@ constexpr ClassRow kRows[] = {
 
 }  // namespace
 
-std::span<const ClassRow> word_class_rows() { return kRows; }
+std::span<const ClassRow> word_class_rows() { return kWordRows; }
 
 }  // namespace hooked::text

@@ -21,7 +21,7 @@ enum class PieceOrder : std::uint8_t {
 };
 
 // What a class puts around a text.
-enum class Around : std::uint8_t { asked_for, bos, eos, both };
+enum class Around : std::uint8_t { asked_for, eos, both };
 
 struct SentencePieceClass {
   std::string_view name;
@@ -40,8 +40,8 @@ constexpr DefaultToken kFairseqTokens[] = {
 
 constexpr SentencePieceClass kSentencePieceClasses[] = {
     {""},
-    {"LlamaTokenizer", PieceOrder::as_in_file, Around::bos, kLlamaTokens},
-    {"GemmaTokenizer", PieceOrder::as_in_file, Around::bos, kGemmaTokens},
+    {"LlamaTokenizer", PieceOrder::as_in_file, Around::asked_for, kLlamaTokens},
+    {"GemmaTokenizer", PieceOrder::as_in_file, Around::asked_for, kGemmaTokens},
     {"T5Tokenizer", PieceOrder::sentinels, Around::eos, kT5Tokens},
     {"MT5Tokenizer", PieceOrder::sentinels, Around::eos, kT5Tokens},
     {"XLMRobertaTokenizer", PieceOrder::fairseq, Around::both, kFairseqTokens},
@@ -119,21 +119,26 @@ Tokenizer::Rules read_sentencepiece(std::string_view bytes, std::string_view whe
   };
   const auto bos = id_of("bos_token");
   const auto eos = id_of("eos_token");
-  const bool asked = row.around == Around::asked_for || row.around == Around::bos;
-  if (!row.name.empty() || beside.names_ends()) {
-    use.around = TokensAround{
-        one_if(asked ? beside.flag("add_bos_token", row.around == Around::bos) : row.around == Around::both,
-               bos),
-        one_if(asked ? beside.flag("add_eos_token", false) : true, eos),
-        asked && beside.names_ends() ? beside.around_keys() : fmt::format("the class {}", row.name)};
+  if (row.around != Around::asked_for) {
+    use.around = TokensAround{one_if(row.around == Around::both, bos), one_if(true, eos),
+                              fmt::format("the class {}", row.name)};
+  } else if (beside.names_ends()) {
+    use.around = TokensAround{one_if(beside.flag("add_bos_token", false), bos),
+                              one_if(beside.flag("add_eos_token", false), eos), beside.around_keys()};
   }
   // The class of Llama puts the dummy prefix behind every special token only where it is asked to be as it
   // was.
   use.prefix_at_beginning_only = row.name == "LlamaTokenizer" && !beside.flag("legacy", false);
   if (!beside.flag("add_prefix_space", true)) model.add_dummy_prefix = false;
+  const bool has_blank_note = use.prefix_at_beginning_only && model.add_dummy_prefix;
   auto rules = sentencepiece_rules(model, std::move(use), printable(where));
   rules.bos = bos;
   rules.eos = eos;
+  if (has_blank_note) {
+    rules.notes.emplace_back(
+        "a text that begins with a blank gets SentencePiece's blank before it, which AutoTokenizer leaves "
+        "out");
+  }
   return rules;
 }
 

@@ -49,7 +49,8 @@ void read_around(const ConfigReader& json, Tokenizer::Rules& rules) {
   rules.around = rules.post_processor->around();
   if (!rules.around) return;
   const auto where = json.where("post_processor");
-  rules.around->why = fmt::format("the {}", where.substr(where.rfind('/') + 1));
+  const auto file = json.where();
+  rules.around->why = fmt::format("post_processor of {}", file.substr(file.rfind('/') + 1));
   for (const auto* ids : {&rules.around->before, &rules.around->behind}) {
     for (const auto id : *ids) {
       if (rules.piece(id)) continue;

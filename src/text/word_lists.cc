@@ -46,8 +46,8 @@ Vocabulary read_vocabulary(const Json& vocab, std::string_view name) {
 }
 
 // The pipeline of a class with these pieces, and the merges of BPE.
-Tokenizer::Rules rules_of(std::string_view used_by, Json document, std::string_view name,
-                          const SideFiles& beside) {
+Tokenizer::Rules rules_by_class(std::string_view used_by, Json document, std::string_view name,
+                                const SideFiles& beside) {
   apply_class(used_by, document, beside);  // whose notes compare with a tokenizer.json
   auto rules = read_rules(std::move(document), name);
   const auto id_of = [&](std::string_view key) {
@@ -90,7 +90,7 @@ Tokenizer::Rules read_word_list(std::string_view vocab, std::string_view name, c
   if (beside.options()) refuse_other_words(*beside.options());
   Json document = {{"model", {{"type", kModel}}}};
   append_member(document["model"], "vocab", std::move(pieces));
-  auto rules = rules_of(used_by, std::move(document), name, beside);
+  auto rules = rules_by_class(used_by, std::move(document), name, beside);
   rules.form = "vocab.txt (WordPiece)";
   return rules;
 }
@@ -122,7 +122,7 @@ Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_
     document["decoder"] = byte_level_step(false);
   }
   append_member(document["model"], "vocab", std::move(pieces));
-  auto rules = rules_of(used_by, std::move(document), name, beside);
+  auto rules = rules_by_class(used_by, std::move(document), name, beside);
   const auto ids_if = [&](std::string_view key, const std::optional<std::int64_t>& id) {
     return id && beside.flag(key, false) ? std::vector{*id} : std::vector<std::int64_t>{};
   };

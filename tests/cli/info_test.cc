@@ -102,8 +102,15 @@ TEST_F(InfoTest, SaysWhatIsNotRead) {
 
 TEST_F(InfoTest, SaysWhatTheTokenizerIsOrLacks) {
   write_tokenizer();
-  EXPECT_EQ(succeed({"info", model(), "--json"}).json()["tokenizer"],
+  Json said = succeed({"info", model(), "--json"}).json()["tokenizer"];
+  EXPECT_EQ(said["around"]["before"], Json::parse(R"([{"id": 0, "token": "<bos>"}])"));
+  EXPECT_EQ(said["around"]["behind"], Json::array());
+  EXPECT_NE(said["around"]["why"].get<std::string>().find("no file says"), std::string::npos);
+  said.erase("around");
+  EXPECT_EQ(said,
             Json({{"kind", "WordLevel"}, {"form", "tokenizer.json"}, {"pieces", 11}, {"problem", nullptr}}));
+  EXPECT_NE(succeed({"info", model()}).out.find("around a text: <bos> before it (no file says"),
+            std::string::npos);
   write("model/tokenizer.json", "{}");
   const auto broken = succeed({"info", model(), "--json"}).json()["tokenizer"];
   EXPECT_EQ(broken["kind"], nullptr);

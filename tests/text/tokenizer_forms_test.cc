@@ -123,7 +123,10 @@ TEST_F(FormsTest, SideFilesSayWhatIsPutAround) {
   write("special_tokens_map.json", R"({"eos_token": {"content": "ab"}})");
   tokenizer = load();
   EXPECT_EQ(tokenizer.eos_id(), 6);
-  EXPECT_EQ(tokenizer.encode("b<s>b", {.add_special_tokens = true}).ids, (Ids{1, 3, 5, 1, 5}));
+  EXPECT_EQ(tokenizer.encode("b<s>b", {.add_special_tokens = true}).ids, (Ids{3, 5, 1, 5}));
+  EXPECT_FALSE(tokenizer.around()) << "no key says whether there is a BOS token";
+  write("tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": true})");
+  EXPECT_EQ(load().encode("b<s>b", {.add_special_tokens = true}).ids, (Ids{1, 3, 5, 1, 5}));
 }
 
 TEST_F(FormsTest, SentinelsOfT5StandBehindThePieces) {
@@ -147,7 +150,7 @@ TEST_F(FormsTest, GemmaTakesItsPrefixFromTheFile) {
                                bytes_field(3, number_field(3, 0) + number_field(4, 0)));
   write("tokenizer_config.json",
         R"({"tokenizer_class": "GemmaTokenizer", "bos_token": "<s>", "eos_token": "</s>",
-                                     "pad_token": null})");
+                                     "pad_token": null, "add_bos_token": true})");
   const auto tokenizer = load();
   EXPECT_EQ(tokenizer.encode("ab ab", {.add_special_tokens = true}).ids, (Ids{1, 6, 7}));
   EXPECT_EQ(tokenizer.decode(Ids{1, 7, 6}), "<s> abab");
