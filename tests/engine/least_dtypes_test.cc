@@ -153,10 +153,10 @@ TEST(LeastDtypes, ARouterInFloat32ChoosesByUnroundedLogits) {
     for (int layer = 0; layer < 3; ++layer) {
       const std::string block = "blocks." + std::to_string(layer);
       const auto weight = [&](const char* name) { return model.weights()[block + name].to(at::kFloat); };
-      const at::Tensor read = (cache[act::ln2_normalized(layer)].to(at::kFloat) * weight(".ln2.w") +
-                               weight(".ln2.b"))
-                                  .to(dtype)
-                                  .to(at::kFloat);
+      const at::Tensor read =
+          (cache[act::ln2_normalized(layer)].to(at::kFloat) * weight(".ln2.w") + weight(".ln2.b"))
+              .to(dtype)
+              .to(at::kFloat);
       const at::Tensor ranking =
           at::sigmoid(read.matmul(weight(".mlp.W_gate.weight").t())) + weight(".mlp.choice_bias");
       const at::Tensor expected = std::get<0>(at::sort(std::get<1>(at::topk(ranking, 4, -1)), -1));

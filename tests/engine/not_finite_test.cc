@@ -1,4 +1,5 @@
-// Runs whose numbers are NaN or infinite at real tokens say so; padding, and what only looks infinite, do not.
+// Runs whose numbers are NaN or infinite at real tokens say so; padding, and what only looks infinite, do
+// not.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -59,14 +60,16 @@ TEST(NotFinite, WhateverIsAskedFor) {
   const std::vector<Edit> edits{spoiled(1, 3)};
   EXPECT_TRUE(notes_it(model.run(tokens, {.edits = edits, .output = Output::loss})));
   EXPECT_EQ(model.run(tokens, {.edits = edits, .output = Output::residual}).not_finite()->values, "residual");
-  const auto kept = model.run(tokens, {.edits = edits, .capture = act::resid_post(2), .output = Output::none});
+  const auto kept =
+      model.run(tokens, {.edits = edits, .capture = act::resid_post(2), .output = Output::none});
   EXPECT_EQ(kept.not_finite()->values, "blocks.2.hook_resid_post");
   EXPECT_EQ(kept.not_finite()->position, 3);
   // Of two positions the second, which is column 3.
   const auto some = model.run(tokens, {.edits = edits, .logit_positions = std::vector<std::int64_t>{1, 3}});
   EXPECT_EQ(some.not_finite()->position, 3);
   EXPECT_EQ(some.not_finite()->looked_at, 4);
-  EXPECT_FALSE(notes_it(model.run(tokens, {.edits = edits, .logit_positions = std::vector<std::int64_t>{1}})));
+  EXPECT_FALSE(
+      notes_it(model.run(tokens, {.edits = edits, .logit_positions = std::vector<std::int64_t>{1}})));
 }
 
 TEST(NotFinite, PaddingIsNotLookedAt) {
@@ -99,11 +102,12 @@ TEST(NotFinite, AMeanOverNoPredictionIsFine) {
 }
 
 TEST(NotFinite, TheSentenceNamesTheCureInFloat16) {
-  const NotFinite found{.values = "logits", .positions = 2, .looked_at = 9, .row = 0, .position = 4,
-                        .dtype = at::kHalf};
-  EXPECT_EQ(found.text(),
-            "not finite: logits at 2 of 9 positions, first in row 0 at position 4, are NaN or infinite, and so "
-            "is what is computed from them; float16 ends at 65504: load the model in bfloat16 or float32");
+  const NotFinite found{
+      .values = "logits", .positions = 2, .looked_at = 9, .row = 0, .position = 4, .dtype = at::kHalf};
+  EXPECT_EQ(
+      found.text(),
+      "not finite: logits at 2 of 9 positions, first in row 0 at position 4, are NaN or infinite, and so "
+      "is what is computed from them; float16 ends at 65504: load the model in bfloat16 or float32");
 }
 
 }  // namespace

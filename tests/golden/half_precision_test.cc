@@ -56,9 +56,8 @@ double mean_error(const GoldenCase& golden, at::ScalarType dtype) {
   const auto model = HookedTransformer::load(golden.folder().string(),
                                              {.dtype = dtype, .processing = WeightProcessing::none()});
   const Input input = moved_on(recorded, model.config().d_vocab);
-  const auto exact =
-      HookedTransformer::from_state_dict(model.state_dict(), model.config(),
-                                         {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto exact = HookedTransformer::from_state_dict(
+      model.state_dict(), model.config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
   const at::Tensor error =
       (model.run(input).logits().to(at::kDouble) - exact.run(input).logits()).abs().mean(-1);  // [batch, pos]
   const at::Tensor& mask = input.main_mask();
