@@ -24,8 +24,9 @@ at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, 
                             const at::Tensor& sent_to) {
   const HookedTransformer plain(model.loaded());  // without the hooks of the handle
   const Address choice = act::expert_indices(layer);
-  const at::Tensor nothing = at::zeros({weights.size(0), weights.size(1), plain.config().d_model},
-                                       at::TensorOptions(plain.dtype()).device(plain.device()));
+  const at::Tensor nothing =
+      at::zeros({weights.size(0), weights.size(1), plain.config().d_model},
+                at::TensorOptions(plain.config().stream_dtype()).device(plain.device()));
   const auto run = plain.run(at_layer(plain.config(), plain.config().last_start(layer, layer + 1), nothing),
                              {.edits = {set(act::expert_weights(layer), weights)},
                               .capture = choice,

@@ -45,7 +45,8 @@ FinalAffine final_affine(const HookedTransformer& model) {
     return {at::full({config.d_model}, config.unembedding->in_scale, as_double),
             at::zeros({config.d_model}, as_double)};
   }
-  const auto zeros = at::zeros({2, 1, config.d_model}, model.weights().W_U().options());
+  const auto zeros =
+      at::zeros({2, 1, config.d_model}, model.weights().W_U().options().dtype(config.stream_dtype()));
   const Address normalized = final_norm_of(config).normalized;
   const auto probe = HookedTransformer(model.loaded())
                          .run(behind_last_block(model, zeros),

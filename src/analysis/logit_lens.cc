@@ -101,7 +101,8 @@ class ReadPoints {
     const auto residuals = vectors.flatten(0, 2);
     for (std::int64_t begin = 0; !ended_ && begin < residuals.size(0); begin += at_once) {
       const auto some = logits_of_residuals(
-          model_, residuals.slice(0, begin, begin + at_once).to(model_.device(), model_.dtype()));
+          model_,
+          residuals.slice(0, begin, begin + at_once).to(model_.device(), model_.config().stream_dtype()));
       const auto shares = at::softmax(some, -1);  // [some, vocab]
       auto [best, best_ids] = at::topk(some, std::min(options_.top_k, vocab));
       logits_.push_back(some.index_select(1, tokens_));

@@ -69,11 +69,12 @@ class Turning {
         .edits = {set(act::q.in(stack, in_layer), 1.0)}, .capture = Selection(shown), .output = Output::none};
     if (stack != Stack::encoder) options.stop_at_layer = layer + 1;
     const HookedTransformer plain(model.loaded());  // without the hooks of the handle
-    const auto input = config_.has_encoder()
-                           ? tokens_in(config_, stack, length)
-                           : at_layer(config_, layer,
-                                      at::zeros({1, length, config_.d_model},
-                                                at::TensorOptions(plain.dtype()).device(plain.device())));
+    const auto input =
+        config_.has_encoder()
+            ? tokens_in(config_, stack, length)
+            : at_layer(config_, layer,
+                       at::zeros({1, length, config_.d_model},
+                                 at::TensorOptions(plain.config().stream_dtype()).device(plain.device())));
     const auto made = plain.run(input, options).cache[shown][0].select(1, 0);  // [pos, d_head]
     const auto [first, second] = pairs(made);
     cosine_ = (first + second) / 2;

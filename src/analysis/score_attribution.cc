@@ -103,7 +103,7 @@ struct PositionBias {
     const auto& tokens = *cache.tokens();
     const auto rows = cache[act::q(layer)].size(0);
     const auto streams = at::zeros({rows, tokens.end, model.config().d_model},
-                                   at::TensorOptions(plain.dtype()).device(plain.device()));
+                                   at::TensorOptions(plain.config().stream_dtype()).device(plain.device()));
     RunOptions options{.edits = {zero(act::q(layer)), zero(act::k(layer))},
                        .capture = Selection(scored.scores),
                        .output = Output::none};

@@ -153,7 +153,7 @@ at::Tensor ScoreSide::made_of(const at::Tensor& streams, const RowColumns& colum
   const Layout layout = layout_of(columns);
   const auto rows = columns.rows(), length = layout.length;
   const auto step = std::max<std::int64_t>(1, kTokensAtOnce / (rows * length));
-  const auto in_model = [&](const at::Tensor& x) { return x.to(model_.device(), model_.dtype()); };
+  const auto in_model = [&](const at::Tensor& x) { return x.to(model_.device(), config_.stream_dtype()); };
   std::vector<at::Tensor> made;
   as_memory_allows(
       model_.device(), "score_attribution", streams.size(0), step, [&](std::int64_t begin, std::int64_t end) {

@@ -198,7 +198,8 @@ void perform(const BenchOptions& given) {
     }
   }
 
-  const auto decode = time_decode(options, model, tokens);
+  // No token can be drawn from logits that are not finite.
+  const auto decode = not_finite_json(notes).empty() ? time_decode(options, model, tokens) : std::nullopt;
   if (decode) print_notes(decode->notes);
   const auto plain = summary(plain_ms);
   const auto cache = summary(cache_ms);

@@ -49,8 +49,8 @@ const ActivationCache::Entry* last_kept(const ActivationCache& cache) {
   const ActivationCache::Entry* last = nullptr;
   for (const ActivationCache::Entry& entry : cache) {
     const SiteRow& site = row(entry.name.site);
-    if (entry.name.stack == Stack::encoder || entry.row_positions.defined() || !token_dimension(site))
-      continue;
+    const bool of_source = entry.name.stack == Stack::encoder || counts_source(entry.name, Axis::pos);
+    if (of_source || entry.row_positions.defined() || !token_dimension(site)) continue;
     // Scores are -inf where a key is not seen.
     if (std::isfinite(site.unseen) && at::isFloatingType(entry.held.scalar_type()) && entry.held.made())
       last = &entry;
@@ -93,7 +93,11 @@ std::optional<NotFinite> RunResult::not_finite() const {
     const ActivationCache::Entry* last = last_kept(cache);
     if (last == nullptr) return std::nullopt;
     found.values = last->name.to_string();
-    numbers = last->value().movedim(static_cast<std::int64_t>(*token_dimension(row(last->name.site))), 1);
+    try {
+      numbers = last->value().movedim(static_cast<std::int64_t>(*token_dimension(row(last->name.site))), 1);
+    } catch (const HookError&) {
+      return std::nullopt;  // somebody has written into it, which whoever reads it is told
+    }
     if (!last->positions.empty()) columns = last->positions;
   } else if (kind_ == Output::logits) {
     columns = logit_positions_;

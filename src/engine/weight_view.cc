@@ -56,7 +56,7 @@ at::Tensor weight_of(const LoadedModel& model, const WeightPart& part, std::stri
   const bool tied = model.config.tied_unembedding() && matrix == "unembed.W_U";
   if (!tied && !model.has_weight(matrix_name)) refuse(matrix_name, matrix, model);
   return at::zeros(weight_shape(row, model.config, part),
-                   at::TensorOptions(model.config.dtype)
+                   at::TensorOptions(weight_dtype(row, model.config))
                        .device(tied ? model.placement.exit() : model.weight_device(matrix_name)));
 }
 

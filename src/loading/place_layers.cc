@@ -12,7 +12,7 @@ namespace hooked {
 namespace {
 
 std::int64_t bytes_of(const WeightRow& row, const ModelConfig& config, const WeightPart& part) {
-  auto bytes = static_cast<std::int64_t>(c10::elementSize(config.dtype));
+  auto bytes = static_cast<std::int64_t>(c10::elementSize(weight_dtype(row, config)));
   for (const std::int64_t length : weight_shape(row, config, part)) bytes *= length;
   return bytes;
 }

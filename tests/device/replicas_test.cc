@@ -56,6 +56,29 @@ TEST_F(Replicas, AreCopiesOfTheModel) {
   }
 }
 
+// Weights that stay in float32 in narrower models, and what a model says of numbers that are not finite.
+TEST(HalfPrecisionThere, KeepsWhatItsFamilyKeeps) {
+  const auto folder = golden_case("deepseek_v3").folder().string();
+  const LoadOptions here{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
+  LoadOptions there = here;
+  there.device = "strict:0";
+  constexpr const char* kBias = "blocks.1.mlp.choice_bias";
+  const at::Tensor expected = HookedTransformer::load(folder, here).weights()[kBias];
+  const auto model = HookedTransformer::load(folder, there);
+  ASSERT_EQ(expected.scalar_type(), at::kFloat);
+  EXPECT_TRUE(model.weights()[kBias].cpu().equal(expected));
+  for (const HookedTransformer& copy : replicate(model, "strict:all"))
+    EXPECT_TRUE(copy.weights()[kBias].cpu().equal(expected));
+}
+
+TEST(HalfPrecisionThere, IsAskedWhetherItIsFinite) {
+  const auto model = HookedTransformer::load(golden_case("gpt2").folder().string(), {.device = "strict:0"});
+  const auto run =
+      model.run(read_golden(golden_case("gpt2")).tokens, {.edits = {scale(act::resid_post(0).pos(1), 1e39)}});
+  EXPECT_TRUE(run.notes.empty() || !run.notes.front().starts_with(kNotFinite)) << "a run does not wait";
+  EXPECT_TRUE(run.not_finite());
+}
+
 TEST_F(Replicas, OfASpreadModelAreWhole) {
   const auto spread =
       HookedTransformer::load(golden_case("gpt2").folder().string(), {.device = {"strict:0", "strict:1"}});

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -52,6 +54,7 @@ constexpr Kept kKept[] = {{"deepseek_v3", "blocks.1.mlp.choice_bias", true, true
                           {"afmoe", "blocks.1.ln2_post.w", false, true},
                           {"gpt_oss", "ln_final.w", false, true},
                           {"gpt_oss", "blocks.0.ln1.w", false, true},
+                          {"gpt_oss_mxfp4", "blocks.0.ln2.w", false, true},
                           {"gpt_oss", "blocks.0.mlp.W_gate.weight", false, false},
                           {"t5_gated", "decoder.0.mlp.W_out", false, true},
                           {"t5", "encoder.1.mlp.W_out", false, true},
