@@ -120,6 +120,7 @@ SweepReport SweepLayout::report(const CellScores& made) const {
                      .runs = made.runs,
                      .seconds = made.seconds,
                      .complete = made.complete,
+                     .rows = made.rows,
                      .notes = made.notes};
   for (const CellScores::Failure& failure : made.failures) {
     GridPlace at = place(failure.metric, failure.row, failure.cell);

@@ -16,6 +16,7 @@
 #include "cli/output_files.h"
 #include "cli/patch_prompts.h"
 #include "cli/watched_work.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/core/error.h"
@@ -31,6 +32,16 @@ struct Found {
   std::optional<CircuitJudgement> judgement;
   bool complete = true;
 };
+
+// Of the pairs that were reached, which the title counts where they are not all.
+Grid mean_over_pairs(const AttributionPatchingReport& report) {
+  const Grid mean = report.grid.mean("row");
+  const auto pairs = static_cast<std::int64_t>(report.grid.axis("row").labels.size());
+  if (report.rows == pairs) return mean;
+  return Grid(mean.values(), mean.axes(),
+              {.title = fmt::format("{}, mean over {} of {} pairs", report.grid.title(), report.rows, pairs),
+               .unit = mean.unit()});
+}
 
 /// The clean prompt is run; parts become what they are in the corrupted one.
 class CircuitFinder {
@@ -106,10 +117,8 @@ class CircuitFinder {
                                                                               .check = options_.check,
                                                                               .seed = options_.seed});
     found.check = std::move(report.check);
-    Grid scores = std::move(report.grid);
-    found.complete = !interrupted();
-    if (prompts_.pairs().size() > 1) scores = scores.mean("row");
-    found.scores = std::move(scores);
+    found.complete = report.complete && !interrupted();
+    found.scores = prompts_.pairs().size() > 1 ? mean_over_pairs(report) : std::move(report.grid);
   }
 
   const HookedTransformer& model_;
@@ -126,13 +135,13 @@ void print_scores(const Grid& scores, const CircuitsOptions& options) {
   fmt::print("{} ({}): what replacing a part changes\n", scores.title(), scores.unit());
   Table table({{options.edges ? "edge" : "node"}, {"score", Align::right}});
   for (const GridCell& cell : scores.largest(static_cast<std::size_t>(options.top_k), LargestBy::size))
-    table.add({place_text(cell), fmt::format("{:.4f}", cell.value)});
+    table.add({place_text(cell), fmt::format("{:.4f}", unsigned_nan(cell.value))});
   table.print();
 }
 
 void print_check(const AttributionCheck& check, const CircuitsOptions& options) {
   fmt::print("\n{} {} patched: correlation of scores and effects {:.3f}, missed {}\n", check.cells.size(),
-             options.edges ? "edges" : "nodes", check.correlation, check.missed.size());
+             options.edges ? "edges" : "nodes", unsigned_nan(check.correlation), check.missed.size());
 }
 
 void print_circuit(const Circuit& circuit) {
@@ -147,7 +156,7 @@ void print_circuit(const Circuit& circuit) {
 
 void print_judgement(const CircuitJudgement& judged) {
   fmt::print("\n");
-  const auto number = [](double value) { return fmt::format("{:.4f}", value); };
+  const auto number = [](double value) { return fmt::format("{:.4f}", unsigned_nan(value)); };
   print_fields({{"whole model", number(judged.whole)},
                 {"everything ablated", number(judged.none)},
                 {"circuit alone", number(judged.circuit)},

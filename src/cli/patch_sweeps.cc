@@ -132,7 +132,7 @@ PatchSource PatchSweeps::source(const std::vector<Site>& sites) const {
   for (const Site site : sites) {
     capture = capture | Selection(act::BlockSite{site});
     if (per_expert(row(site))) capture = capture | Selection(act::expert_indices);
-    has_keys = has_keys || row(site).axes.find(Axis::key);
+    has_keys = has_keys || row(site).axes.find(Axis::key) || row(site).axes.find(Axis::source_key);
   }
   const PromptSide side = options_.with == PatchWith::other_run ? from() : PromptSide::clean;
   ActivationCache run =

@@ -18,6 +18,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
+#include "core/unsigned_nan.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
 #include "options/shared_options.h"
@@ -126,8 +127,8 @@ void print_guesses(const NextTokens& row, bool with_pieces) {
     const auto& guess = row.guesses[i];
     std::vector<std::string> cells = {std::to_string(i + 1), std::to_string(guess.id)};
     if (with_pieces) cells.push_back(printable(guess.piece.value_or("")));
-    cells.push_back(fmt::format("{:.4f}", guess.logit));
-    cells.push_back(fmt::format("{:.4f}", guess.probability));
+    cells.push_back(fmt::format("{:.4f}", unsigned_nan(guess.logit)));
+    cells.push_back(fmt::format("{:.4f}", unsigned_nan(guess.probability)));
     table.add(std::move(cells));
   }
   table.print("  ");
