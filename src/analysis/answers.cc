@@ -16,6 +16,11 @@ Answers::Answers(std::vector<std::vector<std::int64_t>> sets, bool by_row)
   for (std::size_t row = 0; row < sets_.size(); ++row) {
     if (sets_[row].empty())
       throw ShapeError("answers", fmt::format("row {} has no token; expected at least one", row));
+    std::vector<std::int64_t> once;
+    for (const std::int64_t token : sets_[row]) {
+      if (std::find(once.begin(), once.end(), token) == once.end()) once.push_back(token);
+    }
+    sets_[row] = std::move(once);
   }
 }
 

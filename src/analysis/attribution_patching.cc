@@ -9,10 +9,10 @@
 #include <limits>
 #include <utility>
 
-#include "analysis/added_to_stream.h"
 #include "analysis/as_memory_allows.h"
 #include "analysis/cell_estimates.h"
 #include "analysis/checked_cells.h"
+#include "analysis/dropped_layers.h"
 #include "analysis/float32_at_least.h"
 #include "analysis/gradient_run.h"
 #include "analysis/numberless.h"
@@ -76,12 +76,12 @@ class Estimates {
 
  private:
   void require() const;
-  /// How the score of each pass enters the result: one pass, or one for each layer.
-  std::vector<std::vector<Hook>> passes() const;
+  /// A run and its gradients: the layer whose additions to the stream pass none; nothing: all pass them.
+  using Pass = std::optional<BlockPlace>;
   std::int64_t rows_at_once() const;
 
   void run_chunk(Chunk chunk);
-  void run_pass(Chunk chunk, std::size_t metric, const std::vector<Hook>& dropping, double share);
+  void run_pass(Chunk chunk, std::size_t metric, const Pass& pass);
   void integrate_inputs(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
                         const TakeGradients& take);
   void integrate_activations(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
@@ -90,8 +90,13 @@ class Estimates {
   at::Tensor differentiate(const Input& input, const BoundMetric& metric, const GradientAsk& ask,
                            const TakeGradients& take);
   void estimate(const CellGroup& group, const ActivationCache& values, const ActivationCache& gradients,
-                Chunk chunk, std::size_t metric, double share);
+                Chunk chunk, std::size_t metric, const Pass& pass);
 
+  /// What is normed together of a layer's queries and keys.
+  QkNorm::Span normed(const ActivationName& name) const {
+    const ModelConfig& config = model_.config();
+    return config.norms_heads(name.layer) ? config.qk_norm->span : QkNorm::per_head;
+  }
   Input input_of(Chunk chunk) const {
     if (chunk.end - chunk.begin == rows_in_order_) return into_.all();
     return into_.of_rows(row_number(chunk.begin), row_number(chunk.end - 1) + 1);
@@ -154,21 +159,6 @@ void Estimates::require() const {
   }
 }
 
-std::vector<std::vector<Hook>> Estimates::passes() const {
-  if (!options_.drop_layers) return {{}};
-  std::vector<std::vector<Hook>> passes;
-  for (const ActivationName& name : points_.names()) {
-    if (name.site != Site::resid_pre) continue;
-    const auto added_there = [name](const ActivationName& other) {
-      return is_added_to_stream(other.site) && other.stack == name.stack && other.layer == name.layer;
-    };
-    passes.push_back({Hook(
-        Selection::matching(added_there), [](const at::Tensor& gradient) { return gradient * 0.0; },
-        HookDirection::backward)});
-  }
-  return passes;
-}
-
 std::int64_t Estimates::rows_at_once() const {
   const bool per_row = !options_.sweep.edits.empty() || rows_in_order_ < 0 ||
                        std::any_of(plan_.patched.begin(), plan_.patched.end(),
@@ -189,6 +179,7 @@ CellScores Estimates::run() {
                    [&](std::int64_t begin, std::int64_t end) {
                      if (!scores_.complete) return;
                      run_chunk({begin, end});
+                     scores_.rows = end;
                      if (!options_.sweep.progress) return;
                      const SweepProgress progress = clock.at(end * plan_.cells(), n_rows * plan_.cells());
                      scores_.complete = options_.sweep.progress(progress) || end == n_rows;
@@ -198,21 +189,24 @@ CellScores Estimates::run() {
 }
 
 void Estimates::run_chunk(Chunk chunk) {
-  const auto all = passes();
+  std::vector<Pass> all{std::nullopt};
+  if (options_.drop_layers) {
+    const std::vector<BlockPlace> layers = dropped_layers(points_);
+    all.assign(layers.begin(), layers.end());
+  }
   scores_.scores.slice(1, chunk.begin, chunk.end).fill_(std::numeric_limits<double>::quiet_NaN());
   for (std::size_t metric = 0; metric < metrics_.size(); ++metric) {
-    const double share = options_.drop_layers ? 1.0 / static_cast<double>(all.size() - 1) : 1.0;
-    for (const std::vector<Hook>& dropping : all) run_pass(chunk, metric, dropping, share);
+    for (const Pass& pass : all) run_pass(chunk, metric, pass);
   }
 }
 
-void Estimates::run_pass(Chunk chunk, std::size_t number, const std::vector<Hook>& dropping, double share) {
+void Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
   std::vector<std::int64_t> numbers;
   for (std::int64_t place = chunk.begin; place < chunk.end; ++place) numbers.push_back(row_number(place));
   const BoundMetric metric = chunk.end - chunk.begin == 1 ? metrics_[number].of_row(numbers.front())
                                                           : metrics_[number].of_rows(numbers);
   GradientAsk ask{.of = plan_.patched,
-                  .keep = {},
+                  .keep = plan_.read,
                   .hold = options_.hold,
                   .layers_at_once = options_.layers_at_once,
                   .run = standing(chunk),
@@ -224,7 +218,10 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const std::vector<Hook
       ask.keep.insert(ask.keep.end(), {beside(act::resid_pre), beside(act::attn_scores)});
     }
   }
-  ask.run.hooks.insert(ask.run.hooks.end(), dropping.begin(), dropping.end());
+  if (pass) {
+    const std::vector<Hook> hooks = dropping(*pass);
+    ask.run.hooks.insert(ask.run.hooks.end(), hooks.begin(), hooks.end());
+  }
 
   // What groups wait for comes in stretches of layers.
   ActivationCache values, gradients;
@@ -244,7 +241,7 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const std::vector<Hook
       const bool ready = std::all_of(group.reads.begin(), group.reads.end(),
                                      [&](const ActivationName& name) { return values.contains(name); });
       if (done[g] == 0 && ready) {
-        estimate(group, values, gradients, chunk, number, share);
+        estimate(group, values, gradients, chunk, number, pass);
         done[g] = 1;
       }
       waiting =
@@ -253,18 +250,17 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const std::vector<Hook
     }
     if (!waiting) values = gradients = ActivationCache();
   };
+  at::Tensor scores;  // of the run without patches, [row]
   if (options_.integration.over == IntegrateOver::inputs) {
     integrate_inputs(chunk, metric, ask, take);
   } else if (options_.integration.over == IntegrateOver::activations) {
     integrate_activations(chunk, metric, ask, take);
   } else {
-    const at::Tensor scores = differentiate(input_of(chunk), metric, ask, take);
-    scores_.unpatched[static_cast<std::int64_t>(number)].slice(0, chunk.begin, chunk.end).copy_(scores);
-    return;
+    scores = differentiate(input_of(chunk), metric, ask, take);
   }
-  scores_.unpatched[static_cast<std::int64_t>(number)]
-      .slice(0, chunk.begin, chunk.end)
-      .copy_(metric(model_.run(input_of(chunk), metric.needs(standing(chunk)))));
+  if (!scores.defined()) scores = metric(model_.run(input_of(chunk), metric.needs(standing(chunk))));
+  if (stays_at_the_run(options_.integration)) require_slope(model_, metric, scores);
+  scores_.unpatched[static_cast<std::int64_t>(number)].slice(0, chunk.begin, chunk.end).copy_(scores);
 }
 
 at::Tensor Estimates::differentiate(const Input& input, const BoundMetric& metric, const GradientAsk& ask,
@@ -292,8 +288,8 @@ void Estimates::integrate_inputs(Chunk chunk, const BoundMetric& metric, const G
   GradientSum gradients;
   for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
     GradientAsk mixed = ask;
-    mixed.run.edits = way.at(step_of(options_.integration, i));
-    mixed.run.edits.insert(mixed.run.edits.end(), ask.run.edits.begin(), ask.run.edits.end());
+    const std::vector<Edit> on_the_way = way.at(step_of(options_.integration, i));
+    mixed.run.edits.insert(mixed.run.edits.end(), on_the_way.begin(), on_the_way.end());
     differentiate(input_of(chunk), metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
       gradients.add(some, 1.0 / static_cast<double>(options_.integration.steps));
     });
@@ -324,7 +320,8 @@ void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, co
 }
 
 void Estimates::estimate(const CellGroup& group, const ActivationCache& values,
-                         const ActivationCache& gradients, Chunk chunk, std::size_t metric, double share) {
+                         const ActivationCache& gradients, Chunk chunk, std::size_t metric,
+                         const Pass& pass) {
   for (std::int64_t place = chunk.begin; place < chunk.end; ++place) {
     const SweptRow row = into_.row(row_number(place));
     RunResult unpatched;
@@ -333,17 +330,19 @@ void Estimates::estimate(const CellGroup& group, const ActivationCache& values,
                            {.run = standing({place, place + 1})}, std::move(unpatched));
     const ActivationCache own = row_of(gradients, chunk, place);
     const CellPatches made = group.patches(runs, row);
-    const at::Tensor numbers = options_.query_key ? through_patterns(made, group.reads.front(), runs, own)
+    const at::Tensor numbers = options_.query_key ? through_patterns(made, group.reads.front(), runs, own,
+                                                                     normed(group.reads.front()))
                                                   : first_order(made, runs, own);
     double* const scores =
         scores_.scores[static_cast<std::int64_t>(metric)][place].mutable_data_ptr<double>();
     for (std::size_t i = 0; i < made.cells.size(); ++i) {
       const double number = numbers[static_cast<std::int64_t>(i)].item<double>();
       double& score = scores[made.cells[i]];
-      if (!options_.drop_layers) {
+      if (!pass) {
         score = number;
       } else {
-        score = (std::isnan(score) ? 0.0 : score) + share * std::abs(number);
+        const double share = share_without(*pass, made.patches[i], model_.config());
+        score = (std::isnan(score) ? 0.0 : score) + (share > 0 ? share * std::abs(number) : 0.0);
       }
     }
   }
@@ -363,7 +362,8 @@ AttributionPatchingReport report_of(const HookedTransformer& model, const Attrib
                                    .check = std::nullopt,
                                    .gradient_runs = estimates.gradient_runs(),
                                    .seconds = 0,
-                                   .complete = made.complete};
+                                   .complete = made.complete,
+                                   .rows = made.rows};
   if (options.check > 0)
     report.check = check_cells(model, options,
                                {.into = into, .plan = plan, .layout = layout, .estimates = made.scores[0]});

@@ -65,7 +65,7 @@ void require_gradients(const CellPatches& made) {
   }
 }
 
-/// [1, head, pos] of all heads as [1, pos, kv_head, 1]: what heads that share a key do with it.
+/// [row, head, pos] of all heads as [row, pos, kv_head, 1]: what heads that share a key do with it.
 at::Tensor by_key_head(const at::Tensor& effects, std::int64_t kv_heads) {
   return effects.unflatten(1, {kv_heads, -1}).sum(2).transpose(1, 2).unsqueeze(3);
 }
@@ -107,46 +107,89 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
   return numbers_of(each);
 }
 
+namespace {
+
+/// What patched queries or keys make of the attention probabilities, times the gradient of these.
+struct PatternChange {
+  bool of_queries;
+  at::Tensor together;     ///< [row, head, query]: by all queries or keys of a row
+  at::Tensor by_key = {};  ///< [row, head, key]: of keys, by each alone
+
+  /// Of runs of the layer with these queries or keys [row, pos, head, d_head].
+  static PatternChange of(const at::Tensor& patched, const ActivationName& name, const PatchedRuns& runs,
+                          const ActivationCache& gradients) {
+    const Address scores = act::attn_scores.in(name.stack, name.layer),
+                  pattern = act::pattern.in(name.stack, name.layer);
+    const at::Tensor stream = runs.value(act::resid_pre.in(name.stack, name.layer).name());
+    const ActivationCache changed =
+        runs.resume(name.layer, stream.expand({patched.size(0), -1, -1}), {set(Address(name), patched)},
+                    Selection(scores) | Selection(pattern));
+    const auto kept = [&](const Address& address) { return runs.value(address.name()).to(at::kDouble); };
+    const at::Tensor p = kept(pattern), g = gradients[pattern].to(at::kDouble);  // [1, head, query, key]
+    PatternChange made{.of_queries = name.site == Site::q,
+                       .together = ((changed[pattern].to(at::kDouble) - p) * g).sum(3)};
+    if (made.of_queries) return made;
+    const at::Tensor higher = at::where(p.gt(0), changed[scores].to(at::kDouble) - kept(scores), 0.0);
+    const at::Tensor more = p * at::expm1(higher);
+    made.by_key = (more * (g - (p * g).sum(3, /*keepdim=*/true)) / (more + 1.0)).sum(2);
+    return made;
+  }
+
+  /// By each query or key, [row, pos, head, 1].
+  at::Tensor of_columns(std::int64_t heads) const {
+    return of_queries ? together.transpose(1, 2).unsqueeze(3) : by_key_head(by_key, heads);
+  }
+  /// By all keys of a head together, [row, 1, head, 1]; undefined for queries, which do not meet.
+  at::Tensor of_heads(std::int64_t heads) const {
+    return of_queries ? at::Tensor() : by_key_head(together.sum(2, /*keepdim=*/true), heads);
+  }
+};
+
+/// What each column of each head changes, and of keys all columns of a head together: [1, pos, head, 1].
+struct HeadNumbers {
+  at::Tensor of_columns, of_heads;
+};
+
+}  // namespace
+
 // Note [Patched queries and keys]
 // A query decides one row of the attention probabilities, so a run in which all queries are patched shows
 // what each does: the new probabilities less the old ones, times their gradient. A key decides one column of
 // the scores, and changes all of a row by the row's sum: with the score higher by d, p_j turns into p_j e^d /
 // (1 + p_j (e^d - 1)) and the others into p / (1 + p_j (e^d - 1)). With g the gradient and m the sum of p g
 // over the row this changes the metric by p_j (e^d - 1) (g_j - m) / (1 + p_j (e^d - 1)). That holds with
-// sinks, too, which are a part of the sum and have no gradient.
+// sinks, too, which are a part of the sum and have no gradient. Where one norm spans all heads, another query
+// or key of one head changes those of all, so each head has a run in which it alone is patched; a cell that
+// patches all heads takes the run of all of them.
 at::Tensor through_patterns(const CellPatches& made, const ActivationName& name, const PatchedRuns& runs,
-                            const ActivationCache& gradients) {
+                            const ActivationCache& gradients, QkNorm::Span normed) {
   if (made.patches.empty()) return numbers_of({});
-  const Address scores = act::attn_scores.in(name.stack, name.layer),
-                pattern = act::pattern.in(name.stack, name.layer);
-  const at::Tensor patched = all_patched(made, name, runs.value(name));
-  const at::Tensor stream = runs.value(act::resid_pre.in(name.stack, name.layer).name());
-  const ActivationCache changed =
-      runs.resume(name.layer, stream, {set(Address(name), patched)}, Selection(scores) | Selection(pattern));
-  const auto kept = [&](const Address& address) { return runs.value(address.name()).to(at::kDouble); };
-  const at::Tensor p = kept(pattern), g = gradients[pattern].to(at::kDouble);       // [1, head, query, key]
-  const at::Tensor together = ((changed[pattern].to(at::kDouble) - p) * g).sum(3);  // [1, head, query]
+  const at::Tensor unpatched = runs.value(name), patched = all_patched(made, name, unpatched);
   const std::int64_t heads = patched.size(2);
-  at::Tensor each, of_a_head;  // [1, pos, head, 1]; the second: all positions of a head together
-  if (name.site == Site::q) {
-    each = together.transpose(1, 2).unsqueeze(3);
-  } else {
-    const at::Tensor seen = p.gt(0);
-    const at::Tensor higher = at::where(seen, changed[scores].to(at::kDouble) - kept(scores), 0.0);
-    const at::Tensor more = p * at::expm1(higher);
-    const at::Tensor effects = more * (g - (p * g).sum(3, /*keepdim=*/true)) / (more + 1.0);
-    each = by_key_head(effects.sum(2), heads);
-    of_a_head = by_key_head(together.sum(2, /*keepdim=*/true), heads);  // [1, 1, head, 1]
+  const PatternChange together = PatternChange::of(patched, name, runs, gradients);
+  HeadNumbers alone{together.of_columns(heads), together.of_heads(heads)}, all = alone;
+  if (normed == QkNorm::whole_projection) {
+    // A head for each row, the others as they are: what it changes is in every head.
+    at::Tensor apart = unpatched.expand({heads, -1, -1, -1}).clone();
+    for (std::int64_t head = 0; head < heads; ++head)
+      apart[head].select(1, head).copy_(patched[0].select(1, head));
+    const PatternChange one = PatternChange::of(apart, name, runs, gradients);
+    // [row, pos, head, 1] to [1, pos, row, 1]
+    const auto of_rows = [](const at::Tensor& x) {
+      return x.defined() ? x.sum(2, true).permute({2, 1, 0, 3}) : x;
+    };
+    alone = {of_rows(one.of_columns(heads)), of_rows(one.of_heads(heads))};
   }
   const std::string where = name.to_string();
   const AxisContext context{name.site, where, {}};
   std::vector<at::Tensor> numbers;
   for (const Patch& patch : made.patches) {
-    at::Tensor sum = at::zeros({}, each.options());
+    at::Tensor sum = at::zeros({}, all.of_columns.options());
     for (const PatchedBlock& block : patch) {
-      const bool whole = block.place.indices().find(Axis::pos) == nullptr;
-      const at::Tensor& of = whole && of_a_head.defined() ? of_a_head : each;
-      sum = sum + take_block(of, block.place.indices(), context).sum();
+      const AxisIndices& indices = block.place.indices();
+      const HeadNumbers& of = indices.find(*axis_on(name.site, Axis::head)) == nullptr ? all : alone;
+      const bool whole = indices.find(Axis::pos) == nullptr && of.of_heads.defined();
+      sum = sum + take_block(whole ? of.of_heads : of.of_columns, indices, context).sum();
     }
     numbers.push_back(sum);
   }

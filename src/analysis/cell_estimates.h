@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "analysis/cell_plan.h"
+#include "hooked/core/model_config.h"
 
 namespace hooked {
 
@@ -14,8 +15,9 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
 /// The same for patches of the queries or the keys of one layer, where what they make of the attention
 /// probabilities is computed and the gradient with respect to these is used. The run must have kept
 /// resid_pre, q or k, scores and pattern of the layer. Throws HookError for patches of a part of a head's
-/// numbers, and for two patches that put different things into one place.
+/// numbers, and for two patches that put different things into one place. `normed`: what a norm
+/// on the queries, or the keys, spans.
 at::Tensor through_patterns(const CellPatches& made, const ActivationName& name, const PatchedRuns& runs,
-                            const ActivationCache& gradients);
+                            const ActivationCache& gradients, QkNorm::Span normed);
 
 }  // namespace hooked

@@ -1,5 +1,6 @@
 #include "analysis/cell_plan.h"
 
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,6 +45,12 @@ std::int64_t CellPlan::cells() const {
   return cells;
 }
 
+std::vector<ActivationName> CellPlan::kept() const {
+  std::vector<ActivationName> names = patched;
+  names.insert(names.end(), read.begin(), read.end());
+  return names;
+}
+
 bool says_what_is_patched(const SweepOptions& options) {
   return options.site || !options.table.empty() || options.stack != Stack::none || names_axes(options);
 }
@@ -61,6 +68,11 @@ CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, 
     throw HookError("sweep", "a row of the table is empty; expected at least one address in each");
   return options.table.empty() ? cells_of_site(model, options, into, heads)
                                : cells_of_table(model, options, into);
+}
+
+at::Tensor masked_keys(const ActivationName& name, const PatchedRuns& runs) {
+  const auto scores = scores_behind(name);
+  return scores ? runs.value(*scores).eq(row(scores->site).unseen) : at::Tensor();
 }
 
 CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
@@ -82,10 +94,13 @@ CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
   for (std::size_t p = 0; p < plans.size(); ++p) {
     const std::int64_t before = static_cast<std::int64_t>(p) * cells;
     const std::vector<GridAxis> own = plans[p].axes;
-    for (const ActivationName& patched : plans[p].patched) {
-      if (std::find(all.patched.begin(), all.patched.end(), patched) == all.patched.end())
-        all.patched.push_back(patched);
-    }
+    const auto add_names = [](const std::vector<ActivationName>& names, std::vector<ActivationName>& to) {
+      for (const ActivationName& name : names) {
+        if (std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+      }
+    };
+    add_names(plans[p].patched, all.patched);
+    add_names(plans[p].read, all.read);
     records.push_back(plans[p].record);
     for (CellGroup& group : plans[p].groups) {
       const auto number = [before, own, large = all.axes](std::int64_t cell) {

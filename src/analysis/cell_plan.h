@@ -32,12 +32,15 @@ struct CellPlan {
   std::vector<GridAxis> axes;           ///< cells are numbered along them, the last one fastest
   std::vector<ActivationName> patched;  ///< what the run without patches must keep
   std::vector<CellGroup> groups;
+  std::vector<ActivationName> read = {};  ///< what it must keep besides
   /// Throws where a row cannot be patched: before anything runs.
   std::function<void(SweptRow row)> check;
   std::string title;   ///< of the grid
   std::string record;  ///< what is patched, for the record of a partial file
 
   std::int64_t cells() const;
+  /// What is patched and what is read besides.
+  std::vector<ActivationName> kept() const;
 };
 
 /// Whether a site, a table, a stack or an axis besides that of rows says what is patched: what an analysis
@@ -57,6 +60,10 @@ CellPlan plan_of_preset(const HookedTransformer& model, const PatchingPreset& pr
 /// column they could not stand for one another.
 void require_same_columns(const PatchSource& from, const SweepInput& into, const TokenAxis& axis,
                           SweptRow row);
+
+/// Where the keys of a pattern may not be attended to in the run without patches, bool; undefined for other
+/// activations.
+at::Tensor masked_keys(const ActivationName& name, const PatchedRuns& runs);
 
 /// Several plans beside one another, as places with these labels of a new first axis `name`. The plans' axes
 /// have the same names; shorter ones are filled up with cells that have no number.

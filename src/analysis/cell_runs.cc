@@ -159,6 +159,7 @@ CellScores RunningSweep::run(const std::vector<std::int64_t>& rows) {
       const RowOfScores row{into_.row(rows[place]), static_cast<std::int64_t>(place)};
       const bool all = with_memory(memory_of_analysis(model_.device(), kSweep), [&] { return run_row(row); });
       scores_.complete = all || n_done_ == scores_.done.numel();
+      if (all || scores_.done[row.place].all().item<bool>()) scores_.rows = row.place + 1;
     }
   } catch (...) {
     try {
@@ -186,10 +187,10 @@ bool RunningSweep::run_row(RowOfScores row) {
   const Input input = into_.of_row(row.row.number, with_padding_behind);
   row.row.without = into_.all().length() - input.length();
   const PatchedRuns::Options patching{.run = std::move(run), .tokens_per_run = options_.tokens_per_run};
-  const PatchedRuns runs(model_, input, plan_.patched, patching);
+  const std::vector<ActivationName> kept = plan_.kept();
+  const PatchedRuns runs(model_, input, kept, patching);
   add_notes(runs.unpatched());
-  const std::vector<RunPlace> places =
-      run_places(runs, model_, options_.replicas, input, plan_.patched, patching);
+  const std::vector<RunPlace> places = run_places(runs, model_, options_.replicas, input, kept, patching);
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     const double now = metrics.scores(m, runs.unpatched(), 1).item<double>();
     double& kept = scores_.unpatched[static_cast<std::int64_t>(m)].mutable_data_ptr<double>()[row.place];

@@ -142,9 +142,9 @@ class Runs {
   void run(const KeptParts& parts) {
     const SetScores scores = parts.scores(sets_);
     complete_ = scores.complete;
-    // NaN is what an ended run left out, or else a score that is not finite, which no mean is to hide.
-    whole_ = (complete_ ? scores.whole.mean() : scores.whole.nanmean()).item<double>();
-    const at::Tensor means = (complete_ ? scores.kept.mean(0) : scores.kept.nanmean(0)).contiguous();
+    // Of all rows: where a run did not come to one there is no mean.
+    whole_ = scores.whole.mean().item<double>();
+    const at::Tensor means = scores.kept.mean(0).contiguous();
     means_.assign(means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel());
   }
   double operator[](std::size_t number) const { return means_[number]; }
@@ -196,8 +196,11 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
   for (const PartSet& other : others.sets) of_others.emplace_back(runs.add(other), runs.add(rest_of(other)));
   runs.run(parts);
 
+  // Where nothing lies between the whole model and none of it, what is left of the difference is rounding.
   const double range = runs.whole() - runs[none];
-  const auto share = [&](double change) { return range == 0 ? kNoNumber : change / range; };
+  const double rounding = model.dtype() == at::kDouble ? 1e-10 : model.dtype() == at::kFloat ? 1e-4 : 1e-2;
+  const bool nothing = std::abs(range) <= rounding * std::max(std::abs(runs.whole()), std::abs(runs[none]));
+  const auto share = [&](double change) { return nothing ? kNoNumber : change / range; };
   const auto faithfulness = [&](std::size_t run) { return share(runs[run] - runs[none]); };
   const auto completeness = [&](std::size_t run) { return share(runs.whole() - runs[run]); };
   GridAxis part_axis{.name = "part", .labels = {}}, set_axis{.name = "set", .labels = {}};
@@ -237,7 +240,7 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
                          {.title = titled("Other sets of the same size, ablated", options.sweep.from),
                           .unit = "share of the score"}),
           .all_others = others.all,
-          .more_faithful = n_sets == 0 || !runs.complete()
+          .more_faithful = n_sets == 0 || !runs.complete() || std::isnan(faithfulness(alone))
                                ? kNoNumber
                                : static_cast<double>(at_least) / static_cast<double>(n_sets),
           .complete = runs.complete()};

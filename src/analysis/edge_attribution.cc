@@ -52,58 +52,6 @@ void require(const EdgeAttributionOptions& options) {
   step_of(options.integration, 0);
 }
 
-/// Whether what is done at a site changes how writers reach readers, which edges take as the model has it.
-bool is_on_the_way(Site site) {
-  switch (site) {
-    case Site::resid_pre:
-    case Site::attn_in:
-    case Site::q_input:
-    case Site::k_input:
-    case Site::v_input:
-    case Site::q_latent:
-    case Site::kv_latent:
-    case Site::k_shared:
-    case Site::q_latent_norm_scale:
-    case Site::q_latent_norm_normalized:
-    case Site::kv_latent_norm_scale:
-    case Site::kv_latent_norm_normalized:
-    case Site::result:
-    case Site::attn_out:
-    case Site::resid_mid:
-    case Site::cross_attn_in:
-    case Site::cross_result:
-    case Site::cross_attn_out:
-    case Site::resid_mid_cross:
-    case Site::mlp_in:
-    case Site::resid_sum:
-    case Site::resid_post:
-    case Site::normalized_resid_post:
-    case Site::full_embed:
-      return true;
-    default:
-      // Norms within a mixture are its own matter.
-      return (is_scale_of_stream(site) || is_normalized_stream(site)) && !row(site).path.starts_with("mlp.");
-  }
-}
-
-// A hook need not change what it sees, but nothing says so.
-void require_free_way(const HookedTransformer& model, const SweepOptions& sweep) {
-  const PointIndex points(model.config());
-  const auto require_none = [&](const Selection& where) {
-    for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
-      const ActivationName& name = points.name(point);
-      if (!is_on_the_way(name.site)) continue;
-      throw HookError(name.to_string(),
-                      "edges are carried from writers to readers as the model does it; expected hooks and "
-                      "edits inside of "
-                      "attention and MLPs, or of what is written (z, mlp_out, embeddings)");
-    }
-  };
-  for (const Hook& hook : model.hooks()) require_none(hook.where);
-  for (const Hook& hook : sweep.hooks) require_none(hook.where);
-  for (const Edit& edit : sweep.edits) require_none(edit.target.where);
-}
-
 /// The edges of some rows.
 struct EdgesOfRows {
   at::Tensor edges;   ///< [row, writer, reader, ...]
@@ -134,6 +82,7 @@ class Edges {
     const BoundMetric metric = end - begin == 1 ? metric_.of_row(begin) : metric_.of_rows(numbers);
     GradientAsk ask{.of = graph_.differentiated(),
                     .keep = graph_.kept(model_),
+                    .of_what_edits_read = graph_.differentiated(),
                     .hold = options_.hold,
                     .layers_at_once = 0,
                     .run = {.hooks = options_.sweep.hooks,
@@ -145,6 +94,7 @@ class Edges {
           model_, input, metric, ask, [&](const ActivationCache& values, const ActivationCache& gradients) {
             made.edges = edges_of(run_of(input, values, gradients), deltas(values, rows));
           });
+      require_slope(model_, metric, made.scores);
       return made;
     }
     RunOptions plain = metric.needs(ask.run);
@@ -159,15 +109,17 @@ class Edges {
     at::Tensor sum;
     for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
       GradientAsk mixed = ask;
-      mixed.run.edits = way.at(step_of(options_.integration, i));
-      mixed.run.edits.insert(mixed.run.edits.end(), ask.run.edits.begin(), ask.run.edits.end());
+      const std::vector<Edit> on_the_way = way.at(step_of(options_.integration, i));
+      mixed.run.edits.insert(mixed.run.edits.end(), on_the_way.begin(), on_the_way.end());
       gradient_run(model_, input, metric, mixed,
                    [&](const ActivationCache& own, const ActivationCache& gradients) {
                      const at::Tensor edges = edges_of(run_of(input, own, gradients), deltas);
                      sum = sum.defined() ? sum + edges : edges;
                    });
     }
-    return {sum / static_cast<double>(options_.integration.steps), metric(unpatched)};
+    const at::Tensor scores = metric(unpatched);
+    if (stays_at_the_run(options_.integration)) require_slope(model_, metric, scores);
+    return {sum / static_cast<double>(options_.integration.steps), scores};
   }
 
   /// Gradients that each call of of_rows() takes.
@@ -256,7 +208,7 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
                                                   const EdgeAttributionOptions& options) {
   require(options);
   require_source(options.sweep.from, model);
-  require_free_way(model, options.sweep);
+  require_free_way(model, options.sweep.hooks, options.sweep.edits);
   const ThreadLimit limit(options.sweep.threads);
   const SweepInput into(model, options.sweep.into);
   const StreamGraph graph = StreamGraph::of(model);
@@ -288,6 +240,7 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
                      const EdgesOfRows some = edges.of_rows(first, first + end - begin);
                      gradient_runs += edges.gradients();
                      made.unpatched[0].slice(0, begin, end).copy_(some.scores);
+                     made.rows = end;
                      for (std::int64_t i = begin; i < end; ++i)
                        rows[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
                      if (!options.sweep.progress) return;
@@ -303,7 +256,8 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
                                    .check = std::nullopt,
                                    .gradient_runs = gradient_runs,
                                    .seconds = 0,
-                                   .complete = made.complete};
+                                   .complete = made.complete,
+                                   .rows = made.rows};
   if (options.check > 0 && made.complete) {
     ExactEdges exact(model, options, graph);
     report.check = check_estimates(

@@ -418,6 +418,8 @@ class EdgeWalk {
     const ActivationName& name = reader.gradient.name();
     const Address stream = act::resid_pre.in(name.stack, name.layer);
     const at::Tensor before = run_.values[stream];
+    // The gradients are of what hooks are given, so that these runs have none.
+    const HookedTransformer model(run_.model.loaded());
     std::vector<at::Tensor> heads;
     for (std::int64_t head = 0; head < reader.count; ++head) {
       RunOptions options{.hooks = holding({.norms = run_.norms_held}),
@@ -430,7 +432,7 @@ class EdgeWalk {
       options.gradients.emplace(
           GradientRequest{.of = stream.name(), .of_run = {.reads = Selection(name), .function = one_head}});
       heads.push_back(float32_at_least(
-          run_.model.run(from_stream(run_.input, name.layer, before), options).gradients[stream]));
+          model.run(from_stream(run_.input, name.layer, before), options).gradients[stream]));
     }
     return at::stack(heads, 2);
   }

@@ -2,14 +2,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooked/hooks/point_index.h"
 
 namespace hooked {
 namespace {
@@ -185,9 +188,31 @@ std::vector<ActivationName> InputWay::entries(const HookedTransformer& model) {
 
 std::vector<Edit> InputWay::at(double share) const {
   std::vector<Edit> edits;
-  for (std::size_t i = 0; i < names_.size(); ++i)
-    edits.push_back(set(Address(names_[i]), between(here_[i], there_[i], share)));
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    // Added, so that what stands before the stream has a gradient as well.
+    edits.push_back(add(Address(names_[i]), (there_[i] - here_[i]) * share));
+  }
   return edits;
+}
+
+void require_slope(const HookedTransformer& model, const BoundMetric& metric, const at::Tensor& scores) {
+  const Metric& scored = metric.metric();
+  if (!scored.definition().minimum) return;
+  const at::ScalarType dtype = model.dtype();
+  const double rounding = dtype == at::kDouble ? 1e-10 : dtype == at::kFloat ? 1e-5 : 1e-3;
+  const at::Tensor least = scores.to(at::kCPU, at::kDouble).sub(*scored.definition().minimum).le(rounding);
+  if (!least.any().item<bool>()) return;
+  const auto row = least.to(at::kLong).argmax(0).item<std::int64_t>();
+  throw HookError(scored.name(),
+                  fmt::format("row {} scores {}, the least that there is, so that its gradients are all zero "
+                              "and say nothing; expected a reference that is another run than the one that "
+                              "is patched, integration over inputs (--steps), or another metric",
+                              row, scores[row].item<double>()));
+}
+
+bool stays_at_the_run(const Integration& integration) {
+  return integration.over == IntegrateOver::nothing ||
+         (integration.steps == 1 && integration.rule == StepRule::left);
 }
 
 double step_of(const Integration& integration, std::int64_t i) {
@@ -200,18 +225,77 @@ double step_of(const Integration& integration, std::int64_t i) {
   return (static_cast<double>(i) + within) / static_cast<double>(integration.steps);
 }
 
+namespace {
+
+/// Whether hooks or edits stand at that point.
+bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
+                const PointIndex& points) {
+  const std::size_t point = points.require(name);
+  const auto selects = [&](const Selection& where) {
+    const auto selected = where.resolve(points, Reach::everything(points));
+    return std::find(selected.begin(), selected.end(), point) != selected.end();
+  };
+  return std::any_of(hooks.begin(), hooks.end(), [&](const Hook& hook) { return selects(hook.where); }) ||
+         std::any_of(edits.begin(), edits.end(),
+                     [&](const Edit& edit) { return selects(edit.target.where); });
+}
+
+/// Gradients of what hooks and edits at some points are given: the first hook there looks at them.
+class GradientsBefore {
+ public:
+  GradientsBefore(const HookedTransformer& model, const GradientAsk& ask, const std::vector<Hook>& hooks) {
+    const PointIndex points(model.config());
+    for (const ActivationName& name : ask.of_what_edits_read) {
+      if (may_change(name, hooks, ask.run.edits, points)) names_.push_back(name);
+    }
+  }
+
+  bool empty() const { return names_.empty(); }
+  std::vector<Hook> hooks() {
+    std::vector<Hook> all;
+    for (const ActivationName& name : names_) {
+      all.emplace_back(Selection(name), [this, name](const at::Tensor& value) {
+        at::Tensor given = value.view_as(value);
+        made_[name] = at::zeros_like(given);  // nothing passes an edit that sets all of it
+        if (given.requires_grad()) {
+          given.register_hook([this, name](const at::Tensor& gradient) { made_[name] = gradient.detach(); });
+        }
+        return given;
+      });
+    }
+    return all;
+  }
+  /// `gradients` with these in the place of those behind hooks and edits.
+  ActivationCache in(ActivationCache gradients) const {
+    for (const auto& [name, gradient] : made_) gradients.insert({.name = name, .held = gradient});
+    return gradients;
+  }
+
+ private:
+  std::vector<ActivationName> names_;
+  std::map<ActivationName, at::Tensor> made_;
+};
+
+}  // namespace
+
 at::Tensor gradient_run(const HookedTransformer& model, const Input& input, const BoundMetric& metric,
                         const GradientAsk& ask, const TakeGradients& take) {
   if (ask.layers_at_once != 0) return Stretches(model, input, metric, ask).run(take);
   const Metric::Definition& definition = metric.metric().definition();
   RunOptions options = metric.needs(ask.run);
-  const std::vector<Hook> held = holding(ask.hold);
-  options.hooks.insert(options.hooks.end(), held.begin(), held.end());
+  std::vector<Hook> standing = model.hooks();
+  standing.insert(standing.end(), ask.run.hooks.begin(), ask.run.hooks.end());
+  GradientsBefore before(model, ask, standing);
+  options.hooks = before.hooks();
+  for (const std::vector<Hook>& hooks : {standing, holding(ask.hold)})
+    options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
   // Somebody who reads no logits asks for those of one column.
   if (!definition.reads_logits && model.config().has_unembedding())
     options.logit_positions = std::vector<std::int64_t>{input.first_column()};
-  const Selection of = selection_of(ask.of);
+  Selection of = selection_of(ask.of);
   options.capture = of | selection_of(ask.keep);
+  // Gradients go back to the streams' beginnings, so that they reach all that stands behind these.
+  if (!before.empty()) of = of | selection_of(InputWay::entries(model));
   at::Tensor scores;
   const RunMetric differentiated = metric;  // throws where there is no gradient
   options.gradients.emplace(
@@ -224,8 +308,8 @@ at::Tensor gradient_run(const HookedTransformer& model, const Input& input, cons
                                        return each.sum();
                                      }},
                       .skip_unread = ask.skip_unread});
-  const RunResult made = model.run(input, options);
-  take(made.cache, made.gradients);
+  const RunResult made = HookedTransformer(model.loaded()).run(input, options);
+  take(made.cache, before.in(made.gradients));
   return scores;
 }
 

@@ -16,6 +16,8 @@ namespace hooked {
 struct GradientAsk {
   std::vector<ActivationName> of;         ///< full names
   std::vector<ActivationName> keep = {};  ///< whose values are wanted, and no gradient
+  /// Of these the gradients are those of what hooks and edits there are given, not of what they return.
+  std::vector<ActivationName> of_what_edits_read = {};
   HeldInGradient hold = {};
   std::int64_t layers_at_once = 0;  ///< 0: all
   RunOptions run = {};              ///< standing hooks and edits, threads
@@ -29,6 +31,10 @@ using TakeGradients = std::function<void(const ActivationCache& values, const Ac
 /// Throws HookError as `layers_at_once` of AttributionPatchingOptions says.
 at::Tensor gradient_run(const HookedTransformer& model, const Input& input, const BoundMetric& metric,
                         const GradientAsk& ask, const TakeGradients& take);
+
+/// Throws HookError where a metric scores the least that it can be, as a divergence of a run from itself: it
+/// has no slope there, and gradients say nothing. `scores` are those of the run that is differentiated.
+void require_slope(const HookedTransformer& model, const BoundMetric& metric, const at::Tensor& scores);
 
 /// A share of the way from one value to another; where both are the same, -inf among it, that.
 at::Tensor between(const at::Tensor& here, const at::Tensor& there, double share);
@@ -49,6 +55,9 @@ class InputWay {
   std::vector<ActivationName> names_;
   std::vector<at::Tensor> here_, there_;
 };
+
+/// Whether all gradients of an integration are those of the run without patches.
+bool stays_at_the_run(const Integration& integration);
 
 /// How far along the way the i-th step of an integration is. Throws HookError for less than one step.
 double step_of(const Integration& integration, std::int64_t i);

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "analysis/grid_panels.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/grid.h"
 
 namespace hooked {
@@ -35,8 +36,8 @@ class TableFormat {
   }
 
   std::string operator()(double value) const {
-    if (std::isnan(value)) return "nan";  // whose sign says nothing
-    return digits_ ? fmt::format("{:.3g}", value) : fmt::format("{:.3f}", value);
+    const double number = unsigned_nan(value);
+    return digits_ ? fmt::format("{:.3g}", number) : fmt::format("{:.3f}", number);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -66,6 +67,8 @@ HeadRunsReport head_scores_report(const HookedTransformer& model, const Input& i
   for (auto& of_runs : sums) {
     auto all = joined(std::move(of_runs), each ? runs.all_rows - runs.rows : 0);
     all.any_key = all.any_key || !runs.complete;  // other rows may have one
+    if (!runs.complete && !each)
+      all.description.title += fmt::format(", {} of {} rows", runs.rows, runs.all_rows);
     report.scores.push_back(all.scores(options.how.rows));
   }
   return report;

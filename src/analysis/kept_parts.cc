@@ -14,6 +14,7 @@
 #include "analysis/gradient_run.h"
 #include "analysis/numberless.h"
 #include "analysis/row_metrics.h"
+#include "analysis/standing_edits.h"
 #include "analysis/work_clock.h"
 #include "core/parallel.h"
 #include "core/to_device.h"
@@ -45,6 +46,39 @@ void require_edges(const ModelConfig& config) {
                               why));
 }
 
+/// Standing edits of what writers write are made by hooks: hooks come before edits, and what a writer adds to
+/// the stream is what its edits have left.
+class WriterEdits {
+ public:
+  WriterEdits(const HookedTransformer& model, const StreamGraph& graph, const std::vector<Edit>& edits,
+              const SweepInput& into)
+      : columns_(into.columns(/*of_encoder=*/false)), of_writers_(graph.writers.size()) {
+    const PointIndex points(model.config());
+    for (PointEdits& one : edits_by_point(edits, points)) {
+      const auto writer = std::find_if(
+          graph.writers.begin(), graph.writers.end(),
+          [&](const StreamGraph::Writer& own) { return points.resolve(own.written.name()) == one.name; });
+      if (writer == graph.writers.end()) {
+        others_.insert(others_.end(), one.edits.begin(), one.edits.end());
+      } else {
+        of_writers_[static_cast<std::size_t>(writer - graph.writers.begin())] = std::move(one);
+      }
+    }
+  }
+
+  at::Tensor of_writer(std::size_t number, const at::Tensor& value) const {
+    const std::optional<PointEdits>& own = of_writers_[number];
+    return own ? edited(value, *own, columns_) : value;
+  }
+  /// The edits of everything else.
+  const std::vector<Edit>& others() const { return others_; }
+
+ private:
+  TokenColumns columns_;
+  std::vector<std::optional<PointEdits>> of_writers_;
+  std::vector<Edit> others_;
+};
+
 /// One run in which readers read some writers as they are in another run.
 ///
 /// Hooks at the writers note by how much they differ from what they are there, and hooks at the readers add
@@ -52,14 +86,18 @@ void require_edges(const ModelConfig& config) {
 class EdgeRunHooks {
  public:
   EdgeRunHooks(const HookedTransformer& model, const StreamGraph& graph, const std::vector<at::Tensor>& there,
-               const at::Tensor& dropped)
-      : model_(model), graph_(graph), there_(there), dropped_(dropped) {}
+               const WriterEdits& edits, const at::Tensor& dropped)
+      : model_(model), graph_(graph), there_(there), edits_(edits), dropped_(dropped) {}
 
+  /// What stands before them in a run has its place before these.
   std::vector<Hook> hooks() {
     std::vector<Hook> all;
     for (std::size_t i = 0; i < graph_.writers.size(); ++i) {
-      all.emplace_back(Selection(graph_.writers[i].written),
-                       [this, i](const at::Tensor& value) { note(i, value); });
+      all.emplace_back(Selection(graph_.writers[i].written), [this, i](const at::Tensor& value) {
+        const at::Tensor written = edits_.of_writer(i, value);
+        note(i, written);
+        return written;
+      });
     }
     for (const StreamGraph::Reader& reader : graph_.readers) {
       all.emplace_back(Selection(input_of(reader)),
@@ -107,8 +145,9 @@ class EdgeRunHooks {
   const HookedTransformer& model_;
   const StreamGraph& graph_;
   const std::vector<at::Tensor>& there_;  // of each writer, in the other run
-  at::Tensor dropped_;                    // [reader, writer]: 1 where an edge is not kept
-  at::Tensor changes_;                    // [writer, row, pos, d_model]
+  const WriterEdits& edits_;
+  at::Tensor dropped_;  // [reader, writer]: 1 where an edge is not kept
+  at::Tensor changes_;  // [writer, row, pos, d_model]
 };
 
 }  // namespace
@@ -130,6 +169,7 @@ KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const Swe
     return;
   }
   require_edges(model.config());
+  require_free_way(model, sweep.hooks, sweep.edits);
   space_.emplace(model);
   for (std::int64_t writer = 0; writer < static_cast<std::int64_t>(space_->writers().size()); ++writer) {
     for (std::int64_t reader = 0; reader < static_cast<std::int64_t>(space_->readers().size()); ++reader) {
@@ -200,6 +240,7 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
     there.push_back(whole_values(sweep_.from, name, whole.cache[writer.written], rows));
   }
   const auto n_rows = static_cast<std::int64_t>(rows.size()), n_sets = static_cast<std::int64_t>(sets.size());
+  const WriterEdits edits(model_, graph, sweep_.edits, into);
   SetScores scores{.kept = numberless({n_rows, n_sets}),
                    .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
   const WorkClock clock;
@@ -212,9 +253,9 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
       const auto& [writer, reader] = edges_[part];
       dropped[reader][writer].fill_(1.0);
     }
-    EdgeRunHooks state(model_, graph, there, dropped.to(model_.device()));
+    EdgeRunHooks state(model_, graph, there, edits, dropped.to(model_.device()));
     RunOptions options =
-        metric.needs({.hooks = sweep_.hooks, .edits = sweep_.edits, .threads = sweep_.threads});
+        metric.needs({.hooks = sweep_.hooks, .edits = edits.others(), .threads = sweep_.threads});
     const std::vector<Hook> hooks = state.hooks();
     options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
     scores.kept.select(1, set).copy_(metric(model_.run(into.all(), options)).detach());

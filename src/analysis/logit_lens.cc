@@ -18,6 +18,7 @@
 #include "analysis/numberless.h"
 #include "analysis/stream_path.h"
 #include "analysis/work_steps.h"
+#include "core/unsigned_nan.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -276,7 +277,7 @@ LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cach
 std::ostream& operator<<(std::ostream& out, const LogitLensRow& row) {
   out << fmt::format("{:<26}", row.part.empty() ? row.name.to_string() : row.part);
   for (const auto& prediction : row.predictions) {
-    out << fmt::format("  {:<12} {:5.1f} %", prediction.piece, 100 * prediction.probability);
+    out << fmt::format("  {:<12} {:5.1f} %", prediction.piece, 100 * unsigned_nan(prediction.probability));
   }
   return out;
 }

@@ -175,6 +175,11 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
   if (!input.start) tokens_ = as_rows(input.main_tokens()).to(at::kCPU);
   for (const auto& answers : metric_.definition().answers)
     answers.require_fit(rows(), vocabulary_, metric_.name());
+  if (const std::int64_t expected = metric_.definition().rows; expected != 0 && expected != rows()) {
+    throw ShapeError(metric_.name(),
+                     fmt::format("the reference does not fit the run; expected a run of its {} rows, got {}",
+                                 expected, rows()));
+  }
   find_read_logits();
 }
 

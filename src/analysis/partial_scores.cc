@@ -1,13 +1,14 @@
 #include "analysis/partial_scores.h"
 
 #include <ATen/TensorOperators.h>
-#include <c10/util/hash.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/fingerprint.h"
+#include "analysis/source_reader.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/provenance.h"
@@ -18,13 +19,6 @@ namespace hooked {
 namespace {
 
 constexpr const char* kRecord = "sweep";
-
-/// A fingerprint of a tensor's bytes.
-std::string fingerprint(const at::Tensor& tensor) {
-  if (!tensor.defined()) return "none";
-  const at::Tensor bytes = tensor.cpu().contiguous();
-  return c10::sha1(std::string(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes())).str();
-}
 
 std::string text_of(const Edit& edit, const PointIndex& points) {
   std::vector<std::string> names;
@@ -84,7 +78,7 @@ SweepRecord record_of(const HookedTransformer& model, const SweepOptions& option
       {"tokens", fmt::format("{} {} {} {} {}", fingerprint(input.tokens), fingerprint(input.attention_mask),
                              fingerprint(input.token_types), fingerprint(input.decoder.tokens),
                              fingerprint(input.decoder.attention_mask))},
-      {"source", options.from.description()},
+      {"source", SourceReader::record(options.from, plan.patched)},
       {"metrics", fmt::format("{}", fmt::join(metrics, ", "))},
       {"hooks", fmt::format("{}", options.hooks.size() + model.hooks().size())},
       {"edits", fmt::format("{}", fmt::join(edits, "; "))},

@@ -1,9 +1,11 @@
 #include "hooked/analysis/patch_source.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <map>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "analysis/cache_reading.h"
+#include "analysis/fingerprint.h"
 #include "analysis/source_reader.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -42,6 +45,7 @@ class Unsaid final : public PatchSource::Kind {
  public:
   at::Tensor values(const ActivationName&, const at::Tensor&, SweptRow) const override { refuse(); }
   const ActivationCache* data() const override { refuse(); }
+  std::string fingerprint(const std::vector<ActivationName>&) const override { refuse(); }
 
  private:
   [[noreturn]] static void refuse() {
@@ -52,12 +56,34 @@ class Unsaid final : public PatchSource::Kind {
   }
 };
 
+// The dimension of keys; nothing where the site has none.
+std::optional<std::int64_t> key_dimension(const SiteRow& site) {
+  if (const auto dim = site.axes.find(Axis::key)) return dim;
+  return site.axes.find(Axis::source_key);
+}
+
+// One text for these activations of a run, and for where its tokens are.
+std::string fingerprint_of(const ActivationCache& run, const std::vector<ActivationName>& names) {
+  std::vector<std::string> parts;
+  for (const Stack stack : {Stack::none, Stack::encoder}) {
+    if (const auto& tokens = run.tokens(stack))
+      parts.push_back(fmt::format("{}:{} {}", tokens->first, tokens->end, fingerprint(tokens->mask)));
+  }
+  for (const ActivationName& name : names) {
+    if (run.contains(name)) parts.push_back(fingerprint(run[Address(name)]));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 /// One tensor for every place.
 class Same final : public PatchSource::Kind {
  public:
   explicit Same(at::Tensor tensor) : tensor_(std::move(tensor)) {}
   at::Tensor values(const ActivationName&, const at::Tensor& unpatched, SweptRow) const override {
     return to_device(tensor_.to(unpatched.scalar_type()), unpatched.device());
+  }
+  std::string fingerprint(const std::vector<ActivationName>&) const override {
+    return hooked::fingerprint(tensor_);
   }
 
  private:
@@ -80,6 +106,9 @@ class OfRun : public PatchSource::Kind {
                                 row.of, rows));
   }
   const ActivationCache* run() const override { return &run_; }
+  std::string fingerprint(const std::vector<ActivationName>& names) const override {
+    return fingerprint_of(run_, names);
+  }
 
  protected:
   virtual bool fits(SweptRow row, std::int64_t rows) const { return rows == row.of; }
@@ -124,6 +153,9 @@ class Mean final : public PatchSource::Kind {
     if (is_new) made->second = mean_of(name);
     return made->second.defined() ? made->second.to(unpatched.options()) : at::Tensor();
   }
+  std::string fingerprint(const std::vector<ActivationName>& names) const override {
+    return fingerprint_of(data_, names);
+  }
 
  private:
   /// In float64, with the axes that it is taken over kept; undefined where no token counts.
@@ -132,32 +164,56 @@ class Mean final : public PatchSource::Kind {
     const at::Tensor all = whole(data_, name).to(at::kDouble);
     if (per_expert(site)) return all.size(0) > 0 ? all.mean(0, /*keepdim=*/true) : at::Tensor();
     const auto dim = position_dimension(site);
+    const auto keys = key_dimension(site);
     const bool over_positions = over_ == MeanOver::rows_and_positions && dim;
-    if (over_positions && (site.axes.find(Axis::key) || site.axes.find(Axis::source_key))) {
+    if (over_positions && keys) {
       throw HookError(name.to_string(),
                       "keys of different queries have no mean; expected MeanOver::rows (--mean-over rows)");
     }
     if (!dim) return all.mean(0, true);
-    const auto& tokens = tokens_along(data_, name, site.axes[static_cast<std::size_t>(*dim)]);
-    if (!tokens || !tokens->mask.defined()) {
+    at::Tensor real = real_along(name, *dim, all);
+    if (keys) {
+      const at::Tensor real_keys = real_along(name, *keys, all);
+      if (real_keys.defined()) real = real.defined() ? real.logical_and(real_keys) : real_keys;
+    }
+    if (!real.defined()) {
       const at::Tensor rows = all.mean(0, true);
       return over_positions ? rows.mean(*dim, true) : rows;
     }
-    at::Tensor real = tokens->mask.to(all.device());  // [row, pos]
-    for (std::int64_t d = 1; d < *dim; ++d) real = real.unsqueeze(1);
-    while (real.dim() < all.dim()) real = real.unsqueeze(-1);
     at::Tensor sum = at::where(real, all, 0.0).sum(0, true), count = real.sum(0, true);
     if (over_positions) {
       sum = sum.sum(*dim, true);
       count = count.sum(*dim, true);
     }
-    if (count.eq(0).any().item<bool>()) {
+    // Later keys of a causal model are masked in every row, also where no row has both.
+    const at::Tensor none = keys && !sees_later_keys(all, real, *dim) ? count.eq(0).tril() : count.eq(0);
+    if (none.any().item<bool>()) {
       throw HookError(
           name.to_string(),
-          "a column is padding in all rows of the data and has no mean; expected data without it, "
-          "or a mean over rows and positions");
+          fmt::format("{} in all rows of the data and has no mean; expected data without it, or {}",
+                      keys ? "a query and a key never stand together, one of them being padding,"
+                           : "a column is padding",
+                      keys ? "rows that are padded on the same side" : "a mean over rows and positions"));
     }
-    return sum / count;
+    const at::Tensor mean = sum / count;
+    return keys ? mean.masked_fill(count.eq(0), site.unseen) : mean;
+  }
+
+  /// Which places are tokens along a dimension, [row, 1.., place, 1..] bool; undefined: all.
+  at::Tensor real_along(const ActivationName& name, std::int64_t dim, const at::Tensor& all) const {
+    const auto& tokens = tokens_along(data_, name, row(name.site).axes[static_cast<std::size_t>(dim)]);
+    if (!tokens || !tokens->mask.defined()) return {};
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(all.dim()), 1);
+    shape.front() = all.size(0);
+    shape[static_cast<std::size_t>(dim)] = all.size(dim);
+    return tokens->mask.to(all.device()).view(shape);
+  }
+
+  /// Whether a query sees a key behind it.
+  static bool sees_later_keys(const at::Tensor& all, const at::Tensor& real, std::int64_t queries) {
+    if (all.size(queries) != all.size(-1)) return true;  // of another text
+    const at::Tensor seen = at::isfinite(all).logical_and(all.ne(0)).logical_and(real);
+    return seen.triu(1).any().item<bool>();
   }
 
   ActivationCache data_;

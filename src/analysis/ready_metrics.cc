@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/cache_reading.h"
 #include "analysis/row_columns.h"
 #include "core/places_among.h"
 #include "core/to_device.h"
@@ -129,19 +130,17 @@ Metric from_reference(const char* name, const at::Tensor& reference, std::vector
                        expected = expected.to(log_run.options());
                        return mean_of_real(compare(expected, log_run), run);
                      },
-                 .positions = std::move(positions)});
+                 .positions = std::move(positions),
+                 .minimum = 0.0,
+                 .rows = reference.size(0) == 1 ? 0 : reference.size(0)});
 }
 
 /// The value [row, pos, ...] of an activation at each row's column `position`, [row, ...].
-at::Tensor at_column(const at::Tensor& value, const MetricInput& run, std::int64_t position) {
-  const auto columns = run.columns.select(1, position) - run.first_column;
-  std::vector<at::Tensor> rows;
-  const auto index = to_device(columns, value.device());
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
-  shape[0] = value.size(0);
-  auto wanted = value.sizes().vec();
-  wanted[1] = 1;
-  return value.gather(1, index.view(shape).expand(wanted)).squeeze(1);
+at::Tensor at_column(const ActivationName& name, const at::Tensor& value, const MetricInput& run,
+                     std::int64_t position) {
+  return columns_like(run.cache, name, value,
+                      {.columns = run.columns.narrow(1, position, 1), .real = {}, .axis = {}})
+      .squeeze(1);
 }
 
 }  // namespace
@@ -232,7 +231,7 @@ Metric attention(const Address& head, Position query, Position key) {
                                            "key], got {}; write act::pattern(layer).head(head)",
                                            shape_text(pattern.sizes())));
              }
-             const auto of_query = at_column(pattern, run, 0);  // [row, key]
+             const auto of_query = at_column(head.name(), pattern, run, 0);  // [row, key]
              const auto key = run.columns.select(1, 1).unsqueeze(1).to(of_query.device());
              return of_query.gather(1, key).squeeze(1);
            },
@@ -245,8 +244,10 @@ Metric projection(const Address& activation, at::Tensor direction, Position posi
   return Metric({.name = fmt::format("projection of {}", activation.to_string()),
                  .function =
                      [activation, direction = direction.detach()](const MetricInput& run) {
-                       const auto value = at_column(run.cache[activation], run, 0);  // [row, d]
-                       if (value.dim() != 2 || direction.dim() != 1 || value.size(1) != direction.size(0)) {
+                       const auto all = run.cache[activation];  // [row, pos, d]
+                       const bool vectors = all.dim() == 3;
+                       const auto value = vectors ? at_column(activation.name(), all, run, 0) : all;
+                       if (!vectors || direction.dim() != 1 || value.size(1) != direction.size(0)) {
                          throw ShapeError(
                              activation.to_string(),
                              fmt::format("the direction does not fit the activation; expected [{}], "

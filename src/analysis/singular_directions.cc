@@ -16,6 +16,7 @@
 #include "analysis/float32_at_least.h"
 #include "analysis/left_singular.h"
 #include "analysis/stream_matrices.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/factored_matrix.h"
 #include "hooked/core/error.h"
 
@@ -145,13 +146,14 @@ SingularDirections singular_directions(const HookedTransformer& model, const Sin
 std::ostream& operator<<(std::ostream& out, const SingularDirections& directions) {
   const auto pieces = [](const std::vector<SingularTokens::Token>& tokens) {
     std::vector<std::string> shown;
-    for (const auto& token : tokens) shown.push_back(fmt::format("{} {:.2f}", token.piece, token.logit));
+    for (const auto& token : tokens)
+      shown.push_back(fmt::format("{} {:.2f}", token.piece, unsigned_nan(token.logit)));
     return fmt::format("{}", fmt::join(shown, ", "));
   };
   out << "Singular directions of " << directions.title << '\n';
   for (std::size_t i = 0; i < directions.top.size(); ++i) {
     const auto& row = directions.top[i];
-    out << fmt::format("{:>3}  {:.4g}", i, row.value);
+    out << fmt::format("{:>3}  {:.4g}", i, unsigned_nan(row.value));
     if (row.dimensions > 1)
       out << fmt::format("  (one of {} of equal size, from {})", row.dimensions, row.subspace);
     out << fmt::format("  raises {}; lowers {}\n", pieces(row.raised), pieces(row.lowered));

@@ -265,7 +265,7 @@ CellPatches SiteCells::patches(const ActivationName& name, const std::vector<std
                                const PatchedRuns& runs, SweptRow row) const {
   const auto places = places_of(name, row);
   const at::Tensor unpatched = runs.value(name);
-  const SourceReader source(from_, name, unpatched, row);
+  const SourceReader source(from_, name, unpatched, row, masked_keys(name, runs));
   if (!source.has_values()) return {};
   PatchedPlace routed;
   if (per_expert(hooked::row(site_))) routed = routed_to_both(name, runs, row);
@@ -327,6 +327,7 @@ CellPlan SiteCells::plan() const {
     const auto own = by_name.find({name.layer, per_expert(site) ? name.expert : -1});
     if (own == by_name.end()) continue;
     plan.patched.push_back(name);
+    if (const auto scores = scores_behind(name)) plan.read.push_back(*scores);
     std::vector<ActivationName> reads{name};
     if (per_expert(site)) {
       reads.push_back(act::expert_indices.in(name.stack, name.layer).name());

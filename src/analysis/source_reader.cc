@@ -2,8 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/where.h>
+#include <c10/util/hash.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "analysis/cache_reading.h"
@@ -55,9 +58,24 @@ bool same_row(const SourceReader::RowOfRun& one, const SourceReader::RowOfRun& o
 
 }  // namespace
 
+std::optional<ActivationName> scores_behind(const ActivationName& name) {
+  ActivationName scores = name;
+  if (name.site == Site::pattern) {
+    scores.site = Site::attn_scores;
+  } else if (name.site == Site::cross_pattern) {
+    scores.site = Site::cross_attn_scores;
+  } else {
+    return std::nullopt;
+  }
+  return scores;
+}
+
 SourceReader::SourceReader(const PatchSource& source, const ActivationName& name, at::Tensor unpatched,
-                           SweptRow row)
-    : name_(name), unpatched_(std::move(unpatched)) {
+                           SweptRow row, at::Tensor masked)
+    : name_(name), unpatched_(std::move(unpatched)), masked_(std::move(masked)) {
+  // What may not be attended to, padding among it, has no score, whatever is put in.
+  const double unseen = hooked::row(name.site).unseen;
+  if (std::isinf(unseen)) masked_ = unpatched_.eq(unseen);
   for (const PatchSource::Term& term : source.terms()) {
     const bool of_a_run = term.kind->run() != nullptr;
     at::Tensor values = term.kind->values(name, unpatched_, row);
@@ -97,7 +115,7 @@ at::Tensor SourceReader::block(const PatchedPlace& place) const {
     const at::Tensor share = values.share == 1 ? block : block * values.share;
     sum = sum.defined() ? sum + share : share;
   }
-  return sum;
+  return masked_.defined() ? at::where(take_block(masked_, place.into, context), target, sum) : sum;
 }
 
 std::vector<const ActivationCache*> SourceReader::caches(const PatchSource& source) {
@@ -137,6 +155,13 @@ std::optional<SourceReader::RowOfRun> SourceReader::columns(const PatchSource& s
     if (!found) found = std::move(own);
   }
   return found;
+}
+
+std::string SourceReader::record(const PatchSource& source, const std::vector<ActivationName>& names) {
+  std::string terms;
+  for (const PatchSource::Term& term : source.terms())
+    terms += fmt::format("{} {};", term.share, term.kind->fingerprint(names));
+  return fmt::format("{} (SHA-1 {})", source.description(), c10::sha1(terms).str());
 }
 
 std::optional<std::vector<RoutedToken>> SourceReader::routed(const PatchSource& source,

@@ -35,7 +35,12 @@ class PatchSource::Kind {
   /// The cache that values come from in any way, or null.
   virtual const ActivationCache* data() const { return run(); }
   virtual std::int64_t row_of(SweptRow row, std::int64_t rows) const { return rows == 1 ? 0 : row.number; }
+  /// One text for all that it gives at these activations; the description says the rest.
+  virtual std::string fingerprint(const std::vector<ActivationName>& names) const = 0;
 };
+
+/// The scores from which the pattern of that name is made; nothing for other activations.
+std::optional<ActivationName> scores_behind(const ActivationName& name);
 
 /// Where values are put and where they are taken. Indices are numbers from 0 on, or lists of these.
 struct PatchedPlace {
@@ -69,8 +74,10 @@ class SourceReader {
  public:
   /// The caches that it reads. Throws HookError where nothing says what is patched in.
   static std::vector<const ActivationCache*> caches(const PatchSource& source);
-  /// Of an activation that is `unpatched` in the run without patches.
-  SourceReader(const PatchSource& source, const ActivationName& name, at::Tensor unpatched, SweptRow row);
+  /// Of an activation that is `unpatched` in the run without patches. Keys that are `masked` there, bool and
+  /// like it, stay as they are, and so do scores of -inf.
+  SourceReader(const PatchSource& source, const ActivationName& name, at::Tensor unpatched, SweptRow row,
+               at::Tensor masked = {});
 
   /// The values for one place, of the block's shape. Throws HookError where they do not fit.
   at::Tensor block(const PatchedPlace& place) const;
@@ -86,6 +93,8 @@ class SourceReader {
   /// The columns along an axis of positions; nothing where no part of the source is a run. Throws HookError
   /// for a mixture of runs whose tokens stand in different columns.
   static std::optional<RowOfRun> columns(const PatchSource& source, const TokenAxis& axis, SweptRow row);
+  /// One text for what a source puts in at these activations, as far as it has them.
+  static std::string record(const PatchSource& source, const std::vector<ActivationName>& names);
   /// The tokens of that row that an expert got there; nothing where no part of the source is a run.
   static std::optional<std::vector<RoutedToken>> routed(const PatchSource& source,
                                                         const ActivationName& expert, SweptRow row);
@@ -99,6 +108,7 @@ class SourceReader {
 
   ActivationName name_;
   at::Tensor unpatched_;
+  at::Tensor masked_;  ///< undefined: every place can be patched
   std::vector<Values> values_;
 };
 

@@ -6,8 +6,11 @@
 #include <optional>
 #include <variant>
 
+#include "analysis/frozen_norm.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooks/edited_block.h"
 #include "hooks/watch_plan.h"
 
 namespace hooked {
@@ -54,6 +57,40 @@ std::optional<Edit> edit_of_row(const Edit& edit, const ActivationName& name, Sw
   return own;
 }
 
+/// Whether what is done at a site changes how writers reach readers, which edges take as the model has it.
+bool is_on_the_way(Site site) {
+  switch (site) {
+    case Site::resid_pre:
+    case Site::attn_in:
+    case Site::q_input:
+    case Site::k_input:
+    case Site::v_input:
+    case Site::q_latent:
+    case Site::kv_latent:
+    case Site::k_shared:
+    case Site::q_latent_norm_scale:
+    case Site::q_latent_norm_normalized:
+    case Site::kv_latent_norm_scale:
+    case Site::kv_latent_norm_normalized:
+    case Site::result:
+    case Site::attn_out:
+    case Site::resid_mid:
+    case Site::cross_attn_in:
+    case Site::cross_result:
+    case Site::cross_attn_out:
+    case Site::resid_mid_cross:
+    case Site::mlp_in:
+    case Site::resid_sum:
+    case Site::resid_post:
+    case Site::normalized_resid_post:
+    case Site::full_embed:
+      return true;
+    default:
+      // Norms within a mixture are its own matter.
+      return (is_scale_of_stream(site) || is_normalized_stream(site)) && !row(site).path.starts_with("mlp.");
+  }
+}
+
 }  // namespace
 
 std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex& points, SweptRow row) {
@@ -64,6 +101,57 @@ std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex&
     }
   }
   return own;
+}
+
+// A hook need not change what it sees, but nothing says so.
+void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
+                      const std::vector<Edit>& edits) {
+  const PointIndex points(model.config());
+  const auto require_none = [&](const Selection& where) {
+    for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
+      const ActivationName& name = points.name(point);
+      if (!is_on_the_way(name.site)) continue;
+      throw HookError(name.to_string(),
+                      "edges are carried from writers to readers as the model does it; expected hooks and "
+                      "edits inside of "
+                      "attention and MLPs, or of what is written (z, mlp_out, embeddings)");
+    }
+  };
+  for (const Hook& hook : model.hooks()) require_none(hook.where);
+  for (const Hook& hook : hooks) require_none(hook.where);
+  for (const Edit& edit : edits) require_none(edit.target.where);
+}
+
+std::vector<PointEdits> edits_by_point(const std::vector<Edit>& edits, const PointIndex& points) {
+  std::vector<PointEdits> all;
+  for (const Edit& edit : edits) {
+    for (const std::size_t point : edit.target.where.resolve(points, Reach::everything(points))) {
+      const ActivationName& name = points.name(point);
+      Edit own = edit;
+      own.target = {Selection(name), {}};
+      for (const auto& [axis, index] : edit.target.indices.entries())
+        own.target.indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
+      const auto found =
+          std::find_if(all.begin(), all.end(), [&](const PointEdits& one) { return one.name == name; });
+      (found == all.end() ? all.emplace_back(PointEdits{name, {}}) : *found).edits.push_back(std::move(own));
+    }
+  }
+  return all;
+}
+
+at::Tensor edited(const at::Tensor& value, const PointEdits& edits, const TokenColumns& columns) {
+  const std::string where = edits.name.to_string();
+  const AxisContext context{edits.name.site, where, columns.last(value.size(0))};
+  at::Tensor changed = value;
+  for (const Edit& edit : edits.edits) {
+    const AxisIndices& indices = edit.target.indices;
+    std::variant<double, at::Tensor> operand = edit.value;
+    if (auto* tensor = std::get_if<at::Tensor>(&operand)) *tensor = to_device(*tensor, value.device());
+    const at::Tensor block = take_block(changed, indices, context);
+    changed = with_block(changed, indices, context,
+                         edited_block(edit.kind, operand, block, where + indices.to_string()));
+  }
+  return changed;
 }
 
 }  // namespace hooked

@@ -120,6 +120,7 @@ SweepReport SweepLayout::report(const CellScores& made) const {
                      .runs = made.runs,
                      .seconds = made.seconds,
                      .complete = made.complete,
+                     .rows = made.rows,
                      .notes = made.notes,
                      .source = source_.description()};
   for (const CellScores::Failure& failure : made.failures) {

@@ -97,7 +97,8 @@ CellPatches patches_of(const Table& table, const SweepOptions& options, const Sw
       if (!place) break;
       Address put = name;
       for (const auto& [axis, index] : place->into.entries()) put = put.at(axis, index);
-      const auto reader = readers.try_emplace(name, options.from, name, runs.value(name), row).first;
+      const auto reader =
+          readers.try_emplace(name, options.from, name, runs.value(name), row, masked_keys(name, runs)).first;
       patch.push_back({std::move(put), reader->second.block(*place)});
     }
     if (patch.size() != table[cell].size()) continue;
@@ -134,7 +135,10 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
       Address full = name;
       for (const auto& [axis, index] : address.indices().entries()) full = full.at(axis, index);
       labels.push_back(full.to_string());
-      if (names.insert(name).second) plan.patched.push_back(name);
+      if (names.insert(name).second) {
+        plan.patched.push_back(name);
+        if (const auto scores = scores_behind(name)) plan.read.push_back(*scores);
+      }
       cell.push_back(std::move(full));
     }
     plan.axes.front().labels.push_back(fmt::format("{}", fmt::join(labels, " + ")));

@@ -17,6 +17,7 @@
 #include "cli/output_files.h"
 #include "cli/patch_prompts.h"
 #include "cli/watched_work.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/core/error.h"
@@ -33,6 +34,16 @@ struct Found {
   bool complete = true;
   std::vector<std::string> notes = {};  ///< of its runs
 };
+
+// Of the pairs that were reached, which the title counts where they are not all.
+Grid mean_over_pairs(const AttributionPatchingReport& report) {
+  const Grid mean = report.grid.mean("row");
+  const auto pairs = static_cast<std::int64_t>(report.grid.axis("row").labels.size());
+  if (report.rows == pairs) return mean;
+  return Grid(mean.values(), mean.axes(),
+              {.title = fmt::format("{}, mean over {} of {} pairs", report.grid.title(), report.rows, pairs),
+               .unit = mean.unit()});
+}
 
 /// The clean prompt is run; parts become what they are in the corrupted one.
 class CircuitFinder {
@@ -118,17 +129,17 @@ class CircuitFinder {
                                                                               .check = options_.check,
                                                                               .seed = options_.seed});
     found.check = std::move(report.check);
-    Grid scores = std::move(report.grid);
-    found.complete = !interrupted();
+    found.complete = report.complete && !interrupted();
     note_not_finite(report.unpatched.values(), found);
-    if (prompts_.pairs().size() > 1) {
-      Grid mean = scores.mean("row");
-      // No number is left out of a mean because it is not finite.
-      if (!found.notes.empty())
-        mean = Grid(scores.values().mean(0), mean.axes(), {.title = mean.title(), .unit = mean.unit()});
-      scores = std::move(mean);
+    if (prompts_.pairs().size() < 2) {
+      found.scores = std::move(report.grid);
+      return;
     }
-    found.scores = std::move(scores);
+    Grid mean = mean_over_pairs(report);
+    // No number is left out of a mean because it is not finite.
+    if (!found.notes.empty())
+      mean = Grid(report.grid.values().mean(0), mean.axes(), {.title = mean.title(), .unit = mean.unit()});
+    found.scores = std::move(mean);
   }
 
   const HookedTransformer& model_;
@@ -146,13 +157,13 @@ void print_scores(const Grid& scores, const CircuitsOptions& options) {
   fmt::print("{} ({}): what replacing a part changes\n", scores.title(), scores.unit());
   Table table({{options.edges ? "edge" : "node"}, {"score", Align::right}});
   for (const GridCell& cell : scores.largest(static_cast<std::size_t>(options.top_k), LargestBy::size))
-    table.add({place_text(cell), fmt::format("{:.4f}", cell.value)});
+    table.add({place_text(cell), fmt::format("{:.4f}", unsigned_nan(cell.value))});
   table.print();
 }
 
 void print_check(const AttributionCheck& check, const CircuitsOptions& options) {
   fmt::print("\n{} {} patched: correlation of scores and effects {:.3f}, missed {}\n", check.cells.size(),
-             options.edges ? "edges" : "nodes", check.correlation, check.missed.size());
+             options.edges ? "edges" : "nodes", unsigned_nan(check.correlation), check.missed.size());
 }
 
 void print_circuit(const Circuit& circuit) {
@@ -167,7 +178,7 @@ void print_circuit(const Circuit& circuit) {
 
 void print_judgement(const CircuitJudgement& judged, const std::string& source) {
   fmt::print("\n");
-  const auto number = [](double value) { return fmt::format("{:.4f}", value); };
+  const auto number = [](double value) { return fmt::format("{:.4f}", unsigned_nan(value)); };
   print_fields({{"ablated parts become", source},
                 {"whole model", number(judged.whole)},
                 {"everything ablated", number(judged.none)},

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "analysis/row_columns.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
@@ -100,11 +101,6 @@ std::int64_t full_size(const ActivationName& name, std::size_t dim, const EditCo
   return counts_encoder_tokens(name, site.axes[dim], input) ? input.tokens.size(1) : input.length();
 }
 
-bool counts_columns(Axis axis) {
-  return axis == Axis::pos || axis == Axis::source || axis == Axis::query || axis == Axis::key ||
-         axis == Axis::source_key;
-}
-
 // The places that an address takes out of a whole activation, counted from 0 on: of each axis of tokens those
 // that this run has.
 AxisIndices places_of(const Address& address, const EditContext& context) {
@@ -116,7 +112,7 @@ AxisIndices places_of(const Address& address, const EditContext& context) {
     const std::int64_t size = full_size(address.name(), dim, context);
     const AxisIndex* index = address.indices().find(site[dim]);
     if (index == nullptr) {
-      if (counts_columns(site[dim])) places.add(site[dim], AxisIndex::Range{0, size});
+      if (counts_tokens(site[dim])) places.add(site[dim], AxisIndex::Range{0, size});
     } else if (std::holds_alternative<AxisIndex::Last>(index->value)) {
       places.add(site[dim], *index);
     } else {

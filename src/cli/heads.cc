@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/output_files.h"
 #include "cli/watched_work.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/repetition.h"
 
@@ -85,7 +86,7 @@ HeadsFound find_heads(const HookedTransformer& model, const HeadsOptions& option
 // The mean over rows of each half.
 std::pair<double, double> halves(const Grid& scores) {
   const Grid mean = scores.mean("row");
-  return {mean.at({0}), mean.at({1})};
+  return {unsigned_nan(mean.at({0})), unsigned_nan(mean.at({1}))};
 }
 
 void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
@@ -100,7 +101,7 @@ void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
 }
 
 Json heads_json(const HeadsFound& found, const GivenInput& given) {
-  Json json = {{"scores", Json::object()}, {"complete", found.complete}};
+  Json json = {{"scores", Json::object()}, {"complete", found.complete}, {"rows", found.heads.rows}};
   for (std::size_t i = 0; i < found.names.size(); ++i)
     json["scores"][found.names[i]] = grid_json(found.heads.scores[i]);
   if (found.repetition) {

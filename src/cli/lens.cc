@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/output_files.h"
 #include "cli/watched_work.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/spelling.h"
@@ -101,7 +102,7 @@ void print_parts(const Grid& parts, std::int64_t top_k) {
       if (sources) columns.insert(columns.begin() + 1, {"from column", Align::right});
       Table table(std::move(columns));
       for (const auto& cell : one.largest(static_cast<std::size_t>(top_k), LargestBy::size)) {
-        std::vector<std::string> cells = {cell.labels[0], fmt::format("{:.4f}", cell.value),
+        std::vector<std::string> cells = {cell.labels[0], fmt::format("{:.4f}", unsigned_nan(cell.value)),
                                           cell.place ? cell.place->to_string() : ""};
         if (sources) cells.insert(cells.begin() + 1, cell.labels[1]);
         table.add(std::move(cells));

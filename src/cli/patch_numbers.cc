@@ -64,12 +64,13 @@ bool SweepNumbers::all_finite() const {
 
 at::Tensor SweepNumbers::numbers(std::size_t metric, PatchScale scale, bool per_pair) const {
   const auto m = static_cast<std::int64_t>(metric);
-  const at::Tensor values = values_[m];  // [pair, ...]
-  if (scale == PatchScale::scores) {
+  const std::int64_t pairs = per_pair ? values_.size(1) : this->pairs();
+  const auto of_pairs = [&](const at::Tensor& all) { return all[m].narrow(0, 0, pairs); };
+  const at::Tensor values = of_pairs(values_);  // [pair, ...]
+  if (scale == PatchScale::scores)
     return per_pair ? values : all_finite() ? values.nanmean(0) : values.mean(0);
-  }
-  const at::Tensor zero = beside(unpatched_.corrupted[m], values);
-  const at::Tensor whole = beside(unpatched_.clean[m], values) - zero;
+  const at::Tensor zero = beside(of_pairs(unpatched_.corrupted), values);
+  const at::Tensor whole = beside(of_pairs(unpatched_.clean), values) - zero;
   const at::Tensor back = values - zero;
   if (per_pair) return quotient(back, whole);
   // Of the pairs that have a number there.
@@ -88,11 +89,17 @@ std::vector<GridAxis> SweepNumbers::axes(bool per_pair) const {
   return axes;
 }
 
+std::string SweepNumbers::title(bool per_pair) const {
+  const std::int64_t all = values_.size(1);
+  if (per_pair || pairs() == all) return fmt::format("Patching {}", name_);
+  return fmt::format("Patching {}, mean over {} of {} pairs", name_, pairs(), all);
+}
+
 Grid SweepNumbers::of_metric(std::size_t metric, PatchScale scale, bool per_pair) const {
   const std::string& name = unpatched_.names[metric];
   return Grid(
       numbers(metric, scale, per_pair), axes(per_pair),
-      {.title = fmt::format("Patching {}", name_),
+      {.title = title(per_pair),
        .unit = scale == PatchScale::scores ? name : fmt::format("{}, corrupted run 0, clean run 1", name)});
 }
 
@@ -103,7 +110,7 @@ Grid SweepNumbers::all(PatchScale scale, bool per_pair) const {
   auto axes = this->axes(per_pair);
   axes.insert(axes.begin(), {.name = "metric", .labels = unpatched_.names});
   return Grid(at::stack(values), std::move(axes),
-              {.title = fmt::format("Patching {}", name_),
+              {.title = title(per_pair),
                .unit = scale == PatchScale::scores ? "score" : "corrupted run 0, clean run 1"});
 }
 

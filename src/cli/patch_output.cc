@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "cli/output.h"
+#include "core/unsigned_nan.h"
 #include "options/patch_names.h"
 
 namespace hooked::cli {
 namespace {
 
 std::string mean_text(const at::Tensor& scores) {
-  return fmt::format("{:.4f}", scores.mean().item<double>());
+  return fmt::format("{:.4f}", unsigned_nan(scores.mean().item<double>()));
 }
 
 void print_grid(const Grid& grid) {
@@ -71,6 +72,7 @@ Json sweep_json(const SweepNumbers& sweep, const UnpatchedScores& scores, bool p
           {"runs", sweep.report().runs},
           {"seconds", sweep.report().seconds},
           {"complete", sweep.report().complete},
+          {"pairs", sweep.pairs()},
           {"failed", failed}};
 }
 

@@ -33,8 +33,12 @@ class SweepNumbers {
   const std::string& name() const { return name_; }
   const SweepReport& report() const { return report_; }
 
-  /// One metric's: each pair's on a first axis `pair`, or what all pairs give together: means of scores, and
-  /// for the rescaled ones the share of the means' difference. NaN is left out.
+  /// The pairs that have all of their numbers: fewer than there are where the sweep was ended.
+  std::int64_t pairs() const { return report_.rows; }
+
+  /// One metric's: each pair's on a first axis `pair`, or what pairs() give together: means of scores, and
+  /// for the rescaled ones the share of the means' difference. NaN is left out, and the title says where
+  /// these are not all pairs.
   Grid of_metric(std::size_t metric, PatchScale scale, bool per_pair) const;
   /// All metrics', on a first axis `metric` where there are several.
   Grid all(PatchScale scale, bool per_pair) const;
@@ -46,6 +50,7 @@ class SweepNumbers {
  private:
   /// Whether all runs said so. Then NaN stands for a missing number, which a mean leaves out.
   bool all_finite() const;
+  std::string title(bool per_pair) const;
   at::Tensor numbers(std::size_t metric, PatchScale scale, bool per_pair) const;
   std::vector<GridAxis> axes(bool per_pair) const;
 

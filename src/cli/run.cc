@@ -18,6 +18,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/position.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
@@ -178,8 +179,8 @@ void print_guesses(const HookedTransformer& model, const NextTokens& row) {
   const auto add = [&](std::size_t rank, const Guess& guess) {
     std::vector<std::string> cells = {std::to_string(rank), std::to_string(guess.id)};
     if (with_pieces) cells.push_back(printable(guess.piece.value_or("")));
-    cells.push_back(fmt::format("{:.4f}", guess.logit));
-    cells.push_back(fmt::format("{:.4f}", guess.probability));
+    cells.push_back(fmt::format("{:.4f}", unsigned_nan(guess.logit)));
+    cells.push_back(fmt::format("{:.4f}", unsigned_nan(guess.probability)));
     table.add(std::move(cells));
   };
   for (std::size_t i = 0; i < row.guesses.size(); ++i) add(i, row.guesses[i]);

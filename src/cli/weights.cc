@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/output_files.h"
 #include "cli/watched_work.h"
+#include "core/unsigned_nan.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/singular_directions.h"
 
@@ -53,12 +54,14 @@ HeadInput input_of(const std::string& word) {
 
 void print_composition(const CompositionScores& found, std::int64_t largest) {
   fmt::print("{} ({}); random heads {:.4f} +- {:.4f}\n", found.scores.title(), found.scores.unit(),
-             found.random_mean, found.random_deviation);
+             unsigned_nan(found.random_mean), unsigned_nan(found.random_deviation));
   Table table({{"head"}, {"read by"}, {"score", Align::right}, {"deviations above random", Align::right}});
   for (const GridCell& cell : found.scores.largest(static_cast<std::size_t>(largest))) {
-    table.add({fmt::format("{}.{}", cell.labels[0], cell.labels[1]),
-               fmt::format("{}.{}", cell.labels[2], cell.labels[3]), fmt::format("{:.4f}", cell.value),
-               fmt::format("{:.1f}", (cell.value - found.random_mean) / found.random_deviation)});
+    table.add(
+        {fmt::format("{}.{}", cell.labels[0], cell.labels[1]),
+         fmt::format("{}.{}", cell.labels[2], cell.labels[3]),
+         fmt::format("{:.4f}", unsigned_nan(cell.value)),
+         fmt::format("{:.1f}", unsigned_nan((cell.value - found.random_mean) / found.random_deviation))});
   }
   table.print("  ");
 }

@@ -69,6 +69,47 @@ struct Variant {
   WeightProcessing processing;
 };
 
+/// Caches of stretches of one sequence are read as that of one run, joined or not, as far as they hold it.
+TEST(Attribution, OfStretchesIsThatOfOneRun) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = at::cat({random_row(7, 11, 4), random_row(7, 11, 5)});
+  const auto whole = model.run_with_cache(tokens).cache;
+  const auto first = model.run(tokens.narrow(1, 0, 3), {.capture = act::defaults, .keep_prefix = true});
+  const Input behind(tokens.narrow(1, 3, 4), {.prefix = first.prefix});
+  const auto rest = model.run(behind, {.capture = act::defaults}).cache;
+  const auto joined = ActivationCache::join({first.cache, rest});
+  const auto some =
+      model.run(behind, {.capture = act::defaults, .keep = {.positions = std::vector<std::int64_t>{6, 4}}})
+          .cache;
+  const auto expect_same = [&](const ActivationCache& cache, const std::vector<Position>& positions) {
+    for (const Grain grain : {Grain::layer, Grain::head, Grain::neuron}) {
+      const AttributionOptions options{.answer = 3, .against = 5, .grain = grain, .positions = positions};
+      const auto got = direct_logit_attribution(model, cache, options).values();
+      const auto expected = direct_logit_attribution(model, whole, options).values();
+      EXPECT_LT((got - expected).abs().max().item<double>(), kFloat64Tolerance);
+    }
+    const LogitLensOptions lens{.positions = positions, .tokens = {3, 5}};
+    EXPECT_LT(
+        (logit_lens(model, cache, lens).logits.values() - logit_lens(model, whole, lens).logits.values())
+            .abs()
+            .max()
+            .item<double>(),
+        kFloat64Tolerance);
+  };
+  expect_same(joined, {});
+  expect_same(joined, {Position::last(), 1, 4, -2});
+  expect_same(rest, {Position::last(), 3, -2});
+  expect_same(some, {Position::last(), 4});
+  EXPECT_THAT(text_thrown_by<HookError>(
+                  [&] { direct_logit_attribution(model, some, {.answer = 3, .positions = {5}}); }),
+              HasSubstr("position 5 of row 0 was not kept; expected one of those that were (6, 4)"));
+  // Values are read beside the keys of a pattern: those must be all, in their order.
+  const std::vector<std::int64_t> backwards{6, 5, 4, 3, 2, 1, 0};
+  const auto turned = model.run(tokens, {.capture = act::defaults, .keep = {.positions = backwards}}).cache;
+  expect_same(turned, {Position::last(), 2});
+  EXPECT_THROW(source_attribution(model, turned, {.answer = 3}), HookError);
+}
+
 class AttributionOf : public testing::TestWithParam<std::tuple<Variant, Grain>> {};
 
 TEST_P(AttributionOf, RowsAddUpToTheLogits) {

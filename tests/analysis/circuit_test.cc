@@ -310,6 +310,60 @@ TEST_F(CircuitOf, EdgesAreJudgedLikewise) {
   EXPECT_TRUE(std::isnan(partial.completeness));
 }
 
+/// The edited model is the model: with all edges it is the clean run under the edits, with none the corrupted
+/// one.
+TEST_F(CircuitOf, EdgesOfAnEditedModelLieBetweenItsRuns) {
+  const std::vector<CircuitEdge> all = all_edges();
+  const at::Tensor vector = random_model_of(two_layer_config()).weights().W_O(0)[0][0];  // [d_model]
+  const std::vector<std::vector<Edit>> cases{
+      {scale(act::z(0).head(1), 2.0)},
+      {scale(act::mlp_out(0), 2.0)},
+      {scale(act::embed, 1.5)},
+      {project_out(act::mlp_out(1), vector)},
+      {set(act::z(1).head(2).pos(AxisIndex::Last{}), 0.3)},
+      {scale(act::q(1), 0.5), scale(act::z(0).row(0).pos(2), 3.0), scale(act::z(0).head(0), -1.0)}};
+  for (const std::vector<Edit>& edits : cases) {
+    SweepOptions edited = sweep();
+    edited.edits = edits;
+    edited.from = model_.run(corrupted_, {.edits = edits, .capture = act::everything}).cache;
+    const Grid made =
+        run_circuits(model_, {Circuit::of_edges(model_, all), Circuit::of_edges(model_, {})}, edited);
+    EXPECT_NEAR(made.at({0}), score(edits), 1e-10);
+    EXPECT_NEAR(made.at({1}), metric_.score(model_, corrupted_, {.edits = edits}).item<double>(), 1e-10);
+    EXPECT_GT(std::abs(made.at({0}) - score({})), 1e-4) << "the edit does something";
+    // One edge less is a path of the edited model.
+    std::vector<CircuitEdge> rest = all;
+    std::erase(rest, CircuitEdge{"head 0.1", "head 1.2 q"});
+    const Grid path = path_patching(
+        model_, {.senders = {act::z(0).head(1)}, .receivers = {act::q(1).head(2)}, .sweep = edited});
+    EXPECT_NEAR(run_circuits(model_, {Circuit::of_edges(model_, rest)}, edited).at({0}),
+                path.values().item<double>(), 1e-10);
+  }
+  SweepOptions between = sweep();
+  between.edits = {scale(act::attn_out(0), 2.0)};
+  EXPECT_THAT(
+      text_thrown_by<HookError>([&] { run_circuits(model_, {Circuit::of_edges(model_, all)}, between); }),
+      HasSubstr("carried from writers to readers"));
+}
+
+/// Where the clean run is the corrupted one nothing can be a share of what lies between them.
+TEST_F(CircuitOf, IsNotJudgedWhereNothingLiesBetweenTheRuns) {
+  for (const CircuitKind kind : {CircuitKind::nodes, CircuitKind::edges}) {
+    SweepOptions same = sweep();
+    same.from = model_.run_with_cache(clean_, act::everything).cache;
+    const Circuit circuit = kind == CircuitKind::nodes
+                                ? Circuit::of_nodes(model_, {"head 0.1", "mlp 1"})
+                                : Circuit::of_edges(model_, {{"embed", "mlp 0"}, {"mlp 0", "logits"}});
+    const auto judged = judge_circuit(model_, circuit, {.sweep = same, .sets = 5});
+    EXPECT_NEAR(judged.whole, judged.none, 1e-10);
+    for (const double share :
+         {judged.faithfulness, judged.completeness, judged.incompleteness, judged.more_faithful})
+      EXPECT_TRUE(std::isnan(share));
+    EXPECT_TRUE(judged.minimality.values().isnan().all().item<bool>());
+    EXPECT_TRUE(judged.others.values().isnan().all().item<bool>());
+  }
+}
+
 TEST_F(CircuitOf, RefusesEdgesThatAreNoSums) {
   ModelConfig config = two_layer_config();
   config.norm_place = NormPlace::both;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "hooked/analysis/path_patching.h"
 #include "hooked/core/error.h"
@@ -186,6 +187,124 @@ TEST_F(EdgeAttributionOf, HoldsEditsInsideOfParts) {
   EXPECT_NEAR(summed[5].item<double>(), expected[1].item<double>(), 1e-10);
   EXPECT_NEAR(summed[6].item<double>(), expected[2].item<double>(), 1e-10);
   EXPECT_GT(largest(edges.values() - edge_attribution(model_, {.sweep = sweep()}).values()), 1e-4);
+}
+
+/// Edits at all the places where edges may be asked for: of what heads read, of what is written, inside of
+/// parts, of some rows, columns and heads.
+std::vector<Edit> standing_edits() {
+  return {scale(act::q(1), 0.5),
+          scale(act::k(0), -0.5),
+          scale(act::v(1).head(2), 2.0),
+          set(act::q(0).pos(3), 0.3),
+          set(act::k(1), 0.2),
+          scale(act::v(0).row(0).pos(AxisIndex::Range{1, 4}), 0.25),
+          scale(act::q(1).row(1).head(3), 3.0),
+          scale(act::z(0).head(1), 2.0),
+          scale(act::mlp_out(0), 2.0),
+          scale(act::embed, 1.5),
+          scale(act::post(1).pos(-1), 0.5)};
+}
+
+/// What a writer's change does reaches all that it does along its edges, also where the model is edited: the
+/// edges of a writer add up to its node's score.
+TEST_F(EdgeAttributionOf, OfAnEditedModelAddUpToNodes) {
+  const at::Tensor clean = at::cat({clean_, random_row(6, 11, 3)}),
+                   other = at::cat({corrupted_, random_row(6, 11, 4)});
+  const auto expect_sums = [&](const HookedTransformer& model, const std::vector<Edit>& edits,
+                               const char* what) {
+    const auto from = model.run(other, {.edits = edits, .capture = act::everything}).cache;
+    SweepOptions edited{.from = from, .into = clean, .metric = logit_difference(3, 7), .edits = edits};
+    const at::Tensor summed =
+        edge_attribution(model, {.sweep = edited}).values().nan_to_num(0.0).sum(2);  // [row, writer]
+    edited.table = {{act::embed},        {act::z(0).head(0)}, {act::z(0).head(1)}, {act::z(0).head(2)},
+                    {act::z(0).head(3)}, {act::mlp_out(0)},   {act::z(1).head(2)}, {act::mlp_out(1)}};
+    const at::Tensor nodes = attribution_patching(model, {.sweep = edited}).values();
+    const std::vector<std::int64_t> writers{0, 2, 3, 4, 5, 6, 9, 11};
+    for (std::size_t i = 0; i < writers.size(); ++i) {
+      for (std::int64_t row = 0; row < 2; ++row)
+        EXPECT_NEAR(summed[row][writers[i]].item<double>(),
+                    nodes[row][static_cast<std::int64_t>(i)].item<double>(), 1e-10)
+            << what << ", writer " << writers[i];
+    }
+  };
+  const std::vector<Edit> edits = standing_edits();
+  for (const Edit& edit : edits) expect_sums(model_, {edit}, edit.target.indices.to_string().c_str());
+  expect_sums(model_, edits, "all of them");
+  HookedTransformer hooked = model_;
+  const auto scoped = hooked.hook(act::q(1), [](const at::Tensor& q) { return q * q; });
+  expect_sums(hooked, {scale(act::q(1), 0.5)}, "a hook and an edit");
+}
+
+/// Integrated over inputs the edges of the embeddings add up to what changes between the edited runs.
+TEST_F(EdgeAttributionOf, IntegrationOfAnEditedModelIsComplete) {
+  for (const Edit& edit : standing_edits()) {
+    if (edit.target.indices.find(Axis::batch) != nullptr) continue;  // of another row
+    const std::vector<Edit> edits{edit};
+    const auto from = model_.run(corrupted_, {.edits = edits, .capture = act::everything}).cache;
+    const SweepOptions edited{.from = from, .into = clean_, .metric = logit_difference(3, 7), .edits = edits};
+    const auto scored = [&](const at::Tensor& tokens) {
+      return edited.metric.all().front().score(model_, tokens, {.edits = edits}).item<double>();
+    };
+    const double whole = scored(corrupted_) - scored(clean_);
+    const Integration integration{.over = IntegrateOver::inputs, .steps = 160};
+    const at::Tensor edges = edge_attribution(model_, {.sweep = edited, .integration = integration}).values();
+    EXPECT_NEAR(edges.slice(0, 0, 2).nansum().item<double>(), whole, 1e-3 * std::abs(whole) + 1e-6);
+    AttributionPatchingOptions nodes{.sweep = edited, .integration = integration};
+    for (const auto& table : {std::vector<std::vector<Address>>{{act::resid_pre(0)}},
+                              std::vector<std::vector<Address>>{{act::embed, act::pos_embed}}}) {
+      nodes.sweep.table = table;
+      EXPECT_NEAR(attribution_patching(model_, nodes).values().item<double>(), whole,
+                  1e-3 * std::abs(whole) + 1e-6);
+    }
+  }
+}
+
+/// An edit of the first stream is in force once, and what is patched comes after it.
+TEST_F(EdgeAttributionOf, IntegrationComesAfterEditsOfTheFirstStream) {
+  const std::vector<Edit> edits{scale(act::resid_pre(0), 0.5)};
+  const auto from = model_.run(corrupted_, {.edits = edits, .capture = act::everything}).cache;
+  const auto scored = [&](const at::Tensor& tokens) {
+    return logit_difference(3, 7).score(model_, tokens, {.edits = edits}).item<double>();
+  };
+  const AttributionPatchingOptions nodes{.sweep = {.table = {{act::resid_pre(0)}},
+                                                   .from = from,
+                                                   .into = clean_,
+                                                   .metric = logit_difference(3, 7),
+                                                   .edits = edits},
+                                         .integration = {.over = IntegrateOver::inputs, .steps = 160}};
+  const double whole = scored(corrupted_) - scored(clean_);
+  EXPECT_NEAR(attribution_patching(model_, nodes).values().item<double>(), whole,
+              1e-3 * std::abs(whole) + 1e-6);
+}
+
+TEST_F(EdgeAttributionOf, ADivergenceOfTheRunFromItselfHasNoSlope) {
+  const at::Tensor reference = logits_at(model_, clean_);
+  for (const Metric& metric : {kl_divergence(reference), js_divergence(reference)}) {
+    SweepOptions options = sweep();
+    options.metric = metric;
+    const auto text = [&](const Integration& integration) {
+      return text_thrown_by<HookError>(
+          [&] { edge_attribution(model_, {.sweep = options, .integration = integration}); });
+    };
+    EXPECT_THAT(text({}), HasSubstr("the least that there is"));
+    EXPECT_THAT(text({.over = IntegrateOver::inputs, .steps = 1, .rule = StepRule::left}),
+                HasSubstr("the least"));
+    AttributionPatchingOptions nodes{.sweep = options};
+    nodes.sweep.table = {{act::z(0)}};
+    EXPECT_THAT(text_thrown_by<HookError>([&] { attribution_patching(model_, nodes); }),
+                HasSubstr("--steps"));
+    // On the way to the other run there is a slope: the embeddings' edges add up to the other run's
+    // divergence.
+    const EdgeAttributionOptions many{.sweep = options,
+                                      .integration = {.over = IntegrateOver::inputs, .steps = 160}};
+    const double whole = metric.score(model_, corrupted_).item<double>();
+    EXPECT_NEAR(edge_attribution(model_, many).values().slice(0, 0, 2).nansum().item<double>(), whole,
+                5e-3 * whole);
+  }
+  // From another run it has one.
+  SweepOptions other = sweep();
+  other.metric = kl_divergence(logits_at(model_, corrupted_));
+  EXPECT_GT(largest(edge_attribution(model_, {.sweep = other}).values()), 1e-4);
 }
 
 TEST_F(EdgeAttributionOf, RefusesWhatItDoesNotCarry) {

@@ -121,6 +121,21 @@ TEST_F(MetricOfARun, SetsCountTogether) {
   }
 }
 
+TEST_F(MetricOfARun, ATokenThatIsWrittenTwiceCountsOnce) {
+  const auto once = Answers::any_of({7, 8}), twice = Answers::any_of({7, 7, 8});
+  EXPECT_EQ(twice.of_row(0), (std::vector<std::int64_t>{7, 8}));
+  EXPECT_EQ(twice, once);
+  const auto rows = Answers::sets_by_row({{7, 7}, {8, 7, 8, 7}, {3}});
+  EXPECT_EQ(rows, Answers::sets_by_row({{7}, {8, 7}, {3}}));
+  for (std::int64_t row = 0; row < 3; ++row) {
+    const auto at_last = logits(row, kLast[row]);
+    EXPECT_NEAR(score(logit(twice), row), (at_last[7] + at_last[8]) / 2, kFloat64Tolerance);
+    EXPECT_NEAR(score(probability(twice), row), at_last.share(7) + at_last.share(8), kFloat64Tolerance);
+    EXPECT_NEAR(score(logit_difference(1, twice), row), at_last[1] - (at_last[7] + at_last[8]) / 2,
+                kFloat64Tolerance);
+  }
+}
+
 TEST_F(MetricOfARun, LossIsTheMeanOverRealPredictions) {
   const auto scores = loss().score(model_, input_);
   for (std::int64_t row = 0; row < 3; ++row) {
@@ -170,6 +185,10 @@ TEST_F(MetricOfARun, DivergencesCompareWithAnotherRun) {
                 kFloat64Tolerance);
     EXPECT_GT(kl_last[row].item<double>(), 1e-6);
   }
+  // A reference of other rows says nothing about these.
+  const auto five = at::cat({logits_at(model_, input_), logits_at(model_, input_).narrow(0, 0, 2)});
+  EXPECT_THROW(kl_divergence(five).score(model_, input_), ShapeError);
+  EXPECT_THROW(js_divergence(five.narrow(0, 0, 2)).score(model_, input_), ShapeError);
   const auto itself = kl_divergence(logits_at(model_, input_)).score(model_, input_);
   EXPECT_LT(itself.abs().max().item<double>(), kFloat64Tolerance);
 }
@@ -305,7 +324,7 @@ TEST_F(MetricOfARun, RefusesWhatDoesNotFit) {
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {
                 kl_divergence(at::zeros({2, 1, 11})).score(model_, input_);
               }),
-              AllOf(HasSubstr("[3, 1, 11]"), HasSubstr("[2, 1, 11]")));
+              HasSubstr("expected a run of its 2 rows, got 3"));
   EXPECT_THAT(text_thrown_by<ShapeError>([] { kl_divergence(at::zeros({11})); }), HasSubstr("logits_at"));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {
                 logit(3).on(model_, input_)(at::zeros({3, 6, 11}));

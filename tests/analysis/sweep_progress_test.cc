@@ -57,6 +57,55 @@ bool same_bits(const Grid& a, const Grid& b) {
          a.values().nan_to_num().equal(b.values().nan_to_num());
 }
 
+/// A partial file is of what was put in: another tensor, seed or run is another sweep, also one of the same
+/// size.
+TEST_P(SweepProgressed, APartialFileKnowsItsSource) {
+  const at::Tensor vector = at::ones({6}, at::kDouble);
+  const ActivationCache one = model_.run_with_cache(clean_, act::z).cache;
+  const ActivationCache negative = one.in_form([](const at::Tensor& z) { return -z; });
+  const ActivationCache both = model_.run_with_cache(at::cat({clean_, corrupted_}), act::z).cache;
+  const std::vector<std::pair<PatchSource, PatchSource>> others{
+      {PatchSource::value(vector), PatchSource::value(-vector)},
+      {PatchSource::value(0.5), PatchSource::value(-0.5)},
+      {one, negative},
+      {PatchSource::mean(one, MeanOver::rows), PatchSource::mean(negative, MeanOver::rows)},
+      {PatchSource::mean(both, MeanOver::rows_and_positions), PatchSource::mean(both, MeanOver::rows)},
+      {PatchSource::resampled(both, 1), PatchSource::resampled(both, 2)},
+      {PatchSource::mixture(one, PatchSource::zero(), 0.5),
+       PatchSource::mixture(negative, PatchSource::zero(), 0.5)}};
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    for (const bool finished : {false, true}) {
+      SweepOptions swept{.site = act::z,
+                         .over = {Axis::layer, Axis::head},
+                         .from = others[i].first,
+                         .into = at::cat({corrupted_, clean_}),
+                         .metric = logit(3),
+                         .tokens_per_run = 16,
+                         .threads = GetParam()};
+      swept.partial = folder_ / ("source" + std::to_string(i) + (finished ? "f" : "") + ".safetensors");
+      if (!finished) swept.progress = [](const SweepProgress& progress) { return progress.done < 3; };
+      EXPECT_EQ(sweep_report(model_, swept).complete, finished);
+      swept.progress = nullptr;
+      SweepOptions other = swept;
+      other.from = others[i].second;
+      EXPECT_THAT(text_thrown_by<CheckpointError>([&] { sweep(model_, other); }),
+                  HasSubstr("its source differ"))
+          << i;
+      EXPECT_TRUE(sweep_report(model_, swept).complete) << "its own source goes on";
+    }
+  }
+}
+
+TEST_P(SweepProgressed, SaysHowManyRowsAreThere) {
+  auto ended = options();
+  const std::int64_t of_a_row = 2 * 4 * 36;
+  ended.progress = [&](const SweepProgress& progress) { return progress.done <= of_a_row; };
+  const auto report = sweep_report(model_, ended);
+  EXPECT_FALSE(report.complete);
+  EXPECT_EQ(report.rows, 1);
+  EXPECT_EQ(sweep_report(model_, options()).rows, 2);
+}
+
 TEST_P(SweepProgressed, SaysHowFarItIs) {
   auto watched = options();
   std::vector<SweepProgress> told;
@@ -173,7 +222,7 @@ TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
                         o.from = model_.run_with_cache(at::cat({corrupted_, clean_}), act::everything).cache;
                         o.progress = nullptr;
                       }),
-              HasSubstr("the size of what is patched in was"));
+              HasSubstr("its source differ"));
   EXPECT_THAT(refusal(model_,
                       [](SweepOptions& o) {
                         o.metric = {logit(3), logit(4)};
@@ -197,7 +246,7 @@ TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
                       [&](SweepOptions& o) {
                         o.from = model_.run_with_cache(at::cat({corrupted_, clean_}), act::everything).cache;
                       }),
-              HasSubstr("the size of what is patched in was"));
+              HasSubstr("its source differ"));
   ModelConfig wider = two_layer_config();
   wider.d_mlp = 24;
   EXPECT_THAT(refusal(random_model_of(wider), unchanged), HasSubstr("its config differ"));

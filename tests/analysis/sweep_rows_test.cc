@@ -1,15 +1,18 @@
 // Sweeps of several prompts, metrics, places and sources.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <set>
 
 #include "hooked/analysis/sweep.h"
@@ -171,6 +174,83 @@ TEST_P(SweepRows, ValuesComeFromManyPlaces) {
               kTolerance);
 }
 
+/// What the patched run of a row is without any padding, with an edit of all scores or patterns of a head.
+double unpadded(const HookedTransformer& model, const at::Tensor& tokens, const Address& place,
+                const at::Tensor& value) {
+  return logit(3).score(model, tokens, {.edits = {set(place, value)}}).item<double>();
+}
+
+/// Padding gets no score and no attention, whatever is put in: rows are what they are alone.
+TEST_P(SweepRows, KeysThatAreMaskedStayMasked) {
+  const at::Tensor later = at::ones({6, 6}, at::kBool).triu(1);
+  for (const double number : {0.0, 0.25}) {
+    for (const SweptSite& site : {SweptSite(act::attn_scores), SweptSite(act::pattern)}) {
+      const bool scores = site.site == Site::attn_scores;
+      SweepOptions options{.site = site,
+                           .over = {Axis::layer, Axis::head},
+                           .from = PatchSource::value(number),
+                           .into = input(corrupted_),
+                           .metric = logit(3)};
+      const Grid grid = sweep(model_, options);
+      for (std::int64_t r = 0; r < 3; ++r) {
+        const std::int64_t length = mask_[r].sum().item<std::int64_t>();
+        const at::Tensor own = corrupted_.narrow(0, r, 1).narrow(1, left() ? 6 - length : 0, length);
+        const at::Tensor hidden = later.narrow(0, 0, length).narrow(1, 0, length);
+        const at::Tensor value =
+            at::full({1, length, length}, number, at::kDouble)
+                .masked_fill(hidden, scores ? -std::numeric_limits<double>::infinity() : 0.0);
+        for (std::int32_t layer = 0; layer < 2; ++layer) {
+          const Address place =
+              Address(ActivationName{.site = site.site, .stack = Stack::blocks, .layer = layer}).head(2);
+          EXPECT_NEAR(grid.at({r, layer, 2}), unpadded(model_, own, place, value), kTolerance)
+              << place.to_string();
+        }
+      }
+      // The same by an address, and as an estimate of which all numbers are finite.
+      options.over.clear();
+      options.site = std::nullopt;
+      const Address place = scores ? act::attn_scores(1).head(2) : act::pattern(1).head(2);
+      options.table = {{place}};
+      EXPECT_NEAR(sweep(model_, options).at({1, 0}), grid.at({1, 1, 2}), kTolerance);
+      EXPECT_TRUE(sweep(model_, options).values().isfinite().all().item<bool>());
+    }
+  }
+}
+
+/// A mean of scores or patterns is over the rows in which query and key are both tokens.
+TEST_P(SweepRows, MeansOfPatternsLeaveOutPadding) {
+  for (const SweptSite& site : {SweptSite(act::attn_scores), SweptSite(act::pattern)}) {
+    const auto name = [&](std::int32_t layer) {
+      return ActivationName{.site = site.site, .stack = Stack::blocks, .layer = layer};
+    };
+    const Grid grid = sweep(model_, {.site = site,
+                                     .over = {Axis::layer, Axis::head},
+                                     .from = PatchSource::mean(cache_, MeanOver::rows),
+                                     .into = input(corrupted_),
+                                     .metric = logit(3)});
+    for (std::int32_t layer = 0; layer < 2; ++layer) {
+      // Each row alone, put where its tokens stand.
+      at::Tensor sum = at::zeros({4, 6, 6}, at::kDouble), count = at::zeros({6, 6}, at::kDouble);
+      for (std::int64_t r = 0; r < 3; ++r) {
+        const std::int64_t length = mask_[r].sum().item<std::int64_t>(), first = left() ? 6 - length : 0;
+        const at::Tensor own = clean_.narrow(0, r, 1).narrow(1, first, length);
+        const at::Tensor value =
+            model_.run_with_cache(own, Selection(name(layer))).cache[Address(name(layer))][0];
+        sum.narrow(1, first, length).narrow(2, first, length).add_(value);
+        count.narrow(0, first, length).narrow(1, first, length).add_(1);
+      }
+      const at::Tensor mean = sum / count;
+      for (std::int64_t r = 0; r < 3; ++r) {
+        const std::int64_t length = mask_[r].sum().item<std::int64_t>(), first = left() ? 6 - length : 0;
+        const at::Tensor own = corrupted_.narrow(0, r, 1).narrow(1, first, length);
+        const at::Tensor value = mean[1].narrow(0, first, length).narrow(1, first, length).unsqueeze(0);
+        EXPECT_NEAR(grid.at({r, layer, 1}), unpadded(model_, own, Address(name(layer)).head(1), value),
+                    kTolerance);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(PaddingOn, SweepRows, testing::Bool(),
                          [](const auto& info) { return info.param ? "the_left" : "the_right"; });
 
@@ -213,6 +293,29 @@ TEST_F(SweepOfOneRow, ADrawnRowIsOneOfTheData) {
     drawn.insert(same.front());
   }
   EXPECT_EQ(drawn.size(), 3U) << "every row is drawn by some seed";
+}
+
+/// Where no row has a query and a key together they have no mean.
+TEST(SweepSources, AMeanThatNoRowHasIsRefused) {
+  ModelConfig config = two_layer_config();
+  config.direction = AttentionDirection::bidirectional;
+  const HookedTransformer both_ways = random_model_of(config);
+  at::Tensor mask = at::ones({2, 6}, at::kLong);
+  mask[0].narrow(0, 0, 2).zero_();
+  mask[1].narrow(0, 4, 2).zero_();
+  const Input data(at::cat({random_row(6, 11, 1), random_row(6, 11, 2)}), {.attention_mask = mask});
+  const auto swept = [&](const HookedTransformer& model) {
+    return sweep(model,
+                 {.site = act::pattern,
+                  .over = {Axis::layer, Axis::head},
+                  .from = PatchSource::mean(model.run_with_cache(data, act::pattern).cache, MeanOver::rows),
+                  .into = random_row(6, 11, 3),
+                  .metric = logit(3)});
+  };
+  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(both_ways); }), HasSubstr("never stand together"));
+  // One that looks back only: query 5 and key 0 are in no row, as rows are padded on different sides.
+  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(random_model_of(two_layer_config())); }),
+              HasSubstr("never stand together"));
 }
 
 TEST_F(SweepOfOneRow, EditsStayInForce) {

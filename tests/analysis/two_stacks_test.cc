@@ -180,6 +180,41 @@ TEST_F(TwoStacks, HeadsOfTheDecoderOfTheEncoderAndBetweenThem) {
       HookError);
 }
 
+/// Cross-attention's queries are padded as the decoder's rows are, its keys as the encoder's.
+TEST_F(TwoStacks, MeansOfCrossAttentionLeaveOutPaddingOfBothTexts) {
+  const at::Tensor tokens = at::cat({random_row(6, 11, 1), random_row(6, 11, 2)});
+  const at::Tensor decoder = at::cat({random_row(4, 11, 11), random_row(4, 11, 12)});
+  at::Tensor mask = at::ones({2, 6}, at::kLong), decoder_mask = at::ones({2, 4}, at::kLong);
+  mask[1].narrow(0, 4, 2).zero_();
+  decoder_mask[1].narrow(0, 3, 1).zero_();
+  const Input data(tokens,
+                   {.attention_mask = mask, .decoder = {.tokens = decoder, .attention_mask = decoder_mask}});
+  const Input alone(tokens.narrow(0, 1, 1).narrow(1, 0, 4),
+                    {.decoder = {.tokens = decoder.narrow(0, 1, 1).narrow(1, 0, 3)}});
+  const Input first(tokens.narrow(0, 0, 1), {.decoder = {.tokens = decoder.narrow(0, 0, 1)}});
+  const Input into = input(3);
+  for (const act::BlockSite& site : {act::cross_pattern, act::cross_attn_scores}) {
+    const Grid grid =
+        sweep(model_,
+              {.site = site,
+               .over = {Axis::layer, Axis::head},
+               .from = PatchSource::mean(model_.run_with_cache(data, act::everything).cache, MeanOver::rows),
+               .into = into,
+               .metric = logit(3)});
+    for (std::int32_t layer = 0; layer < 3; ++layer) {
+      at::Tensor mean =
+          model_.run_with_cache(first, act::everything).cache[site(layer)][0].clone();  // [head, query, key]
+      const at::Tensor other = model_.run_with_cache(alone, act::everything).cache[site(layer)][0];
+      at::Tensor both = mean.narrow(1, 0, 3).narrow(2, 0, 4);
+      both.copy_((both + other) / 2);
+      const Address place = Address(site(layer)).head(1);
+      EXPECT_NEAR(grid.at({layer, 1}),
+                  logit(3).score(model_, into, {.edits = {set(place, mean[1].unsqueeze(0))}}).item<double>(),
+                  1e-10);
+    }
+  }
+}
+
 struct TwoStackSweep {
   const char* name;
   act::BlockSite site;

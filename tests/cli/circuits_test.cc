@@ -98,6 +98,39 @@ TEST_F(CircuitsTest, PrintsWhatIsThereWhenItIsEnded) {
   EXPECT_NE(text.find("ended early"), std::string::npos);
 }
 
+TEST_F(CircuitsTest, NothingIsChosenWhereAllGradientsAreZero) {
+  for (const char* metric : {"kl_divergence", "js_divergence"}) {
+    for (const Words& what : {Words{}, Words{"--edges"}}) {
+      Words words = with({"--metric", metric, "--top", "2"});
+      words.insert(words.end(), what.begin(), what.end());
+      expect_failure(words, 1, "the least that there is");
+      words.insert(words.end(), {"--steps", "4", "--json"});
+      EXPECT_TRUE(succeed(words).json()["complete"].get<bool>());
+    }
+  }
+}
+
+/// A clean prompt that is the corrupted one leaves nothing to be a share of: no number, and no `-nan`.
+TEST_F(CircuitsTest, SharesOfNothingAreNoNumbers) {
+  const Words words{
+      "circuits",           model(),           "--dtype",        "float64", "--clean-tokens",  "1,2,3,4",
+      "--corrupted-tokens", "1,2,3,4",         "--answer-token", "6",       "--against-token", "7",
+      "--circuit",          path("same.json"), "--judge",        "5"};
+  for (const char* circuit :
+       {R"({"format": "hooked circuit 1", "kind": "nodes", "nodes": ["head 0.1"]})",
+        R"({"format": "hooked circuit 1", "kind": "edges", "edges": [["embed", "logits"]]})"}) {
+    write("same.json", circuit);
+    Words json = words;
+    json.emplace_back("--json");
+    const auto judged = succeed(json).json()["judgement"];
+    for (const char* share : {"faithfulness", "completeness", "incompleteness", "more_faithful"})
+      EXPECT_TRUE(judged[share].is_null()) << share;
+    const std::string shown = succeed(words).out;
+    EXPECT_NE(shown.find("nan"), std::string::npos) << shown;
+    EXPECT_EQ(shown.find("-nan"), std::string::npos) << shown;
+  }
+}
+
 TEST_F(CircuitsTest, SaysWhatDoesNotFit) {
   expect_failure(with({"--top", "2", "--threshold", "1"}), 2, "--threshold");
   expect_failure(with({"--top", "2", "--greedy"}), 2, "--edges");

@@ -5,6 +5,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "hooked/io/safetensors.h"
 #include "tests/cli/cli_fixture.h"
 
 namespace hooked::edit_options_test {
@@ -74,6 +75,45 @@ TEST_F(EditOptionsTest, ReplaceTakesTheAddressedBlockOfACacheFile) {
   save_safetensors(path("block.safetensors"), {{"z", source.cache[address].contiguous()}});
   expect_same("blocks.1.attn.hook_z[head=2,pos=1:3] replace " + path("block.safetensors") + "#z",
               {replace(address, source.cache)});
+}
+
+// A position is a column of the sequence, whatever part of it a file holds and however long it is.
+TEST_F(EditOptionsTest, ReplaceTakesTheAddressedColumnsOfAnyFile) {
+  const auto model = exact();
+  const auto longer = at::tensor({5, 6, 7, 8, 9, 3}, at::TensorOptions(at::kLong)).unsqueeze(0);
+  const ActivationCache whole = model.run_with_cache(longer).cache;
+  whole.save(path("longer.safetensors"), {.provenance = model.provenance()});
+  model.run(longer, {.capture = act::z(1), .keep = {.positions = std::vector<std::int64_t>{5, 3, 1}}})
+      .cache.save(path("some.safetensors"), {.provenance = model.provenance()});
+  model.run(longer, {.capture = act::z(1), .keep = {.positions = AxisIndex::Last{}}})
+      .cache.save(path("last.safetensors"), {.provenance = model.provenance()});
+  const auto expect_column = [&](const std::string& index, const std::string& file, const AxisIndex& column) {
+    expect_same("blocks.1.attn.hook_z[" + index + "] replace " + path(file) + "#blocks.1.attn.hook_z",
+                {set(act::z(1).pos(column), whole[act::z(1).pos(column)])});
+  };
+  expect_column("pos=3", "longer.safetensors", 3);
+  expect_column("pos=3", "some.safetensors", 3);
+  expect_column("pos=-1", "longer.safetensors", 3);  // the last of the run, which has four
+  expect_column("pos=-1", "some.safetensors", 3);
+  expect_column("pos=1+3", "some.safetensors", std::vector<std::int64_t>{1, 3});
+  expect_column("pos=last", "some.safetensors", 3);
+  expect_same("blocks.1.attn.hook_z[head=1] replace " + path("longer.safetensors") + "#blocks.1.attn.hook_z",
+              {set(act::z(1).head(1), whole[act::z(1).head(1).pos(AxisIndex::Range{0, 4})])});
+  expect_same(
+      "blocks.1.attn.hook_pattern replace " + path("longer.safetensors") + "#blocks.1.attn.hook_pattern",
+      {set(act::pattern(1), whole[act::pattern(1)].narrow(2, 0, 4).narrow(3, 0, 4))});
+  // A tensor without a record of its columns begins at 0.
+  save_safetensors(path("plain.safetensors"), {{"z", whole[act::z(1)].contiguous()}});
+  expect_same("blocks.1.attn.hook_z[pos=2] replace " + path("plain.safetensors") + "#z",
+              {set(act::z(1).pos(2), whole[act::z(1).pos(2)])});
+  const auto lacks = [&](const std::string& index, const std::string& file) {
+    expect_failure({"run", this->model(), "--tokens", "1,2,3,4", "--edit",
+                    "blocks.1.attn.hook_z" + index + " replace " + path(file) + "#blocks.1.attn.hook_z"},
+                   1, "is not held");
+  };
+  lacks("[pos=2]", "some.safetensors");
+  lacks("", "some.safetensors");
+  lacks("[pos=3]", "last.safetensors");
 }
 
 TEST_F(EditOptionsTest, EditsAreAppliedInTheirOrder) {

@@ -177,6 +177,16 @@ TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
                  "did you mean 'linear_attn.hook_out'?");
 }
 
+/// A single token predicts nothing: there is no number, spelled one way.
+TEST_F(PatchTest, NoNumberIsSpelledOneWay) {
+  const Words words{"patch", model(),    "--clean-tokens", "1",       "--corrupted-tokens",
+                    "5",     "--metric", "loss",           "--sweep", "resid_pre"};
+  const std::string shown = succeed(words).out;
+  EXPECT_NE(shown.find("nan"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("-nan"), std::string::npos) << shown;
+  EXPECT_TRUE(json(words)["clean"].is_null());
+}
+
 TEST_F(PatchTest, ACellIsARunWithAnEditOfTheProgram) {
   succeed({"cache", model(), "--tokens", "1,2,3,4", "--names", "*.hook_resid_pre", "--dtype", "float64",
            "--out", path("clean.safetensors")});

@@ -10,7 +10,8 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The tokens that count as an answer: one or a set of them, the same for every row or each row's own.
+/// The tokens that count as an answer: one or a set of them, the same for every row or each row's own. In a
+/// set each token counts once, however often it was written: `" Mary"` and `"Mary"` may be one token.
 class Answers {
  public:
   /// None yet, which every analysis refuses.

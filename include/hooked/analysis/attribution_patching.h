@@ -56,7 +56,7 @@ struct AttributionPatchingOptions {
   bool query_key = false;
   /// One gradient for each layer, in which what that layer adds to the stream passes none; the result is the
   /// mean size of the estimates, so never negative. Effects that cancel show (AtP*, "GradDrop", 3.1.2). A
-  /// cell that has no gradient without its layer counts among as many as there are other layers.
+  /// layer's own nodes get 0 without it, so their mean is over the other layers; the stream lies in no layer.
   bool drop_layers = false;
   /// Gradients of so many layers are computed at a time, from streams that are kept: the memory is that of so
   /// many layers, the time that of one more run. 0: all together.
@@ -95,6 +95,7 @@ struct AttributionPatchingReport {
   std::int64_t gradient_runs;             ///< runs with gradients, each of some rows
   double seconds;                         ///< all that it took
   bool complete;                          ///< not ended by `progress`
+  std::int64_t rows = 0;                  ///< the first ones that have numbers; NaN for the others
 };
 
 /// Attribution patching: estimates by gradients what sweep() computes by a run for each cell, that is, how
@@ -108,7 +109,8 @@ struct AttributionPatchingReport {
 /// may read activations.
 ///
 /// Throws as sweep(), and HookError for a metric without a gradient (rank, top1), for `query_key` elsewhere
-/// than at queries and keys, for `layers_at_once` with hooks, edits, two stacks or a metric of activations,
+/// than at queries and keys, for a divergence of the run from itself without integration, for
+/// `layers_at_once` with hooks, edits, two stacks or a metric of activations,
 /// and for integration over inputs where `from` has not kept resid_pre of the first layer.
 Grid attribution_patching(const HookedTransformer& model, const AttributionPatchingOptions& options);
 

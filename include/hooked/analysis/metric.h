@@ -81,6 +81,9 @@ class Metric {
     bool reads_answers_only = false;                       ///< of the logits those of `answers` alone
     bool differentiable = true;                            ///< whether its gradient says something
     std::vector<Answers> answers = {};                     ///< that must fit the run
+    /// The least that it can be, where it has no slope: 0 of a divergence, of a run from itself.
+    std::optional<double> minimum = std::nullopt;
+    std::int64_t rows = 0;  ///< that the run must have: those of its reference; 0: any number
   };
   /// A metric of any part of a run. Throws HookError where it reads its answers' logits only and has none.
   explicit Metric(Definition definition);

@@ -125,6 +125,7 @@ struct SweepReport {
   std::int64_t runs;               ///< patched runs that were computed, as rows of larger ones
   double seconds;                  ///< all that it took
   bool complete;                   ///< not ended by `progress`
+  std::int64_t rows = 0;           ///< the first ones that are swept, all cells of which are done
   /// What is worth knowing about how its runs were computed (RunResult::notes), each note once.
   std::vector<std::string> notes = {};
   std::string source = {};  ///< what was patched in: PatchSource::description()

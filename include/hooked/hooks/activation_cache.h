@@ -87,12 +87,14 @@ class ActivationCache {
   /// As empty as it is for any run of that model.
   explicit ActivationCache(const PointIndex& points);
 
-  /// The activation at an address; indices pick a block out of it (one number drops its axis), where
-  /// `last` is each row's last real token. The block is a view of the tensor, or, where nobody has read all
-  /// of it, made alone and not kept. Throws HookError with the nearest kept name when it was not kept, on
-  /// indices out of range, for `last` where the cache does not know it or did not keep it, and when somebody
-  /// has written into the tensor since it was captured. (Const, because assigning to a tensor that is
-  /// returned by value would write into the cached memory.)
+  /// The activation at an address; indices pick a block out of it (one number drops its axis). Positions are
+  /// columns of the sequence, also where only some are held: negative ones count from its end, and `last` is
+  /// each row's last real token. The block is a view of the tensor, or, where nobody has read all of it, made
+  /// alone and not kept. Throws HookError with the nearest kept name when it was not kept, on indices out of
+  /// range, for columns that are not held in a row that is asked for (it says which are), for the end of a
+  /// sequence that the cache does not know, and when somebody has written into the tensor since it was
+  /// captured. (Const, because assigning to a tensor that is returned by value would write into the cached
+  /// memory.)
   const at::Tensor operator[](const Address& address) const;
 
   /// What is kept under a name: its full name, value and positions. Throws HookError as above.
@@ -153,10 +155,10 @@ class ActivationCache {
   /// tokens are of all rows, are left out. Throws HookError out of range.
   ActivationCache row(std::int64_t index) const;
 
-  /// One cache of what was computed in stretches of columns, from left to right: each activation joined along
-  /// its pos or query axis, or that of an expert's tokens (stretch by stretch, which is another order than
-  /// one run's). Scores and patterns of earlier stretches end with -inf and 0 for the keys that they could
-  /// not see yet.
+  /// One cache of what was computed in stretches of columns, from left to right, as of one run over all of
+  /// them: each activation joined along its pos or query axis, or that of an expert's tokens (stretch by
+  /// stretch, which is another order than one run's). Scores and patterns of earlier stretches end with -inf
+  /// and 0 for the keys that they could not see yet.
   static ActivationCache join(const std::vector<ActivationCache>& stretches);
 
   /// Copies on another device (`"cpu"`, `"cuda:0"`).
@@ -192,8 +194,6 @@ class ActivationCache {
   /// Nothing in it, for the same model and the same tokens.
   ActivationCache emptied() const;
   [[noreturn]] void refuse_missing(const ActivationName& resolved) const;
-  /// Each row's last real token as a column of the entry's value, [batch]. Throws HookError.
-  at::Tensor last_columns(const Entry& entry, Axis axis) const;
 
   std::vector<Entry> entries_;
   std::optional<TokenColumns> tokens_;  ///< of the stack that predicts

@@ -85,9 +85,11 @@ Edit scale(EditTarget target, double factor);
 /// block := block * factor, broadcast.
 Edit scale(EditTarget target, at::Tensor factor);
 
-/// Sets the addressed block to what `source` holds at the same address. Throws HookError when the cache does
-/// not have it. A run refuses a source of another model (ActivationCache::assigned_to() says that it is
-/// meant) and one whose activation has another shape.
+/// Sets the addressed block to what `source` holds at the same address: positions are columns of either
+/// sequence. Without a position all columns are meant: of a source behind a prefix those of its run, which
+/// are replaced alone. Throws HookError when the cache does not have it or holds only some of the columns;.
+/// A run refuses a source of another model (ActivationCache::assigned_to() says that it is meant), and one of
+/// another shape or of other columns.
 Edit replace(const Address& address, const ActivationCache& source);
 
 /// Removes the component along `direction`, a vector of the last axis's size and any length but 0 (else

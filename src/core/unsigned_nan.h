@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+namespace hooked {
+
+/// The number as it is printed: a NaN's sign says nothing, and would show as `-nan`.
+inline double unsigned_nan(double number) {
+  return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
+}
+
+}  // namespace hooked
