@@ -12,7 +12,6 @@
 namespace hooked {
 namespace {
 
-constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
 
 using Tokens = std::vector<std::int64_t>;
 

@@ -32,8 +32,6 @@
 namespace hooked {
 namespace {
 
-constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
-
 bool has_penalty(const SamplingOptions& options) {
   return options.repetition_penalty != 1.0 || options.frequency_penalty != 0.0;
 }
