@@ -4,14 +4,12 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "core/to_device.h"
 
 namespace hooked {
 namespace {
-
 
 using Tokens = std::vector<std::int64_t>;
 

@@ -3,11 +3,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "loading/token_rules.h"
 
 namespace hooked {
+
+/// The logit of a token that cannot be picked.
+inline constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
 
 /// What a model's rules leave of the tokens that may come next, as transformers' logits processors do it, in
 /// their order.

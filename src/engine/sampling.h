@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <limits>
 #include <random>
 #include <vector>
 
@@ -11,9 +10,6 @@
 #include "hooked/engine/generate_options.h"
 
 namespace hooked {
-
-/// The logit of a token that cannot be picked.
-inline constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
 
 /// Throws ConfigError naming the option for values that mean nothing.
 void require_sampling_options(const SamplingOptions& options);
