@@ -156,9 +156,8 @@ Json result_json(const HookedTransformer& model, const GivenInput& given, const 
     }
     list.back()["answers"] = std::move(answers);
   }
-  Json json = {{"rows", list},
-               {"loss", loss ? Json(*loss) : Json(nullptr)},
-               {"logits_centred", model.config().logits_centred()}};
+  Json json = {{"rows", list}, {"loss", nullptr}, {"logits_centred", model.config().logits_centred()}};
+  if (loss) json["loss"] = *loss;
   add_tokens(given, json);
   return json;
 }
