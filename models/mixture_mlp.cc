@@ -77,7 +77,7 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
   if (e.router_in_float32) of_router.storage = Storage::plain;
   W_gate_ =
       add_matrix(*this, "W_gate", e.n_experts, c.d_model, {.out = e.n_experts, .in = c.d_model}, of_router);
-  if (e.router_bias) b_gate_ = parameter("b_gate", {e.n_experts});
+  if (e.router_bias) b_gate_ = parameter("b_gate", {e.n_experts}, c.least_dtypes.router);
   if (e.choice_bias) choice_bias_ = parameter("choice_bias", {e.n_experts}, c.least_dtypes.choice_bias);
   if (e.expert_scale) expert_scale_ = parameter("expert_scale", {e.n_experts});
   hook_expert_weights_ = add_point(*this, Site::expert_weights, context);

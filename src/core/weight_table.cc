@@ -295,6 +295,7 @@ void for_each_expert(const WeightRow& row, const ModelConfig& config,
 constexpr std::pair<std::string_view, KeptInFloat32 LeastDtypes::*> kKeptInFloat32[] = {
     {"mlp.choice_bias", &LeastDtypes::choice_bias},
     {"mlp.W_gate.weight", &LeastDtypes::router},
+    {"mlp.W_gate.bias", &LeastDtypes::router},
     {"mlp.W_out", &LeastDtypes::mlp_out},
     {"mlp.b_out", &LeastDtypes::mlp_out}};
 

@@ -97,7 +97,9 @@ TEST(NotFinite, ScoresOfUnseenKeysAndLargeSumsAreFine) {
 
 TEST(NotFinite, AMeanOverNoPredictionIsFine) {
   const HookedTransformer model = random_model();
-  const auto run = model.run(random_tokens(model.config(), {1, 1}), {.output = Output::loss});
+  const at::Tensor mask = at::tensor({1, 0}, at::kLong).view({1, 2});
+  const auto run =
+      model.run({random_tokens(model.config(), {1, 2}), {.attention_mask = mask}}, {.output = Output::loss});
   EXPECT_FALSE(notes_it(run));
 }
 

@@ -76,6 +76,32 @@ TEST_P(NormOf, StatisticsOfHalfPrecisionModelsAreFloat32) {
             1e-5);
 }
 
+// What nobody watches is rounded once: by the weight, which is 1 + w in float32 where it is an offset.
+TEST(Norm, OfHalfPrecisionRoundsOnce) {
+  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
+    for (const bool offset : {false, true}) {
+      for (const KeptInFloat32 kept : {KeptInFloat32::never, KeptInFloat32::in_half}) {
+        ModelConfig c = graph_config();
+        c.norm = c.final_norm = NormKind::rms_norm;
+        c.norm_offset = offset;
+        c.dtype = dtype;
+        c.least_dtypes.norms = kept;
+        const RandomGraph graph(c);
+        const auto cache = graph.run(graph.tokens(), {.capture = act::resid_post(1) | act::unembed_in}).cache;
+        const at::Tensor x = cache[act::resid_post(1)].to(at::kDouble);
+        const at::Tensor normed = x / (x.square().mean(-1, true) + c.eps).sqrt();
+        const at::Tensor w = graph.weight("ln_final.w");
+        EXPECT_EQ(w.scalar_type(), c.dtype_of(kept));
+        const at::Tensor expected = (normed * (w.to(at::kDouble) + (offset ? 1.0 : 0.0))).to(dtype);
+        const at::Tensor got = cache[act::unembed_in];
+        ASSERT_EQ(got.scalar_type(), dtype);
+        // Only what lies between two numbers may fall to the other side.
+        EXPECT_GT(got.eq(expected).to(at::kDouble).mean().item<double>(), 0.97) << dtype << offset;
+      }
+    }
+  }
+}
+
 // Large numbers whose squares overflow float16 and whose mean hides their spread.
 TEST(Norm, KeepsPrecisionFarFromZero) {
   ModelConfig c = graph_config();
