@@ -61,12 +61,12 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
       : config_(model.config()), points_(config_), device_(model.device()), into_(into), options_(options) {
     find_senders();
     find_receivers();
-    require_paths();
     find_frozen();
     const bool by_sender = options.cells == PathCells::each_sender || options.cells == PathCells::each;
     const bool by_receiver = options.cells == PathCells::each_receiver || options.cells == PathCells::each;
     sender_sets_ = sets(senders_.size(), by_sender);
     receiver_sets_ = sets(receivers_.size(), by_receiver);
+    require_paths();
   }
 
   CellPlan plan() const;
@@ -192,14 +192,17 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     return from.stream == into.stream && from < into;
   }
 
-  /// Throws HookError for a sender that comes after every receiver, and the reverse, unless nobody named it.
+  /// Throws HookError for a sender that comes after every receiver, and the reverse, where nothing would show
+  /// it: what has a number of its own shows it by having none.
   void require_paths() const {
     constexpr const char* kCure =
         "parts read what was written before them in their own stream, and heads between them stay as they "
         "are";
+    const bool none = sender_sets_.size() * receiver_sets_.size() > 1 && !any_leads();
     for (const Sender& sender : senders_) {
       const auto reads = [&](const Address& receiver) { return leads(sender, receiver); };
-      if (options_.senders.empty() || std::any_of(receivers_.begin(), receivers_.end(), reads)) continue;
+      const bool shown = (sender_sets_.size() > 1 && !none) || options_.senders.empty();
+      if (shown || std::any_of(receivers_.begin(), receivers_.end(), reads)) continue;
       throw HookError(sender.place.to_string(),
                       fmt::format("no path leads from this sender to a receiver; expected one that comes "
                                   "before a receiver: {}",
@@ -207,12 +210,19 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     }
     for (const Address& receiver : receivers_) {
       const auto writes = [&](const Sender& sender) { return leads(sender, receiver); };
-      if (std::any_of(senders_.begin(), senders_.end(), writes)) continue;
+      if ((receiver_sets_.size() > 1 && !none) || std::any_of(senders_.begin(), senders_.end(), writes))
+        continue;
       throw HookError(receiver.to_string(),
                       fmt::format("no path leads from a sender to this receiver; expected one that comes "
                                   "after a sender: {}",
                                   kCure));
     }
+  }
+  bool any_leads() const {
+    return std::any_of(sender_sets_.begin(), sender_sets_.end(), [&](const Set& senders) {
+      return std::any_of(receiver_sets_.begin(), receiver_sets_.end(),
+                         [&](const Set& receivers) { return leads(senders, receivers); });
+    });
   }
   bool leads(const Set& senders, const Set& receivers) const {
     return std::any_of(senders.begin(), senders.end(), [&](std::size_t sender) {

@@ -81,7 +81,7 @@ Grid SweepNumbers::of_metric(std::size_t metric, PatchScale scale, bool per_pair
   const std::string& name = unpatched_.names[metric];
   return Grid(
       numbers(metric, scale, per_pair), axes(per_pair),
-      {.title = fmt::format("Patching {}", name_),
+      {.title = fmt::format("Patching {} with {}", name_, report_.source),
        .unit = scale == PatchScale::scores ? name : fmt::format("{}, corrupted run 0, clean run 1", name)});
 }
 
@@ -92,7 +92,7 @@ Grid SweepNumbers::all(PatchScale scale, bool per_pair) const {
   auto axes = this->axes(per_pair);
   axes.insert(axes.begin(), {.name = "metric", .labels = unpatched_.names});
   return Grid(at::stack(values), std::move(axes),
-              {.title = fmt::format("Patching {}", name_),
+              {.title = fmt::format("Patching {} with {}", name_, report_.source),
                .unit = scale == PatchScale::scores ? "score" : "corrupted run 0, clean run 1"});
 }
 
