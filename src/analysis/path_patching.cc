@@ -12,6 +12,7 @@
 
 #include "analysis/added_to_stream.h"
 #include "analysis/as_memory_allows.h"
+#include "analysis/path_order.h"
 #include "analysis/row_columns.h"
 #include "analysis/stream_path.h"
 #include "analysis/sweep_grid.h"
@@ -24,36 +25,6 @@ namespace {
 
 constexpr const char* kPathPatching = "path_patching";
 
-bool is_of_heads(Site site) { return site == Site::z || site == Site::cross_z; }
-bool is_head_input(Site site) {
-  return site == Site::q || site == Site::k || site == Site::v || site == Site::cross_q ||
-         site == Site::cross_k || site == Site::cross_v;
-}
-bool is_of_source(Site site) { return site == Site::cross_k || site == Site::cross_v; }
-
-/// Whether this is what a stream begins with, or a part of it.
-bool begins_stream(const ActivationName& name, const ModelConfig& config) {
-  switch (name.site) {
-    case Site::resid_pre:
-      return name.layer == 0;
-    case Site::embed:
-    case Site::token_embed:
-    case Site::token_type_embed:
-      return true;
-    case Site::pos_embed:
-    case Site::position_embed:
-      return config.learned_positions();  // shortformer's are in no stream
-    default:
-      return false;
-  }
-}
-
-/// A sender: the block of an activation without its positions.
-struct Sender {
-  Address place;
-  bool begins_stream;  ///< the embeddings, or one of them
-};
-
 /// Paths as cells.
 class PathSets : public std::enable_shared_from_this<PathSets> {
  public:
@@ -61,12 +32,12 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
       : config_(model.config()), points_(config_), device_(model.device()), into_(into), options_(options) {
     find_senders();
     find_receivers();
-    require_paths();
     find_frozen();
     const bool by_sender = options.cells == PathCells::each_sender || options.cells == PathCells::each;
     const bool by_receiver = options.cells == PathCells::each_receiver || options.cells == PathCells::each;
     sender_sets_ = sets(senders_.size(), by_sender);
     receiver_sets_ = sets(receivers_.size(), by_receiver);
+    require_paths();
   }
 
   CellPlan plan() const;
@@ -154,71 +125,26 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     }
   }
 
-  /// Where something that a sublayer or a stream does stands, in the order in which the stream meets it.
-  struct Place {
-    Stack stream;
-    std::int64_t layer;
-    int rank;  ///< within its layer
-    auto operator<=>(const Place&) const = default;
-  };
-  static constexpr int kAttentionReads = 0, kAttentionWrites = 1, kCrossReads = 2, kCrossWrites = 3,
-                       kMlpReads = 4, kMlpWrites = 5;
-  int rank_of(Site site) const {
-    if (site == Site::cross_q) return kCrossReads;
-    if (site == Site::cross_z || site == Site::cross_attn_out) return kCrossWrites;
-    if (site == Site::mlp_in) return config_.parallel() ? kAttentionReads : kMlpReads;
-    if (is_added_behind_attention(site)) return kMlpWrites;
-    return is_head_input(site) ? kAttentionReads : kAttentionWrites;
-  }
-  Place place_of(const Sender& sender) const {
-    const ActivationName& name = sender.place.name();
-    // An encoder reads what stands before the first block.
-    const bool of_encoder = name.stack == Stack::encoder ||
-                            (config_.has_encoder() && ::hooked::row(name.site).scope == SiteScope::entry);
-    const Stack stream = of_encoder ? Stack::encoder : config_.main_stack();
-    if (sender.begins_stream) return {stream, -1, 0};
-    return {stream, name.layer, rank_of(name.site)};
-  }
-  Place place_of(const Address& receiver) const {
-    const ActivationName& name = receiver.name();
-    if (is_of_source(name.site)) return {Stack::encoder, config_.n_encoder_layers(), 0};
-    if (name.stack == Stack::encoder) return {Stack::encoder, name.layer, rank_of(name.site)};
-    if (name == points_.resolve(end_of_stream(config_))) return {config_.main_stack(), config_.n_layers, 0};
-    return {config_.main_stack(), name.layer, rank_of(name.site)};
-  }
-  /// Whether what the sender writes is in the stream that the receiver reads.
-  bool leads(const Sender& sender, const Address& receiver) const {
-    const Place from = place_of(sender), into = place_of(receiver);
-    return from.stream == into.stream && from < into;
-  }
-
-  /// Throws HookError for a sender that comes after every receiver, and the reverse, unless nobody named it.
-  void require_paths() const {
-    constexpr const char* kCure =
-        "parts read what was written before them in their own stream, and heads between them stay as they "
-        "are";
-    for (const Sender& sender : senders_) {
-      const auto reads = [&](const Address& receiver) { return leads(sender, receiver); };
-      if (options_.senders.empty() || std::any_of(receivers_.begin(), receivers_.end(), reads)) continue;
-      throw HookError(sender.place.to_string(),
-                      fmt::format("no path leads from this sender to a receiver; expected one that comes "
-                                  "before a receiver: {}",
-                                  kCure));
-    }
-    for (const Address& receiver : receivers_) {
-      const auto writes = [&](const Sender& sender) { return leads(sender, receiver); };
-      if (std::any_of(senders_.begin(), senders_.end(), writes)) continue;
-      throw HookError(receiver.to_string(),
-                      fmt::format("no path leads from a sender to this receiver; expected one that comes "
-                                  "after a sender: {}",
-                                  kCure));
-    }
-  }
   bool leads(const Set& senders, const Set& receivers) const {
     return std::any_of(senders.begin(), senders.end(), [&](std::size_t sender) {
-      return std::any_of(receivers.begin(), receivers.end(),
-                         [&](std::size_t receiver) { return leads(senders_[sender], receivers_[receiver]); });
+      return std::any_of(receivers.begin(), receivers.end(), [&](std::size_t receiver) {
+        return leads_to(senders_[sender], receivers_[receiver], config_);
+      });
     });
+  }
+
+  /// Throws HookError for what is on no path where nothing would show it.
+  void require_paths() const {
+    const auto all = [](const std::vector<Set>& sets) {
+      Set together;
+      for (const Set& set : sets) together.insert(together.end(), set.begin(), set.end());
+      return together;
+    };
+    const bool any = leads(all(sender_sets_), all(receiver_sets_));
+    const bool shows_senders = (any && sender_sets_.size() > 1) || options_.senders.empty();
+    const bool shows_receivers = any && receiver_sets_.size() > 1;
+    if (!shows_senders) require_readers(senders_, receivers_, config_);
+    if (!shows_receivers) require_writers(senders_, receivers_, config_);
   }
 
   /// What stays as it is while the senders change.
@@ -256,7 +182,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     AxisIndices indices;
     at::Tensor value;
   };
-  std::vector<SentBlock> blocks(const Sender& sender, const SourceReader& from, SweptRow row) const;
+  std::vector<SentBlock> blocks(const PathSender& sender, const SourceReader& from, SweptRow row) const;
   std::vector<std::pair<std::int64_t, std::int64_t>> columns(const ActivationName& name, SweptRow row) const;
 
   ModelConfig config_;
@@ -264,7 +190,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
   c10::Device device_;
   SweepInput into_;
   PathPatchingOptions options_;
-  std::vector<Sender> senders_;
+  std::vector<PathSender> senders_;
   std::vector<Address> receivers_;
   std::vector<ActivationName> frozen_;
   std::vector<Set> sender_sets_, receiver_sets_;
@@ -286,7 +212,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> PathSets::columns(const Activ
   return all;
 }
 
-std::vector<PathSets::SentBlock> PathSets::blocks(const Sender& sender, const SourceReader& from,
+std::vector<PathSets::SentBlock> PathSets::blocks(const PathSender& sender, const SourceReader& from,
                                                   SweptRow row) const {
   std::vector<SentBlock> blocks;
   const auto add = [&](PatchedPlace place) {
@@ -327,7 +253,7 @@ CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, S
     const auto first = first_layer(sender_sets_[sender_sets.front()]);  // the same for all of these sets
     for (std::int64_t i = begin; i < end; ++i) {
       for (const std::size_t number : sender_sets_[sender_sets[static_cast<std::size_t>(i)]]) {
-        const Sender& sender = senders_[number];
+        const PathSender& sender = senders_[number];
         const ActivationName& name = sender.place.name();
         const auto reader = readers.try_emplace(name, options_.sweep.from, name, runs.value(name), row).first;
         const bool frozen = std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
@@ -391,7 +317,7 @@ CellPlan PathSets::plan() const {
   const auto axis = [](const char* name) { return GridAxis{.name = name, .labels = {}, .places = {}}; };
   if (options_.cells == PathCells::each_sender || options_.cells == PathCells::each) {
     plan.axes.push_back(axis("sender"));
-    for (const Sender& sender : senders_) {
+    for (const PathSender& sender : senders_) {
       plan.axes.back().labels.push_back(sender.place.to_string());
       plan.axes.back().places.emplace_back(sender.place);
     }
@@ -408,11 +334,11 @@ CellPlan PathSets::plan() const {
     if (std::find(plan.patched.begin(), plan.patched.end(), name) == plan.patched.end())
       plan.patched.push_back(name);
   };
-  for (const Sender& sender : senders_) keep(sender.place.name());
+  for (const PathSender& sender : senders_) keep(sender.place.name());
   for (const Address& receiver : receivers_) keep(receiver.name());
 
   std::vector<std::string> texts;
-  for (const Sender& sender : senders_) texts.push_back(sender.place.to_string());
+  for (const PathSender& sender : senders_) texts.push_back(sender.place.to_string());
   texts.emplace_back("to");
   for (const Address& receiver : receivers_) texts.push_back(receiver.to_string());
   for (const SweptPlace& place : options_.positions)
@@ -422,7 +348,7 @@ CellPlan PathSets::plan() const {
 
   const auto self = shared_from_this();
   plan.check = [self](SweptRow row) {
-    for (const Sender& sender : self->senders_) {
+    for (const PathSender& sender : self->senders_) {
       const ActivationName& name = sender.place.name();
       if (self->options_.positions.empty())
         require_same_columns(self->options_.sweep.from, self->into_, {name, Axis::pos}, row);

@@ -91,8 +91,9 @@ std::vector<GridAxis> SweepNumbers::axes(bool per_pair) const {
 
 std::string SweepNumbers::title(bool per_pair) const {
   const std::int64_t all = values_.size(1);
-  if (per_pair || pairs() == all) return fmt::format("Patching {}", name_);
-  return fmt::format("Patching {}, mean over {} of {} pairs", name_, pairs(), all);
+  const std::string what = fmt::format("Patching {} with {}", name_, report_.source);
+  if (per_pair || pairs() == all) return what;
+  return fmt::format("{}, mean over {} of {} pairs", what, pairs(), all);
 }
 
 Grid SweepNumbers::of_metric(std::size_t metric, PatchScale scale, bool per_pair) const {

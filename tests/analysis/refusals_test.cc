@@ -433,6 +433,11 @@ std::vector<Call> patching_calls() {
        [](const Subject& s, const Asking&) {
          scores(s.model, s.input, {s.metric(), s.of_stream()});
        }},
+      {"`other_spelling`, `spelling_notes`",
+       [](const Subject& s, const Asking&) {
+         if (s.model.has_tokenizer()) other_spelling(s.model, "a");
+         spelling_notes(s.model, s.input, {});
+       }},
       {"`logits_at`", [](const Subject& s, const Asking&) { logits_at(s.model, s.input); }},
       {"`sweep`",
        [](const Subject& s, const Asking& a) {
@@ -458,7 +463,12 @@ std::vector<Call> patching_calls() {
        [](const Subject& s, const Asking& a) {
          path_patching(s.model,
                        {.through = PathThrough::mlps, .cells = PathCells::each_sender, .sweep = s.sweep()});
-         path_patching(s.model, {.senders = {act::z.in(a.stack, layer_of(a)).head(0)}, .sweep = s.sweep()});
+         // Of an encoder only cross-attention's keys and values read the stream; else the end of the stream.
+         std::vector<Address> receivers;
+         if (a.stack == Stack::encoder) receivers = {act::cross_k(0)};
+         path_patching(s.model, {.senders = {act::z.in(a.stack, layer_of(a)).head(0)},
+                                 .receivers = receivers,
+                                 .sweep = s.sweep()});
        },
        {.stacks = true}},
       {"`direct_path`",

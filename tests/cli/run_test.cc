@@ -62,7 +62,7 @@ TEST_F(RunTest, PositionsCountFromEitherEnd) {
   EXPECT_EQ(rows[0]["position"], 0);
   EXPECT_EQ(rows[1]["position"], 2);
   expect_failure({"run", model(), "--tokens", "1,2,3", "--positions", "3"}, 1,
-                 "position 3 is out of range; expected -3 to 2");
+                 "column 3 is outside the tokens of the run; expected -3 to 2");
 }
 
 TEST_F(RunTest, PaddedRowsEndAtTheirLastRealToken) {

@@ -56,8 +56,8 @@ struct PathPatchingOptions {
 /// receivers.
 ///
 /// A Grid with the axes that `cells` says; `row` and `metric` stand before as in sweep(). Throws as sweep(),
-/// and HookError for senders and receivers that are none of the above, and for one from which no path leads
-/// to any of the others, as from layer 1 into layer 0.
+/// and HookError for senders and receivers that are none of the above, and for one that is counted together
+/// with others and is on no path, as from layer 1 into layer 0.
 Grid path_patching(const HookedTransformer& model, const PathPatchingOptions& options);
 
 /// The same with a report.
