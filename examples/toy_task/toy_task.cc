@@ -90,7 +90,7 @@ std::string Vocabulary::tokenizer_json() const {
       {"added_tokens", Json::array({bos})},
       {"normalizer", nullptr},
       {"pre_tokenizer", {{"type", "Whitespace"}}},
-      // Sentences were learned behind it.
+      // Each sentence was learned after this token.
       {"post_processor",
        {{"type", "TemplateProcessing"},
         {"single",

@@ -104,7 +104,7 @@ std::string around_line(const Tokenizer& tokenizer, const TokensAround& around) 
   };
   std::vector<std::string> parts;
   if (!around.before.empty()) parts.push_back(pieces(around.before) + " before it");
-  if (!around.behind.empty()) parts.push_back(pieces(around.behind) + " after it");
+  if (!around.after.empty()) parts.push_back(pieces(around.after) + " after it");
   if (parts.empty()) parts.emplace_back("no tokens");
   return fmt::format("{} ({})", fmt::join(parts, ", "), around.why);
 }

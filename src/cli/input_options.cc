@@ -157,8 +157,7 @@ Json around_json(const Tokenizer& tokenizer, const TokensAround& around) {
       tokens.push_back({{"id", id}, {"token", tokenizer.decode(std::vector{id})}});
     return tokens;
   };
-  return {
-      {"before", tokens_json(around.before)}, {"behind", tokens_json(around.behind)}, {"why", around.why}};
+  return {{"before", tokens_json(around.before)}, {"after", tokens_json(around.after)}, {"why", around.why}};
 }
 
 Json around_json(const HookedTransformer& model, PrependBos choice) {

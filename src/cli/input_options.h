@@ -20,10 +20,10 @@ struct GivenInput {
   Json around;                     ///< around_json() of these texts; null where it was given as ids
 };
 
-/// What a value of --prepend-bos stands for; empty where it is not given.
+/// What a value of --prepend-bos means; it is empty where the option is not given.
 PrependBos prepend_bos_of(std::string_view choice);
 
-/// The tokens that stand around texts, and why: `before` and `behind`, each [{id, token}], and `why`.
+/// The tokens that stand around texts, and why: `before` and `after`, each [{id, token}], and `why`.
 Json around_json(const Tokenizer& tokenizer, const TokensAround& around);
 /// The same of the tokens that `model` puts there.
 Json around_json(const HookedTransformer& model, PrependBos choice);

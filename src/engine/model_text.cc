@@ -83,7 +83,7 @@ std::vector<std::int64_t> encode(const LoadedModel& model, std::string_view text
       tokenizer_of(model).encode(text, {.added_tokens = options.added_tokens}).ids;
   const TokensAround around = around_text(ids, model, options.prepend_bos);
   ids.insert(ids.begin(), around.before.begin(), around.before.end());
-  ids.insert(ids.end(), around.behind.begin(), around.behind.end());
+  ids.insert(ids.end(), around.after.begin(), around.after.end());
   if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
   return ids;
 }
@@ -145,7 +145,7 @@ std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const
   };
   for (const std::int64_t id : around.before) add(id, {});
   for (std::size_t i = 0; i < encoding.ids.size(); ++i) add(encoding.ids[i], encoding.offsets[i]);
-  for (const std::int64_t id : around.behind) add(id, {});
+  for (const std::int64_t id : around.after) add(id, {});
   return pieces;
 }
 

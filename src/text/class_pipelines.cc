@@ -68,11 +68,49 @@ std::string without_fast(std::string name) {
   return name;
 }
 
+// Appends the steps of a normalizer or a pre-tokenizer without what changes no ids and with what is implied.
+void append_plain_steps(const Json& step, Json& steps) {
+  if (!step.is_object()) return;
+  for (const auto* list : {"normalizers", "pretokenizers"}) {
+    const auto found = step.find(list);
+    if (found == step.end() || !found->is_array()) continue;
+    for (const auto& part : *found) append_plain_steps(part, steps);
+    return;
+  }
+  Json plain = step;
+  const auto type = plain.value("type", std::string());
+  if (type == "ByteLevel") {
+    plain.erase("trim_offsets");
+    if (!plain.contains("use_regex")) plain["use_regex"] = true;
+  }
+  if (type == "Metaspace") {
+    if (!plain.contains("prepend_scheme"))
+      plain["prepend_scheme"] = plain.value("add_prefix_space", true) ? "always" : "never";
+    if (!plain.contains("split")) plain["split"] = true;
+    plain.erase("add_prefix_space");
+    plain.erase("str_rep");
+  }
+  const bool strips = type != "Strip" || plain.value("strip_left", true) || plain.value("strip_right", true);
+  // Members in one order.
+  if (strips) steps.push_back(nlohmann::json::parse(plain.dump()).dump());
+}
+
+Json plain_pipeline(const Json& document) {
+  Json both = Json::array();
+  for (const auto* part : {"normalizer", "pre_tokenizer"}) {
+    Json steps = Json::array();
+    const auto found = document.find(part);
+    if (found != document.end()) append_plain_steps(*found, steps);
+    both.push_back(std::move(steps));
+  }
+  return both;
+}
+
 std::size_t size_of(const Json& pieces) { return pieces.is_structured() ? pieces.size() : 0; }
 
 // Puts the rule for words that Mistral's models were trained with in the place of the first step, as
 // transformers does where a file asks for it. Returns what a user should know.
-std::optional<std::string> mend_mistral_words(Json& document, const SideFiles& beside) {
+std::optional<std::string> fix_mistral_words(Json& document, const SideFiles& beside) {
   constexpr std::size_t kLeast = 100'000;
   const auto* options = beside.options();
   auto& words = document["pre_tokenizer"];
@@ -82,7 +120,7 @@ std::optional<std::string> mend_mistral_words(Json& document, const SideFiles& b
   if (!options || !beside.may_have_mistral_words() || !words.is_object() || pieces <= kLeast) return {};
   if (!options->has("fix_mistral_regex")) {
     return "this tokenizer.json may cut words in another way than Mistral's models were trained with; "
-           "`\"fix_mistral_regex\": true` in tokenizer_config.json mends that, as in transformers";
+           "`\"fix_mistral_regex\": true` in tokenizer_config.json fixes that, as in transformers";
   }
   if (!options->boolean("fix_mistral_regex")) return {};
   Json rule = split_step({{"Regex", kMistralWords}}, "Isolated");
@@ -175,14 +213,24 @@ std::vector<std::string> apply_class(std::string_view name, Json& document, cons
   }
   ClassParts parts(document, beside, row ? row->tokens : std::span<const DefaultToken>());
   const bool rebuilt = row && row->build;
-  if (rebuilt) row->build(parts);
+  if (rebuilt) {
+    const auto before = plain_pipeline(document);
+    row->build(parts);
+    if (plain_pipeline(document) != before) {
+      notes.push_back(
+          fmt::format("{} replaces the normalizer and the pre-tokenizer of tokenizer.json with others, as in "
+                      "transformers 5; "
+                      "without that tokenizer_class they are used as they are",
+                      name));
+    }
+  }
   const auto more = beside.complete(
       document, {.defaults = row ? row->tokens : std::span<const DefaultToken>(),
                  .extras = parts.extras(),
                  .start = rebuilt ? ClassTokens::Start::nothing : ClassTokens::Start::those_of_file});
   notes.insert(notes.end(), more.begin(), more.end());
   if (row && row->around) row->around(parts);
-  if (auto note = mend_mistral_words(document, beside)) notes.push_back(*std::move(note));
+  if (auto note = fix_mistral_words(document, beside)) notes.push_back(*std::move(note));
   return notes;
 }
 

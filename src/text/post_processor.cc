@@ -133,7 +133,7 @@ class PostProcessorSequence : public PostProcessor {
       if (!more) continue;
       if (!all) all.emplace();
       all->before.insert(all->before.begin(), more->before.begin(), more->before.end());
-      all->behind.insert(all->behind.end(), more->behind.begin(), more->behind.end());
+      all->after.insert(all->after.end(), more->after.begin(), more->after.end());
     }
     return all;
   }
@@ -216,7 +216,7 @@ std::unique_ptr<const PostProcessor> with_tokens_around(std::unique_ptr<const Po
                                                         const TokensAround& around) {
   std::vector<PostProcessorPtr> steps;
   if (first) steps.push_back(std::move(first));
-  steps.push_back(std::make_unique<SpecialTokenAdder>(around.before, around.behind));
+  steps.push_back(std::make_unique<SpecialTokenAdder>(around.before, around.after));
   return std::make_unique<PostProcessorSequence>(std::move(steps));
 }
 

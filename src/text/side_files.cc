@@ -69,7 +69,7 @@ std::string text_of(const Json& object, std::string_view key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Which files have words that transformers may mend: those of Mistral's models, and of models that are not
+// Which files have words that transformers may fix: those of Mistral's models, and of models that are not
 // named, from before its fifth version.
 bool has_mistral_words(const Json& config) {
   const auto version = text_of(config, "transformers_version");

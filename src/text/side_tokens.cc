@@ -204,6 +204,7 @@ std::vector<std::string> SideFiles::complete(Json& document, const ClassTokens& 
   std::vector<std::string> added, renumbered;
   const auto add = [&](Json token) {
     const auto content = content_of(token);
+    if (content.empty()) return;  // as in the package `tokenizers`
     if (is_named(content)) token["special"] = true;
     const bool is_new = numbering.add(with_flags(token));
     if (is_new) added.push_back(fmt::format("{} ({})", content, numbering.id(content)));

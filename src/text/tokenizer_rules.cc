@@ -51,7 +51,7 @@ void read_around(const ConfigReader& json, Tokenizer::Rules& rules) {
   const auto where = json.where("post_processor");
   const auto file = json.where();
   rules.around->why = fmt::format("post_processor of {}", file.substr(file.rfind('/') + 1));
-  for (const auto* ids : {&rules.around->before, &rules.around->behind}) {
+  for (const auto* ids : {&rules.around->before, &rules.around->after}) {
     for (const auto id : *ids) {
       if (rules.piece(id)) continue;
       throw TokenizerError(
@@ -81,7 +81,7 @@ void take_around_keys(const SideFiles& beside, Tokenizer::Rules& rules) {
     }
     return rules.put_around({before, behind, beside.around_keys()});
   }
-  const bool bos = has(rules.around->before, rules.bos), eos = has(rules.around->behind, rules.eos);
+  const bool bos = has(rules.around->before, rules.bos), eos = has(rules.around->after, rules.eos);
   if (bos == !before.empty() && eos == !behind.empty()) {
     rules.around->why += fmt::format(" and {}", beside.around_keys());
   } else {

@@ -38,7 +38,7 @@ struct Tokenizer::Rules {
   std::string form;                    ///< which files it was read from, and what they are
   text::ChatTemplates chat;
 
-  /// What the files put around a text, beside what the post-processor does.
+  /// What the files put around a text, in addition to what the post-processor does.
   void put_around(TokensAround tokens);
 
   /// These chat templates, and a note where they cannot be used.

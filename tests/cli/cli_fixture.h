@@ -69,12 +69,15 @@ class CliTest : public ::testing::Test {
     std::filesystem::create_directories(folder_ / folder);
     std::string vocab = R"("<bos>": 0, "<unk>": 1)";
     for (int id = 2; id < pieces; ++id) vocab += fmt::format(", \"w{}\": {}", id, id);
-    write(folder + "/tokenizer.json",
-          fmt::format(
-              R"({{"version": "1.0", "added_tokens": [{{"id": 0, "content": "<bos>", "special": true}}], )"
-              R"("normalizer": null, "pre_tokenizer": {{"type": "Whitespace"}}, "post_processor": null, )"
-              R"("decoder": null, "model": {{"type": "WordLevel", "vocab": {{{}}}, "unk_token": "<unk>"}}}})",
-              vocab));
+    write(
+        folder + "/tokenizer.json",
+        fmt::format(
+            R"({{"version": "1.0", "added_tokens": [{{"id": 0, "content": "<bos>", "special": true}}], )"
+            R"("normalizer": null, "pre_tokenizer": {{"type": "Whitespace"}}, "post_processor": )"
+            R"({{"type": "TemplateProcessing", "single": [{{"SpecialToken": {{"id": "<bos>", "type_id": 0}}}}, )"
+            R"({{"Sequence": {{"id": "A", "type_id": 0}}}}], "special_tokens": {{"<bos>": {{"ids": [0]}}}}}}, )"
+            R"("decoder": null, "model": {{"type": "WordLevel", "vocab": {{{}}}, "unk_token": "<unk>"}}}})",
+            vocab));
     write(folder + "/tokenizer_config.json", R"({"bos_token": "<bos>"})");
   }
 

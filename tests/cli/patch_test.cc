@@ -461,10 +461,14 @@ TEST_F(PatchTest, AChatTemplateMakesThePrompts) {
   EXPECT_EQ(json({"patch", model(), "--sweep", "resid_pre", "--chat", "--pairs",
                   path("pairs.jsonl")})["clean_tokens"],
             Json::parse("[[0,2,3,10]]"));
-  const Json circuit = json(with({"circuits", model(), "--chat"}, pair));
-  const Json same =
+  Json circuit = json(with({"circuits", model(), "--chat"}, pair));
+  Json same =
       json(with({"circuits", model()}, {"--clean-tokens", "0,2,3,10", "--corrupted-tokens", "0,5,3,10"}));
   EXPECT_EQ(circuit["clean_tokens"], Json::parse("[[0,2,3,10]]"));
+  EXPECT_EQ(circuit["around"]["before"], Json::array()) << "the template spells it";
+  EXPECT_EQ(same["around"], nullptr) << "ids are as they are";
+  circuit.erase("around");
+  same.erase("around");
   EXPECT_EQ(circuit, same);
   write("ids.jsonl", R"({"clean": [2, 3], "corrupted": "w5 w3", "answers": "w6", "against": "w7"})");
   expect_failure({"patch", model(), "--sweep", "resid_pre", "--chat", "--pairs", path("ids.jsonl")}, 2,

@@ -86,20 +86,32 @@ TEST_F(RunTest, TextGetsPiecesAndTheBosPolicy) {
   EXPECT_TRUE(json["rows"][0]["next"][0]["piece"].is_string());
   EXPECT_EQ(succeed({"run", model(), "--text", "w2 w3", "--prepend-bos", "no", "--json"}).json()["tokens"],
             parse_json("[[2, 3]]", {}));
-  const Json by_file = succeed({"run", model(), "--text", "w2", "--prepend-bos", "file", "--json"}).json();
-  EXPECT_EQ(by_file["tokens"], Json::parse("[[2]]"));
-  EXPECT_EQ(by_file["around"]["before"], Json::array());
-  const auto usual = succeed({"run", model(), "--text", "w2", "--json"});
-  EXPECT_EQ(usual.json()["around"]["before"], Json::parse(R"([{"id": 0, "token": "<bos>"}])"));
-  EXPECT_EQ(usual.json()["around"]["behind"], Json::array());
-  EXPECT_NE(usual.json()["around"]["why"].get<std::string>().find("TransformerLens"), std::string::npos);
-  EXPECT_NE(usual.error.find("note: a text gets <bos> in front"), std::string::npos) << usual.error;
+  const Json around = succeed({"run", model(), "--text", "w2", "--json"}).json()["around"];
+  EXPECT_EQ(around["before"], Json::parse(R"([{"id": 0, "token": "<bos>"}])"));
+  EXPECT_EQ(around["after"], Json::array());
+  EXPECT_EQ(around["why"], "post_processor of tokenizer.json");
   EXPECT_EQ(succeed({"run", model(), "--tokens", "2", "--json"}).json()["around"], nullptr);
   EXPECT_EQ(succeed({"run", model(), "--text", "w2", "--prepend-bos", "yes", "--json"}).json()["tokens"],
             parse_json("[[0, 2]]", {}));
   const auto table = succeed({"run", model(), "--text", "w2 w3"}).out;
   EXPECT_NE(table.find("after position 2, token w3 (3)"), std::string::npos) << table;
   EXPECT_NE(table.find("loss "), std::string::npos) << table;
+}
+
+// A BOS token that no file asks for is a note on stderr, and `file` leaves it out.
+TEST_F(RunTest, ABosTokenOfNoFileIsANote) {
+  write_tokenizer();
+  std::string json = read("model/tokenizer.json");
+  const auto begin = json.find(R"("post_processor")"), end = json.find(R"("decoder")");
+  write("model/tokenizer.json", json.erase(begin, end - begin));
+  const auto usual = hooked({"run", model(), "--text", "w2", "--json"});
+  EXPECT_EQ(usual.exit_code, 0);
+  EXPECT_NE(usual.error.find("note: a text gets <bos> in front"), std::string::npos) << usual.error;
+  EXPECT_EQ(usual.json()["tokens"], Json::parse("[[0, 2]]"));
+  EXPECT_NE(usual.json()["around"]["why"].get<std::string>().find("TransformerLens"), std::string::npos);
+  const Json by_file = succeed({"run", model(), "--text", "w2", "--prepend-bos", "file", "--json"}).json();
+  EXPECT_EQ(by_file["tokens"], Json::parse("[[2]]"));
+  EXPECT_EQ(by_file["around"]["before"], Json::array());
 }
 
 TEST_F(RunTest, BadInputIsNamed) {

@@ -66,7 +66,7 @@ TEST_P(TokenizerClass, IdsAreAutoTokenizers) {
         std::string::npos)
       continue;
     before = tokenizer.around()->before;
-    behind = tokenizer.around()->behind;
+    behind = tokenizer.around()->after;
   }
   for (std::size_t i = 0; i < recorded()["texts"].size(); ++i) {
     const auto text = recorded()["texts"][i].get<std::string>();
@@ -80,9 +80,35 @@ TEST_P(TokenizerClass, IdsAreAutoTokenizers) {
     const auto inside = tokenizer.encode(text).ids;
     parts.insert(parts.end(), inside.begin(), inside.end());
     if (tokenizer.around())
-      parts.insert(parts.end(), tokenizer.around()->behind.begin(), tokenizer.around()->behind.end());
+      parts.insert(parts.end(), tokenizer.around()->after.begin(), tokenizer.around()->after.end());
     EXPECT_EQ(encoding.ids, parts) << text;
   }
+}
+
+bool replaces(const Tokenizer& tokenizer) {
+  for (const auto& note : tokenizer.notes()) {
+    if (note.find("replaces the normalizer and the pre-tokenizer") != std::string::npos) return true;
+  }
+  return false;
+}
+
+// A note says that a class builds another pipeline than the file's. A file that it saved has its pipeline.
+TEST_P(TokenizerClass, AReplacedPipelineIsANote) {
+  if (!made().contains("saved")) return;
+  SCOPED_TRACE(made()["name"].get<std::string>());
+  const TempFolder folder;
+  write_case(made(), folder.path());
+  const auto first = Tokenizer::load(folder.path());
+  Json document = recorded()["documents"][made()["document"].get<std::string>()];
+  const bool same = document["normalizer"] == made()["saved"]["normalizer"] &&
+                    document["pre_tokenizer"] == made()["saved"]["pre_tokenizer"];
+  EXPECT_EQ(replaces(first), !same);
+  for (const auto& [key, step] : made()["saved"].items()) document[key] = step;
+  write(folder / "tokenizer.json", document);
+  const auto second = Tokenizer::load(folder.path());
+  EXPECT_FALSE(replaces(second));
+  for (const auto& text : recorded()["texts"])
+    EXPECT_EQ(first.encode(text.get<std::string>()).ids, second.encode(text.get<std::string>()).ids) << text;
 }
 
 // Saved beside a model, whose config.json is another one.

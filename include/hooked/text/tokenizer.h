@@ -61,7 +61,7 @@ struct DecodeOptions {
 /// The tokens that stand around a text by a tokenizer's files.
 struct TokensAround {
   std::vector<std::int64_t> before;  ///< in front of the text, in order
-  std::vector<std::int64_t> behind;  ///< after the text, in order
+  std::vector<std::int64_t> after;   ///< after the text, in order
   std::string why;                   ///< the file and the key that say so, for people to read
   bool operator==(const TokensAround&) const = default;
 };

@@ -5,7 +5,7 @@ that may lie beside it: tests/text/files/classes/cases.json. Writes the tables o
 
 A case is a folder: a tiny tokenizer.json, one of kDocuments, whose pipeline no class has, so that a class that builds its own
 shows; a tokenizer_config.json, mostly of one key; and further files. The ids of kTexts with special tokens are what
-AutoTokenizer gives. kWithout names the classes that have no folder, and why.
+AutoTokenizer gives; `saved` is the pipeline that a class builds and saves. kWithout names the classes that have no folder, and why.
 """
 
 import json
@@ -239,6 +239,9 @@ def ids_of(made: dict, all_documents: dict) -> list:
         for file, content in made["files"].items():
             (folder / file).write_text(json.dumps(content), encoding="utf-8")
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+        if made["name"] in TOKENIZER_MAPPING_NAMES.values():
+            saved = json.loads(tokenizer.backend_tokenizer.to_str())
+            made["saved"] = {key: saved[key] for key in ("normalizer", "pre_tokenizer")}
         return [tokenizer(text)["input_ids"] for text in kTexts]
 
 
