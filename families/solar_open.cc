@@ -21,7 +21,7 @@ ModelConfig read(HfConfig& hf) {
   read_deepseek_experts(hf, c, {.per_token_fallback = 8, .shared_fallback = 1});
   read_sigmoid_router(hf, c, /*renormalised=*/true, {.n_groups = 1, .groups_per_token = 1});
   routed_scale(hf, kRoutedScale);  // refused here if it is not allowed
-  read_rope(hf, c, {.theta = 1e6});
+  read_rope(hf, c, {.theta = 1e6, .partial = 1.0});
   return c;
 }
 

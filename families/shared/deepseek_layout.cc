@@ -177,6 +177,12 @@ double routed_scale(const HfConfig& hf, double fallback) {
 }
 
 void read_deepseek_rope(HfConfig& hf, ModelConfig& config, bool adjacent_pairs) {
+  // The part that is turned has a width of its own.
+  constexpr std::string_view kShare = "partial_rotary_factor";
+  for (const ConfigReader& holder : {hf.json(), rope_group(hf.json())}) {
+    if (holder.number_or(kShare, 1.0) != 1.0)
+      holder.refuse(kShare, "is not honoured by this family; expected 1, or no such key");
+  }
   read_rope(hf, config, {.adjacent_pairs = adjacent_pairs});
   config.rotary()->dim = config.latent->d_shared_key;
   config.rotary()->at_end = true;

@@ -214,10 +214,17 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
   const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
   const double share = holder.number_or(key, defaults.partial.value_or(1.0));
   if (inside) note_if_other(hf, {json, defaults.partial_key}, {parameters, key});
-  if (!defaults.partial && share != 1.0) {
+  const bool turns_all = !defaults.partial && share != 1.0;
+  // Scalings read it in every family; without one it says nothing, but in families of several kinds of
+  // layers.
+  const bool scaled = parameters.text_or(parameters.first_of({"rope_type", "type"}), "default") != "default";
+  if (turns_all && (scaled || defaults.of_one_kind)) {
     holder.refuse(key, "is not honoured by this family; expected 1, or no such key");
   }
-  rotary.dim = turned_dimensions(holder, key, config, share);
+  if (turns_all)
+    hf.note(
+        fmt::format("[{}] has no effect: transformers does not read it for this family", holder.where(key)));
+  rotary.dim = turns_all ? 0 : turned_dimensions(holder, key, config, share);
   rotary.adjacent_pairs = defaults.adjacent_pairs;
   rotary.scaling = read_scaling(hf, parameters, config, defaults);
   if (defaults.fixed_alpha && std::holds_alternative<DynamicScaling>(rotary.scaling)) {

@@ -38,16 +38,14 @@ Tokens repeating(const Tokens& tokens, std::int64_t size) {
   return found;
 }
 
-// The last tokens of forbidden sequences of which the others are there. One that is longer than the row is
-// not looked at, in transformers either.
+// The last tokens of forbidden sequences of which the others are there. A stop token cannot be forbidden, as
+// in transformers.
 Tokens completing(const Tokens& tokens, const TokenRules& rules, const Tokens& stop_tokens) {
   Tokens found;
   for (const Tokens& sequence : rules.banned) {
     const bool stop =
         sequence.size() == 1 && std::ranges::find(stop_tokens, sequence.front()) != stop_tokens.end();
-    const bool alone = sequence.size() == 1;
-    if (stop || (!alone && sequence.size() > tokens.size())) continue;
-    if (alone || ends_with(tokens, sequence.begin(), sequence.end() - 1)) found.push_back(sequence.back());
+    if (!stop && ends_with(tokens, sequence.begin(), sequence.end() - 1)) found.push_back(sequence.back());
   }
   return found;
 }

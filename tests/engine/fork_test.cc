@@ -90,7 +90,7 @@ TEST(Fork, RunsOfTheChildEqualThoseOfTheParent) {
 TEST(Fork, TheChildGeneratesAndLoadsAsTheParent) {
   compute_in_parallel();
   const HookedTransformer model = large_enough();
-  const at::Tensor tokens = random_tokens(model.config(), {1, 8}, 2);
+  const at::Tensor tokens = random_tokens(model.config(), {1, 4}, 2);
   const GenerateOptions greedy{.max_new_tokens = 4, .sampling = {.greedy = true}};
   const at::Tensor made = model.generate(tokens, greedy).tokens;
   EXPECT_EQ(in_child([&] { return at::equal(model.generate(tokens, greedy).tokens, made); }), "yes");

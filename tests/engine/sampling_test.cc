@@ -106,7 +106,9 @@ TEST(Sampling, RefusesOptionsThatMeanNothing) {
 std::vector<std::int64_t> draws(const SamplingOptions& options, const at::Tensor& logits, int steps) {
   Sampler sampler(options, at::zeros({logits.size(0), 1}, at::kLong), {}, logits.size(1));
   std::vector<std::int64_t> picked;
-  for (int i = 0; i < steps; ++i) picked.push_back(sampler.pick(logits).here.back());
+  const TokenRules none;
+  const RuledTokens all(none, {}, {.stop_tokens = {}, .max_new_tokens = steps});
+  for (int i = 0; i < steps; ++i) picked.push_back(sampler.pick(logits, all).here.back());
   return picked;
 }
 

@@ -98,6 +98,11 @@ TEST(AbsentKeys, MeanWhatTransformersTakesForThem) {
       EXPECT_NE(got.error.find("missing; expected this field, got nothing"), std::string::npos) << got.error;
       continue;
     }
+    if (without == "decoder_start_token_id" && !expected.config && got.config) {
+      // The family's own token is beyond a small vocabulary: none is named.
+      EXPECT_EQ(got.config->encoder->decoder_start_token, std::nullopt);
+      continue;
+    }
     EXPECT_EQ(expected.config.has_value(), got.config.has_value()) << expected.error << got.error;
     if (!expected.config || !got.config) continue;
     if (*expected.config == *got.config) {

@@ -196,14 +196,20 @@ TEST(CompositeConfigs, PublishedQwen25Vl) {
   EXPECT_EQ(flat.config, grouped.config);
 }
 
-TEST(CompositeConfigs, KeysOfTheWholeAreIgnoredByNameOrListedOrRefused) {
+TEST(CompositeConfigs, KeysOfTheWholeAreIgnoredByNameOrListedOrNoted) {
   const FamilyConfig listed =
       read(whole("gemma3", text(R"("colour": "green")"), R"("favourite": 3, "image_token_index": 5)"));
   EXPECT_EQ(listed.ignored_keys, (std::vector<std::string>{"favourite", "text_config.colour"}));
-  expect_refused(whole("gemma3", text(), R"("attention_multiplier": 3)"), "attention_multiplier",
-                 {"3", "expected null"});
-  expect_refused(whole("gemma3", text(R"("attention_multiplier": 3)")), "text_config.attention_multiplier",
-                 {"3", "expected null"});
+  for (const auto& [config, key] :
+       {std::pair{whole("gemma3", text(), R"("attention_multiplier": 3)"), "attention_multiplier"},
+        std::pair{whole("gemma3", text(R"("attention_multiplier": 3)")),
+                  "text_config.attention_multiplier"}}) {
+    const FamilyConfig noted = read(config);
+    EXPECT_EQ(noted.ignored_keys, std::vector<std::string>{key});
+    ASSERT_FALSE(noted.notes.empty());
+    EXPECT_NE(noted.notes.back().find(fmt::format("{} has no effect", key)), std::string::npos)
+        << noted.notes.back();
+  }
   expect_refused(whole("gemma3", text(), R"("quantization_config": {"bits": 4})"), "quantization_config",
                  {"expected null"});
   EXPECT_NO_THROW(read(whole("gemma3", text(R"("attention_multiplier": null)"))));

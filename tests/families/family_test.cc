@@ -273,7 +273,14 @@ TEST(FamilyConfigs, AbsentWindowsAreTheFamiliesDefaults) {
 }
 
 TEST(FamilyConfigs, SharesOfHeadsAreRefusedWhereTheFamilyTurnsAllOfThem) {
-  expect_refused(llama(R"("partial_rotary_factor": 0.5)"), "partial_rotary_factor", {"0.5", "expected 1"});
+  // Without a scaling transformers reads it in families alone that turn a part; a scaling reads it in all.
+  const FamilyConfig whole = read(llama(R"("partial_rotary_factor": 0.5)"));
+  EXPECT_EQ(whole.config, read(llama()).config);
+  ASSERT_EQ(whole.notes.size(), 1U);
+  EXPECT_NE(whole.notes[0].find("partial_rotary_factor] has no effect"), std::string::npos) << whole.notes[0];
+  expect_refused(
+      llama(R"("partial_rotary_factor": 0.5, "rope_scaling": {"rope_type": "linear", "factor": 2.0})"),
+      "partial_rotary_factor", {"0.5", "expected 1"});
   EXPECT_EQ(read(llama(R"("partial_rotary_factor": 0.5)"), "glm").config.rotary()->dim, 64);
 }
 

@@ -74,8 +74,8 @@ kLayered = {
     "older_scaling_by_type": dict(rope_scaling=dict(type="linear", factor=8.0)),
 }
 kFamilies = {"llama": (kFlat, {}), "phi3": (kFlat, {}), "glm": (kFlat, {}), "gpt_oss": (kFlat, kTypes), "apertus": (kFlat, {}), "cwm": (kFlat, kTypes),
-             "gpt_neox": (kFlat, {}), "gemma3_text": (kLayered, kTypes), "olmo3": (kLayered, kTypes), "modernbert": (kLayered, dict(local_attention=8)),
-             "mellum": (kLayered, kTypes)}
+             "gpt_neox": (kFlat, {}), "gemma3_text": (kLayered, kTypes), "olmo3": (kLayered, kTypes), "modernbert": (kLayered, dict(local_attention=8, head_dim=None)),
+             "mellum": (kLayered, kTypes | dict(moe_intermediate_size=8, num_experts=4, num_experts_per_tok=2))}
 
 
 def kinds_of(model_type: str, keys: dict) -> dict:
