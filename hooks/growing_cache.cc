@@ -31,7 +31,7 @@ std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions,
   return {};
 }
 
-// Positions that all of so many rows share.
+// Positions that all rows share, [row, position].
 at::Tensor of_rows(const std::vector<std::int64_t>& positions, std::int64_t rows) {
   return at::tensor(positions, at::kLong).expand({rows, -1});
 }

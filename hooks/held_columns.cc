@@ -88,12 +88,13 @@ std::string HeldColumns::text() const {
 
 at::Tensor HeldColumns::last_of_rows(const std::string& where) const {
   if (!tokens_ || (tokens_->mask.defined() && tokens_->mask.size(0) != batch())) {
-    if (entry_.row_positions.defined() && entry_.row_positions.size(1) == 1) return held();  // kept as `last`
+    const at::Tensor& own = entry_.row_positions;
+    if (own.defined() && own.size(1) == 1) return own.select(1, 0);  // kept as `last`
     throw HookError(where,
                     "this cache does not know where the tokens of its rows end; expected a cache that a run "
                     "made; give the position as a number");
   }
-  return tokens_->last(batch()).to(at::kCPU).unsqueeze(1);
+  return tokens_->last(batch());
 }
 
 at::Tensor HeldColumns::columns_of(const AxisIndex& index, const std::string& where) const {
@@ -126,13 +127,18 @@ void HeldColumns::require_held(const at::Tensor& places, const at::Tensor& colum
           where,
           fmt::format("{} {}, which is not held; expected one of the columns that are ({}); keep it in the "
                       "run (RunOptions::keep, logit_positions)",
-                      own ? fmt::format("the last token of row {} stands in column", row) : "this is column",
+                      own ? fmt::format("the last token of row {} is at column", row) : "this is column",
                       columns[own ? row : 0][i].item<std::int64_t>(), text()));
     }
   }
 }
 
 HeldColumns::Places HeldColumns::places_of(const AxisIndices& indices, const at::Tensor& last_columns) const {
+  const auto is_last = [](const auto& entry) {
+    return std::holds_alternative<AxisIndex::Last>(entry.second.value);
+  };
+  const auto& asked = indices.entries();
+  if (all() && std::none_of(asked.begin(), asked.end(), is_last)) return {.indices = indices};
   Places found;
   std::vector<std::int64_t> rows(static_cast<std::size_t>(axis_ ? batch() : 0));
   std::iota(rows.begin(), rows.end(), 0);
@@ -147,14 +153,19 @@ HeldColumns::Places HeldColumns::places_of(const AxisIndices& indices, const at:
     }
     const std::string where =
         fmt::format("{}[{}={}]", entry_.name.to_string(), axis_name(*axis_), index.to_string());
-    const at::Tensor columns = !last                    ? columns_of(index, where)
-                               : last_columns.defined() ? last_columns.to(at::kCPU).unsqueeze(1)
-                                                        : last_of_rows(where);
+    at::Tensor columns;
+    if (last) {
+      found.last = last_columns.defined() ? last_columns : last_of_rows(where);
+      found.indices.add(axis, index);
+      if (all()) continue;
+      columns = found.last.to(at::kCPU).unsqueeze(1);
+    } else {
+      columns = columns_of(index, where);
+    }
     at::Tensor there = places(columns);  // [row or 1, column]
     require_held(there, columns, rows, where);
     if (last) {
       found.last = there.expand({batch(), 1}).select(1, 0).clamp_min(0);
-      found.indices.add(axis, index);
       continue;
     }
     if (there.size(0) > 1) there = there.index_select(0, at::tensor(rows, at::kLong));

@@ -48,7 +48,7 @@ class HeldColumns {
   Places places_of(const AxisIndices& indices, const at::Tensor& last) const;
   /// The columns that an index means, which is not `last`: [1, column].
   at::Tensor columns_of(const AxisIndex& index, const std::string& where) const;
-  /// Each row's last real token, [row, 1].
+  /// Each row's last real token, [row].
   at::Tensor last_of_rows(const std::string& where) const;
   /// Throws for the first column without a place in these rows.
   void require_held(const at::Tensor& places, const at::Tensor& columns,

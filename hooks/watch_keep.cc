@@ -80,7 +80,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
                                  "here; expected some of {}; {}",
                                  position, AxisIndex(entry.positions).to_string(),
                                  position < own_columns.first
-                                     ? "what stands in the prefix is in the cache of the run that made it"
+                                     ? "the cache of the run that made the prefix has it"
                                      : "ask for it in logit_positions, or do not keep this activation"));
         }
         held.push_back(position);

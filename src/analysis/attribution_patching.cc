@@ -142,16 +142,8 @@ void Estimates::require() const {
         kAttributionPatching,
         "the model has one layer, and without it nothing is left; expected drop_layers to be false");
   for (const CellGroup& group : plan_.groups) {
+    if (options_.query_key) require_query_key(group, model_, sweep);
     const bool one = group.reads.size() == 1;
-    if (options_.query_key &&
-        (!one || (group.reads.front().site != Site::q && group.reads.front().site != Site::k))) {
-      throw HookError(kAttributionPatching,
-                      "query_key follows queries and keys through the attention probabilities; expected the "
-                      "site q or k");
-    }
-    if (options_.query_key && group.reads.front().stack != points_.stacks().main())
-      throw HookError(kAttributionPatching,
-                      "query_key needs runs from a layer on; expected the stack that predicts");
     if (options_.integration.over == IntegrateOver::activations && !one)
       throw HookError(kAttributionPatching,
                       "each activation has a way of its own from one run to the other; expected cells of one "

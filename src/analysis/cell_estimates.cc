@@ -9,13 +9,16 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "analysis/float32_at_least.h"
+#include "analysis/standing_edits.h"
 #include "core/shared_work.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooked/hooks/point_index.h"
 
 namespace hooked {
 namespace {
@@ -151,6 +154,28 @@ struct HeadNumbers {
 };
 
 }  // namespace
+
+void require_query_key(const CellGroup& group, const HookedTransformer& model, const SweepOptions& sweep) {
+  constexpr const char* kQueryKey = "attribution_patching";
+  const bool one = group.reads.size() == 1;
+  if (!one || (group.reads.front().site != Site::q && group.reads.front().site != Site::k)) {
+    throw HookError(kQueryKey,
+                    "query_key follows queries and keys through the attention probabilities; expected the "
+                    "site q or k");
+  }
+  const ActivationName& name = group.reads.front();
+  const PointIndex points(model.config());
+  if (name.stack != points.stacks().main())
+    throw HookError(kQueryKey, "query_key needs runs from a layer on; expected the stack that predicts");
+  const ActivationName pattern = act::pattern.in(name.stack, name.layer).name();
+  std::vector<Hook> hooks = model.hooks();
+  hooks.insert(hooks.end(), sweep.hooks.begin(), sweep.hooks.end());
+  if (name.site == Site::k && may_change(pattern, hooks, sweep.edits, points)) {
+    throw HookError(pattern.to_string(),
+                    "query_key knows what one key does to a softmax, and not what a hook or an edit makes of "
+                    "it; expected none at the pattern, or query_key to be false");
+  }
+}
 
 // Note [Patched queries and keys]
 // A query decides one row of the attention probabilities, so a run in which all queries are patched shows

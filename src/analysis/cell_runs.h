@@ -20,7 +20,7 @@ struct CellScores {
   std::int64_t runs = 0;
   double seconds = 0;
   bool complete = true;
-  std::int64_t rows = 0;  ///< the first ones, all cells of which are done
+  std::int64_t rows = 0;  ///< so many of the first rows have all of their cells done
 
   struct Failure {
     std::int64_t metric, row, cell;

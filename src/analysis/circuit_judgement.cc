@@ -142,7 +142,7 @@ class Runs {
   void run(const KeptParts& parts) {
     const SetScores scores = parts.scores(sets_);
     complete_ = scores.complete;
-    // Of all rows: where a run did not come to one there is no mean.
+    // Over all rows: NaN where one of them was not reached.
     whole_ = scores.whole.mean().item<double>();
     const at::Tensor means = scores.kept.mean(0).contiguous();
     means_.assign(means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel());

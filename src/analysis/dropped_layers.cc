@@ -10,7 +10,7 @@
 namespace hooked {
 namespace {
 
-/// Whether this is the stream itself, or stands before the blocks or behind them.
+/// Whether this is the stream itself, or lies outside the blocks.
 bool is_on_stream(Site site, const ModelConfig& config) {
   if (row(site).scope != SiteScope::block) return true;
   switch (site) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "analysis/standing_edits.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -227,19 +228,6 @@ double step_of(const Integration& integration, std::int64_t i) {
 
 namespace {
 
-/// Whether hooks or edits stand at that point.
-bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
-                const PointIndex& points) {
-  const std::size_t point = points.require(name);
-  const auto selects = [&](const Selection& where) {
-    const auto selected = where.resolve(points, Reach::everything(points));
-    return std::find(selected.begin(), selected.end(), point) != selected.end();
-  };
-  return std::any_of(hooks.begin(), hooks.end(), [&](const Hook& hook) { return selects(hook.where); }) ||
-         std::any_of(edits.begin(), edits.end(),
-                     [&](const Edit& edit) { return selects(edit.target.where); });
-}
-
 /// Gradients of what hooks and edits at some points are given: the first hook there looks at them.
 class GradientsBefore {
  public:
@@ -265,7 +253,7 @@ class GradientsBefore {
     }
     return all;
   }
-  /// `gradients` with these in the place of those behind hooks and edits.
+  /// `gradients` with these in the place of those of what hooks and edits return.
   ActivationCache in(ActivationCache gradients) const {
     for (const auto& [name, gradient] : made_) gradients.insert({.name = name, .held = gradient});
     return gradients;
@@ -294,7 +282,7 @@ at::Tensor gradient_run(const HookedTransformer& model, const Input& input, cons
     options.logit_positions = std::vector<std::int64_t>{input.first_column()};
   Selection of = selection_of(ask.of);
   options.capture = of | selection_of(ask.keep);
-  // Gradients go back to the streams' beginnings, so that they reach all that stands behind these.
+  // Gradients go back to the streams' beginnings, so that they reach everything after these.
   if (!before.empty()) of = of | selection_of(InputWay::entries(model));
   at::Tensor scores;
   const RunMetric differentiated = metric;  // throws where there is no gradient

@@ -176,6 +176,7 @@ class Mean final : public PatchSource::Kind {
       const at::Tensor real_keys = real_along(name, *keys, all);
       if (real_keys.defined()) real = real.defined() ? real.logical_and(real_keys) : real_keys;
     }
+    if (real.defined() && all.size(0) != real.size(0)) return all.mean(0, true);  // one for every row
     if (!real.defined()) {
       const at::Tensor rows = all.mean(0, true);
       return over_positions ? rows.mean(*dim, true) : rows;
@@ -204,12 +205,12 @@ class Mean final : public PatchSource::Kind {
     const auto& tokens = tokens_along(data_, name, row(name.site).axes[static_cast<std::size_t>(dim)]);
     if (!tokens || !tokens->mask.defined()) return {};
     std::vector<std::int64_t> shape(static_cast<std::size_t>(all.dim()), 1);
-    shape.front() = all.size(0);
+    shape.front() = tokens->mask.size(0);
     shape[static_cast<std::size_t>(dim)] = all.size(dim);
     return tokens->mask.to(all.device()).view(shape);
   }
 
-  /// Whether a query sees a key behind it.
+  /// Whether a query sees a later key.
   static bool sees_later_keys(const at::Tensor& all, const at::Tensor& real, std::int64_t queries) {
     if (all.size(queries) != all.size(-1)) return true;  // of another text
     const at::Tensor seen = at::isfinite(all).logical_and(all.ne(0)).logical_and(real);

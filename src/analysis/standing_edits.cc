@@ -122,6 +122,18 @@ void require_free_way(const HookedTransformer& model, const std::vector<Hook>& h
   for (const Edit& edit : edits) require_none(edit.target.where);
 }
 
+bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
+                const PointIndex& points) {
+  const std::size_t point = points.require(name);
+  const auto selects = [&](const Selection& where) {
+    const auto selected = where.resolve(points, Reach::everything(points));
+    return std::find(selected.begin(), selected.end(), point) != selected.end();
+  };
+  return std::any_of(hooks.begin(), hooks.end(), [&](const Hook& hook) { return selects(hook.where); }) ||
+         std::any_of(edits.begin(), edits.end(),
+                     [&](const Edit& edit) { return selects(edit.target.where); });
+}
+
 std::vector<PointEdits> edits_by_point(const std::vector<Edit>& edits, const PointIndex& points) {
   std::vector<PointEdits> all;
   for (const Edit& edit : edits) {

@@ -18,6 +18,10 @@ std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex&
 void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
                       const std::vector<Edit>& edits);
 
+/// Whether that point has hooks or edits. Throws HookError for what the model does not have.
+bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
+                const PointIndex& points);
+
 /// The edits of one point, in their order.
 struct PointEdits {
   ActivationName name;

@@ -75,7 +75,7 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
   }
 }
 
-// What stands in a prefix was computed before.
+// The columns of a prefix were computed before.
 void require_kept_behind_prefix(const Input& prompt, const GenerateOptions& options, std::int64_t end) {
   if (!options.keep.positions || !prompt.prefix) return;
   const AxisContext context{Site::resid_post, "keep.positions", {}};
@@ -84,7 +84,7 @@ void require_kept_behind_prefix(const Input& prompt, const GenerateOptions& opti
        resolve_places(*options.keep.positions, {context, Axis::pos, length, end})) {
     if (position >= prompt.first_column()) continue;
     throw HookError("keep.positions",
-                    fmt::format("position {} stands in the prefix, which this generation does not compute; "
+                    fmt::format("position {} is in the prefix, which this generation does not compute; "
                                 "expected positions from {} on; join its cache with that of the prefix's run",
                                 position, prompt.first_column()));
   }

@@ -287,36 +287,48 @@ TEST(AttributionPatching, CorrectsOneHeadAtATimeWhereANormSpansThemAll) {
   ModelConfig config = two_layer_config();
   config.norm = config.final_norm = NormKind::rms_norm;
   config.qk_norm = QkNorm{.span = QkNorm::whole_projection};
+  const std::vector<Edit> standing{scale(act::q(1), 0.5), scale(act::k(0).head(1), 2.0),
+                                   scale(act::attn_scores(0), 0.5)};
   for (const std::int64_t kv_heads : {4, 2}) {
     config.n_kv_heads = kv_heads;
     const auto model = random_model_of(config);
     const at::Tensor clean = random_row(6, 11, 1), corrupted = random_row(6, 11, 2);
     const auto from = model.run_with_cache(clean, act::everything).cache;
-    const auto run = model.run(
-        corrupted,
-        {.capture = act::pattern, .gradients = GradientRequest{act::pattern, logit_difference(3, 7)}});
-    for (const SweptSite& site : {SweptSite(act::q), SweptSite(act::k)}) {
-      AttributionPatchingOptions options{.sweep = {.site = site,
-                                                   .over = {Axis::layer, Axis::head},
-                                                   .from = from,
-                                                   .into = corrupted,
-                                                   .metric = logit_difference(3, 7)},
-                                         .query_key = true};
-      const Grid made = attribution_patching(model, options);
-      options.sweep.over = {Axis::layer};
-      const Grid together = attribution_patching(model, options);
-      for (std::int32_t layer = 0; layer < 2; ++layer) {
-        const auto through = [&](const Address& place) {
-          const auto patched =
-              model.run(corrupted, {.edits = {replace(place, from)}, .capture = act::pattern(layer)});
-          const at::Tensor change = patched.cache[act::pattern(layer)] - run.cache[act::pattern(layer)];
-          return (change * run.gradients[act::pattern(layer)]).sum().item<double>();
+    for (const std::vector<Edit>& edits : {std::vector<Edit>(), standing}) {
+      const auto run =
+          model.run(corrupted, {.edits = edits,
+                                .capture = act::pattern,
+                                .gradients = GradientRequest{act::pattern, logit_difference(3, 7)}});
+      // What other patterns make of the metric, by their gradient.
+      const auto through = [&](const Address& place) {
+        std::vector<Edit> all = edits;
+        all.push_back(replace(place, from));
+        const Address pattern = act::pattern(place.name().layer);
+        const auto patched = model.run(corrupted, {.edits = all, .capture = act::pattern});
+        return ((patched.cache[pattern] - run.cache[pattern]) * run.gradients[pattern]).sum().item<double>();
+      };
+      for (const SweptSite& site : {SweptSite(act::q), SweptSite(act::k)}) {
+        const auto estimated = [&](std::vector<SweptAxis> over) {
+          return attribution_patching(model, {.sweep = {.site = site,
+                                                        .over = std::move(over),
+                                                        .from = from,
+                                                        .into = corrupted,
+                                                        .metric = logit_difference(3, 7),
+                                                        .edits = edits},
+                                              .query_key = true});
         };
-        const Address whole(ActivationName{.site = site.site, .stack = Stack::blocks, .layer = layer});
-        for (std::int64_t head = 0; head < (site.site == Site::q ? 4 : kv_heads); ++head)
-          EXPECT_NEAR(made.at({layer, head}), through(whole.head(head)), 1e-10);
-        EXPECT_NEAR(together.at({layer}), through(whole), 1e-10)
-            << "a cell of all heads patches them together";
+        const Grid heads = estimated({Axis::layer, Axis::head}),
+                   columns = estimated({Axis::layer, Axis::head, Axis::pos}),
+                   together = estimated({Axis::layer});
+        for (std::int32_t layer = 0; layer < 2; ++layer) {
+          const Address whole(ActivationName{.site = site.site, .stack = Stack::blocks, .layer = layer});
+          for (std::int64_t head = 0; head < (site.site == Site::q ? 4 : kv_heads); ++head) {
+            EXPECT_NEAR(heads.at({layer, head}), through(whole.head(head)), 1e-10);
+            EXPECT_NEAR(columns.at({layer, head, 3}), through(whole.head(head).pos(3)), 1e-10);
+          }
+          EXPECT_NEAR(together.at({layer}), through(whole), 1e-10)
+              << "a cell of all heads patches them together";
+        }
       }
     }
   }
@@ -416,6 +428,9 @@ TEST_F(AttributionPatchingOf, RefusesWhatHasNoMeaning) {
   options.sweep = sweep_over(act::z, {Axis::layer});
   options.query_key = true;
   EXPECT_THAT(text(options), HasSubstr("site q or k"));
+  options = {.sweep = sweep_over(act::k, {Axis::layer, Axis::pos}), .query_key = true};
+  options.sweep.edits = {scale(act::pattern(1), 0.5)};
+  EXPECT_THAT(text(options), HasSubstr("expected none at the pattern"));
   options = {.sweep = sweep_over(act::z, {Axis::layer}), .layers_at_once = 2};
   options.sweep.edits = {zero(act::z(1))};
   EXPECT_THAT(text(options), HasSubstr("with hooks or edits"));

@@ -103,7 +103,7 @@ TEST(Attribution, OfStretchesIsThatOfOneRun) {
   EXPECT_THAT(text_thrown_by<HookError>(
                   [&] { direct_logit_attribution(model, some, {.answer = 3, .positions = {5}}); }),
               HasSubstr("position 5 of row 0 was not kept; expected one of those that were (6, 4)"));
-  // Values are read beside the keys of a pattern: those must be all, in their order.
+  // Values meet the keys of a pattern one by one: all must be there, in their order.
   const std::vector<std::int64_t> backwards{6, 5, 4, 3, 2, 1, 0};
   const auto turned = model.run(tokens, {.capture = act::defaults, .keep = {.positions = backwards}}).cache;
   expect_same(turned, {Position::last(), 2});

@@ -91,7 +91,7 @@ TEST_P(SweepProgressed, APartialFileKnowsItsSource) {
       EXPECT_THAT(text_thrown_by<CheckpointError>([&] { sweep(model_, other); }),
                   HasSubstr("its source differ"))
           << i;
-      EXPECT_TRUE(sweep_report(model_, swept).complete) << "its own source goes on";
+      EXPECT_TRUE(sweep_report(model_, swept).complete) << "its own source continues";
     }
   }
 }

@@ -206,7 +206,7 @@ TEST_P(SweepRows, KeysThatAreMaskedStayMasked) {
               << place.to_string();
         }
       }
-      // The same by an address, and as an estimate of which all numbers are finite.
+      // The same by an address.
       options.over.clear();
       options.site = std::nullopt;
       const Address place = scores ? act::attn_scores(1).head(2) : act::pattern(1).head(2);

@@ -177,7 +177,7 @@ TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
                  "did you mean 'linear_attn.hook_out'?");
 }
 
-/// A single token predicts nothing: there is no number, spelled one way.
+/// A single token predicts nothing: the number that is missing is spelled one way.
 TEST_F(PatchTest, NoNumberIsSpelledOneWay) {
   const Words words{"patch", model(),    "--clean-tokens", "1",       "--corrupted-tokens",
                     "5",     "--metric", "loss",           "--sweep", "resid_pre"};

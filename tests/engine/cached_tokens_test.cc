@@ -101,7 +101,7 @@ TEST_F(CachedTokens, WhatIsNotKnownOrNotKeptIsRefused) {
   const auto some = model_.run_with_cache(input_, act::resid_post,
                                           {.keep = {.positions = std::vector<std::int64_t>{0, 4}}});
   const std::string text = text_thrown_by<HookError>([&] { some.cache["resid_post0[pos=last]"]; });
-  EXPECT_NE(text.find("the last token of row 2 stands in column 3, which is not held"), std::string::npos)
+  EXPECT_NE(text.find("the last token of row 2 is at column 3, which is not held"), std::string::npos)
       << text;
 }
 
@@ -294,7 +294,7 @@ TEST_F(CachedTokens, JoinedCachesAreThoseOfOneRun) {
     EXPECT_LT(relative_difference(joined[entry.name], whole[entry.name]), 1e-10) << entry.name.to_string();
   }
   EXPECT_LT(relative_difference(joined["resid_post1[pos=last]"], whole["resid_post1[pos=last]"]), 1e-10);
-  // A part that begins at 0 is no whole: the columns behind it are not held.
+  // A part that begins at 0 is not all: the later columns are not held.
   const ActivationCache part = ActivationCache::join(
       {first.cache,
        model_.run({tokens.narrow(1, 4, 2), {.prefix = first.prefix}}, {.capture = act::embed}).cache});
@@ -318,8 +318,8 @@ TEST_F(CachedTokens, ReplacingMeansTheSameColumns) {
     EXPECT_TRUE(at::equal(logits(other, replace(place, some)), logits(other, replace(place, whole))));
   }
   EXPECT_THROW(replace(act::resid_post(0).pos(1), some), HookError);
-  EXPECT_THROW(replace(act::resid_post(0), some), HookError) << "all columns, of which some are held";
-  // Behind a prefix all columns are those of the run.
+  EXPECT_THROW(replace(act::resid_post(0), some), HookError) << "all columns, and only some are held";
+  // After a prefix all columns are those of the run.
   const Prefix prefix = model_.run(one.narrow(1, 0, 2), {.keep_prefix = true}).prefix.value();
   const Input rest(one.narrow(1, 2, 4), {.prefix = prefix}),
       others(other.narrow(1, 2, 4), {.prefix = prefix});
