@@ -22,7 +22,9 @@ void min_p(benchmark::State& state) { pick(state, {.min_p = 0.1}); }
 void step(benchmark::State& state, const hooked::SamplingOptions& options) {
   const at::Tensor logits = at::randn({1, state.range(0)}).mul_(4);
   hooked::Sampler sampler(options, at::zeros({1, 1}, at::kLong), {}, state.range(0));
-  for (auto _ : state) benchmark::DoNotOptimize(sampler.pick(logits));
+  const hooked::TokenRules none;
+  const hooked::RuledTokens rules(none, {{}}, {.stop_tokens = {}, .max_new_tokens = 1});
+  for (auto _ : state) benchmark::DoNotOptimize(sampler.pick(logits, rules));
 }
 
 void greedy(benchmark::State& state) { step(state, {.greedy = true}); }

@@ -1,7 +1,9 @@
 #include "core/text_lines.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "hooked/core/error.h"
 #include "tests/support/thrown_by.h"
@@ -9,8 +11,7 @@
 namespace hooked {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using Lines = std::vector<std::string>;
 
 TEST(TextOfBytes, LosesWhatEditorsAdd) {
   EXPECT_EQ(text_of_bytes("\xEF\xBB\xBF"
@@ -29,14 +30,14 @@ TEST(TextOfBytes, NamesTheLineOfWhatIsNoText) {
 }
 
 TEST(LinesOfBytes, AreTheSameFromEverySystem) {
-  const auto plain = ElementsAre("one", "", "two");
-  EXPECT_THAT(lines_of_bytes("one\n\ntwo", "f"), plain);
-  EXPECT_THAT(lines_of_bytes("one\n\ntwo\n", "f"), plain);
-  EXPECT_THAT(lines_of_bytes("one\n\ntwo\n\n \n", "f"), plain);
-  EXPECT_THAT(lines_of_bytes("\xEF\xBB\xBFone\r\n\r\ntwo\r\n\r\n", "f"), plain);
-  EXPECT_THAT(lines_of_bytes("", "f"), IsEmpty());
-  EXPECT_THAT(lines_of_bytes("\r\n\n", "f"), IsEmpty());
-  EXPECT_THAT(lines_of_bytes("ends with blanks  \n", "f"), ElementsAre("ends with blanks  "));
+  const Lines plain = {"one", "", "two"};
+  EXPECT_EQ(lines_of_bytes("one\n\ntwo", "f"), plain);
+  EXPECT_EQ(lines_of_bytes("one\n\ntwo\n", "f"), plain);
+  EXPECT_EQ(lines_of_bytes("one\n\ntwo\n\n \n", "f"), plain);
+  EXPECT_EQ(lines_of_bytes("\xEF\xBB\xBFone\r\n\r\ntwo\r\n\r\n", "f"), plain);
+  EXPECT_EQ(lines_of_bytes("", "f"), Lines());
+  EXPECT_EQ(lines_of_bytes("\r\n\n", "f"), Lines());
+  EXPECT_EQ(lines_of_bytes("ends with blanks  \n", "f"), Lines{"ends with blanks  "});
 }
 
 }  // namespace
