@@ -193,7 +193,6 @@ TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
     change(other);
     return text_thrown_by<CheckpointError>([&] { sweep(model, other); });
   };
-  const auto unchanged = [](SweepOptions&) {};
   EXPECT_THAT(refusal(model_,
                       [&](SweepOptions& o) {
                         o.into = at::cat({corrupted_, corrupted_});
@@ -249,9 +248,15 @@ TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
               HasSubstr("its source differ"));
   ModelConfig wider = two_layer_config();
   wider.d_mlp = 24;
-  EXPECT_THAT(refusal(random_model_of(wider), unchanged), HasSubstr("its config differ"));
+  const auto with_run_of = [&](const HookedTransformer& model) {
+    return [this, &model](SweepOptions& o) {
+      o.from = model.run_with_cache(at::cat({clean_, corrupted_}), act::everything).cache;
+    };
+  };
+  const auto other_config = random_model_of(wider);
+  EXPECT_THAT(refusal(other_config, with_run_of(other_config)), HasSubstr("its config differ"));
   const auto weights = HookedTransformer::create(two_layer_config(), {.seed = 3});
-  EXPECT_THAT(refusal(weights, unchanged), HasSubstr("the unpatched logit of row 0 was"));
+  EXPECT_THAT(refusal(weights, with_run_of(weights)), HasSubstr("the unpatched logit of row 0 was"));
 }
 
 TEST_P(SweepProgressed, OnlyAPartialFileIsWrittenTo) {
