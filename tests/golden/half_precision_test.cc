@@ -101,8 +101,11 @@ TEST_P(HalfPrecision, IsAsNearToFloat64AsTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, HalfPrecision, testing::ValuesIn(families()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Families, HalfPrecision, testing::ValuesIn(families()), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
 
 // Every family of a checkpoint that transformers recorded takes part.
 TEST(HalfPrecisionOfAllFamilies, NoneIsLeftOut) {
