@@ -67,8 +67,8 @@ class RunResult {
   const at::Tensor metric() const;
 
   /// Where the output is NaN or infinite at a real token, or nothing. Of a run without output it is asked of
-  /// the last value of the stream, or the logits, that the cache keeps. Runs on the CPU ask it themselves,
-  /// and the answer is among the notes; after a run on another device this waits for it.
+  /// the last activation that the cache keeps (scores, which may be -inf, left out). Runs on the CPU ask it
+  /// themselves, and the answer is among the notes; after a run on another device this waits for it.
   std::optional<NotFinite> not_finite() const;
 
   /// The same on another device, without the prefix: its output, cache, gradients and notes.
