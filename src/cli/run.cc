@@ -119,12 +119,13 @@ std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Inpu
   return rows;
 }
 
-// Mean over the predictions whose two tokens are real; nothing when there is none.
-std::optional<double> loss_of(const Input& input, const at::Tensor& logits) {
-  if (input.length() < 2) return std::nullopt;
+// Mean over the predictions whose two tokens are real; NaN when there is none. A model that sees both sides
+// of a position is not asked for the token after it.
+double loss_of(const ModelConfig& config, const Input& input, const at::Tensor& logits) {
+  const bool predicts = config.direction == AttentionDirection::causal && predicts_tokens(config);
+  if (!predicts || input.length() < 2) return NAN;
   const auto real = input.main_mask().defined() ? input.main_mask().ne(0) : at::Tensor();
-  const auto loss = next_token_loss(logits, input.main_tokens(), real).item<double>();
-  return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
+  return next_token_loss(logits, input.main_tokens(), real).item<double>();
 }
 
 // What a token adds to a text; null without a tokenizer.
@@ -134,7 +135,7 @@ Json text_of(const HookedTransformer& model, std::int64_t id) {
 }
 
 Json result_json(const HookedTransformer& model, const GivenInput& given, const std::vector<NextTokens>& rows,
-                 std::optional<double> loss) {
+                 double loss) {
   auto list = Json::array();
   for (const auto& row : rows) {
     auto next = Json::array();
@@ -156,8 +157,9 @@ Json result_json(const HookedTransformer& model, const GivenInput& given, const 
     }
     list.back()["answers"] = std::move(answers);
   }
-  Json json = {{"rows", list}, {"loss", nullptr}, {"logits_centred", model.config().logits_centred()}};
-  if (loss) json["loss"] = *loss;
+  Json json = {{"rows", list},
+               {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
+               {"logits_centred", model.config().logits_centred()}};
   add_tokens(given, json);
   return json;
 }
@@ -194,7 +196,7 @@ void print_guesses(const HookedTransformer& model, const NextTokens& row) {
 }
 
 void print_result(const HookedTransformer& model, const Input& input, const std::vector<NextTokens>& rows,
-                  std::optional<double> loss) {
+                  double loss) {
   for (const auto& row : rows) {
     if (&row != &rows.front()) fmt::print("\n");
     // A model that reads both ways says what stands at a position, not behind it.
@@ -203,7 +205,7 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
                token_text(model, input.main_tokens()[row.row][row.position].item<std::int64_t>()));
     print_guesses(model, row);
   }
-  if (loss) fmt::print("\nloss {:.4f} nats per predicted token\n", *loss);
+  if (std::isfinite(loss)) fmt::print("\nloss {:.4f} nats per predicted token\n", loss);
 }
 
 }  // namespace
@@ -223,10 +225,7 @@ void perform(const RunCommandOptions& options) {
   if (!options.positions.empty()) spelling.position = options.positions.front();
   for (const std::string& text : options.answers.texts) spelling.answers.emplace(text, 0);
   print_notes(spelling_notes(model, input, spelling));
-  // A model that sees both sides of a position is not asked for the token behind it.
-  const bool causal = model.config().direction == AttentionDirection::causal;
-  const auto loss =
-      causal && predicts_tokens(model.config()) ? loss_of(input, result.logits()) : std::nullopt;
+  const double loss = loss_of(model.config(), input, result.logits());
   if (options.json) {
     Json json = result_json(model, given, rows, loss);
     json["not_finite"] = not_finite_json(notes);
