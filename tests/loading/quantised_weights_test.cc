@@ -171,17 +171,6 @@ TEST_F(BadIntegers, SymmetricZeroPointsTellTheVersion) {
   }
 }
 
-// Where the config says that numbers are symmetric, zero points beside them would be left out.
-TEST_F(BadIntegers, ZeroPointsOfSymmetricNumbers) {
-  const std::string rows = compressed("int-quantized", R"("strategy": "channel", "symmetric": true)");
-  add("m.weight", "I8", {6, 5});
-  add("m.weight_scale", "F32", {6, 1});
-  add("m.weight_zero_point", "I8", {6, 1});
-  EXPECT_NO_THROW(quantised(rows)) << "zeros say the same";
-  add("m.weight_zero_point", "I8", {6, 1}, {std::byte{0}, std::byte{0}, std::byte{3}});
-  expect_refused(rows, {"'m.weight_zero_point'", "\"symmetric\" is true"});
-}
-
 TEST_F(BadIntegers, Awq) {
   const auto add_all = [&] {
     add("m.qweight", "I32", {40, 2});
@@ -205,6 +194,17 @@ std::string compressed(const char* format, const std::string& weights) {
       R"({{"quant_method": "compressed-tensors", "format": "{}", "config_groups": {{"g": {{"weights":
       {{"type": "int", {}}}}}}}}})",
       format, weights);
+}
+
+// Where the config says that numbers are symmetric, zero points beside them would be left out.
+TEST_F(BadIntegers, ZeroPointsOfSymmetricNumbers) {
+  const std::string rows = compressed("int-quantized", R"("strategy": "channel", "symmetric": true)");
+  add("m.weight", "I8", {6, 5});
+  add("m.weight_scale", "F32", {6, 1});
+  add("m.weight_zero_point", "I8", {6, 1});
+  EXPECT_NO_THROW(quantised(rows)) << "zeros say the same";
+  add("m.weight_zero_point", "I8", {6, 1}, {std::byte{0}, std::byte{0}, std::byte{3}});
+  expect_refused(rows, {"'m.weight_zero_point'", "\"symmetric\" is true"});
 }
 
 TEST_F(BadIntegers, Packed) {
