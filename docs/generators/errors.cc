@@ -311,6 +311,16 @@ void hook_errors(const HookedTransformer& model, const at::Tensor& tokens) {
         "reached."},
        {"An activation was not kept", [&] { (void)slim.cache[act::z(0)]; },
         "Add it to the selection: `act::pattern | act::z`."},
+       {"A column is not held",
+        [&] {
+          const auto some = model.run_with_cache(tokens, act::resid_post, {.keep = {.positions = 1}});
+          (void)some.cache[act::resid_post(0).pos(-1)];
+        },
+        "An address means columns of the sequence, also where a cache holds some of them: with "
+        "`keep.positions`, "
+        "after a prefix, or in a file. Ask for a column that is held, keep more of them, or join the caches "
+        "of the "
+        "stretches (`ActivationCache::join`)."},
        {"A run made no logits",
         [&] { const auto [logits, cache] = model.run_with_cache(tokens, act::z, {.stop_at_layer = 1}); },
         "Let the run go to its end. `run.output()` says which output a run has."},
