@@ -50,7 +50,7 @@ void loading(const std::string& name, const std::filesystem::path& folder) {
 void texts(const HookedTransformer& model) {
   std::cout << "Text\n";
   const auto tokens = model.to_tokens(text);  // [1, pos]
-  const auto without_bos = model.to_tokens(text, {.prepend_bos = hooked::PrependBos::no});
+  const auto without_bos = model.to_tokens(text, {.prepend_bos = PrependBos::no});
   const auto batch = model.to_token_batch({text, "Then Mary"}, {.padding_side = PaddingSide::left});
   const auto mary = model.to_token(" Mary");
   std::cout << "  " << model.to_string(tokens) << ": " << model.to_str_tokens(tokens).size() << " tokens, "

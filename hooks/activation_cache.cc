@@ -79,12 +79,10 @@ const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name)
 const at::Tensor ActivationCache::operator[](const Address& address) const {
   const Entry& found = entry(address.name());
   if (address.indices().empty()) return found.value();
-  if (found.positions.empty() && !found.row_positions.defined()) {
-    require_no_padding(found.name, address.indices(), [&](Axis axis) {
-      const auto& columns = encoder_tokens_ && counts_source(found.name, axis) ? encoder_tokens_ : tokens_;
-      return columns ? &*columns : nullptr;
-    });
-  }
+  require_no_padding(found.name, address.indices(), [&](Axis axis) {
+    const auto& columns = encoder_tokens_ && counts_source(found.name, axis) ? encoder_tokens_ : tokens_;
+    return columns ? &*columns : nullptr;
+  });
   return HeldColumns(*this, found).block(address.indices());
 }
 

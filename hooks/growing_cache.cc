@@ -12,6 +12,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/site.h"
 #include "hooks/host_transport.h"
@@ -222,14 +223,15 @@ std::optional<TokenColumns> GrowingCache::joined_columns() const {
   const auto knows_ids = [](const auto& columns) { return columns->ids.defined(); };
   if (all && std::all_of(columns_.begin(), columns_.end(), knows_ids)) {
     std::vector<at::Tensor> ids;
-    for (const std::optional<TokenColumns>& columns : columns_) ids.push_back(columns->ids);
+    for (const std::optional<TokenColumns>& columns : columns_)
+      ids.push_back(to_device(columns->ids, columns_.front()->ids.device()));
     all->ids = at::cat(ids, 1);
   }
   if (batch == 0) return all;
   std::vector<at::Tensor> masks;
   const at::TensorOptions options = at::TensorOptions(at::kBool).device(device);
   for (const std::optional<TokenColumns>& columns : columns_) {
-    masks.push_back(columns->mask.defined() ? columns->mask
+    masks.push_back(columns->mask.defined() ? to_device(columns->mask, device)
                                             : at::ones({batch, columns->end - columns->first}, options));
   }
   all->mask = at::cat(masks, 1);

@@ -146,8 +146,9 @@ Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(c
   if (c.unembedding->bias) {
     b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out()}, context.options), /*requires_grad=*/false);
   }
+  // Buffers: nothing that a training run computes depends on them.
   const auto add_mean = [&](const char* name, std::int64_t size) {
-    return register_parameter(name, at::empty({size}, context.options), /*requires_grad=*/false);
+    return register_buffer(name, at::empty({size}, context.options));
   };
   if (c.unembedding->keeps_mean) W_mean_ = add_mean("W_mean", c.d_model);
   if (c.unembedding->keeps_mean && c.unembedding->bias) b_mean_ = add_mean("b_mean", 1);

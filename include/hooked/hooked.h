@@ -72,6 +72,7 @@
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/point_index.h"
+#include "hooked/hooks/saved_activation.h"
 #include "hooked/hooks/selection.h"
 #include "hooked/hooks/site.h"
 #include "hooked/io/file.h"

@@ -12,15 +12,13 @@
 #include <variant>
 #include <vector>
 
-#include "analysis/row_columns.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
+#include "hooked/hooks/saved_activation.h"
 #include "hooked/io/provenance.h"
 #include "hooked/io/safetensors.h"
-#include "hooks/cache_file.h"
-#include "hooks/held_columns.h"
 #include "options/edit_text.h"
 
 namespace hooked::cli {
@@ -73,7 +71,7 @@ FileTensor tensor_of(const EditText& edit, const EditContext& context) {
   require_model_of(file, context);
   const std::string key(edit.value.substr(hash + 1));
   FileTensor read{file.read(key), std::nullopt};
-  if (is_saved_cache(file) && ActivationName::try_parse(key)) read.cache = load_activations(file, {key});
+  read.cache = saved_activation(file, key);
   const at::ScalarType dtype = context.model.config().dtype;
   const bool widens =
       read.value.is_floating_point() && c10::promoteTypes(read.value.scalar_type(), dtype) == dtype;
@@ -108,11 +106,15 @@ AxisIndices places_of(const Address& address, const EditContext& context) {
   const AxisContext axes{.site = address.name().site, .where = where, .last_positions = {}};
   const AxisList& site = row(address.name().site).axes;
   AxisIndices places;
+  const bool by_expert = per_expert(row(address.name().site));  // whose tokens the run decides
   for (std::size_t dim = 0; dim < site.size(); ++dim) {
     const std::int64_t size = full_size(address.name(), dim, context);
     const AxisIndex* index = address.indices().find(site[dim]);
     if (index == nullptr) {
-      if (counts_tokens(site[dim])) places.add(site[dim], AxisIndex::Range{0, size});
+      // Only axes of tokens have no size of their own.
+      const bool of_tokens = size_of(site[dim], context.model.config(), address.name().layer) < 0;
+      if (of_tokens && site[dim] != Axis::batch && !by_expert)
+        places.add(site[dim], AxisIndex::Range{0, size});
     } else if (std::holds_alternative<AxisIndex::Last>(index->value)) {
       places.add(site[dim], *index);
     } else {
@@ -140,12 +142,8 @@ at::Tensor replacement(const EditText& edit, const Address& address, const EditC
       .where = where,
       .last_positions = (of_encoder ? input.last_encoder_columns() : input.last_columns()).to(at::kCPU)};
   const AxisIndices places = places_of(address, context);
-  if (given.cache) {
-    ActivationCache::Entry entry = *given.cache->begin();
-    entry.name = name;
-    entry.held = given.value;
-    return HeldColumns(*given.cache, entry).block(places, axes.last_positions).clone();
-  }
+  if (given.cache)
+    return block_of(*given.cache, name, places, axes.last_positions).to(given.value.scalar_type());
   std::vector<std::int64_t> sizes;
   for (std::size_t dim = 0; dim < site.size(); ++dim) sizes.push_back(full_size(name, dim, context));
   const at::Tensor whole = at::empty({1}, given.value.options()).expand(sizes);

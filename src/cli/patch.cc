@@ -69,7 +69,12 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
 std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps) {
   std::vector<std::string> notes;
   for (const auto& [side, values] : {std::pair{"clean", scores.clean}, {"corrupted", scores.corrupted}}) {
-    if (std::isfinite(values.sum().item<double>())) continue;
+    bool finite = true;  // a loss of a single token is no number, and no fault of the logits
+    for (std::size_t m = 0; m < scores.names.size(); ++m) {
+      const double sum = values[static_cast<std::int64_t>(m)].sum().item<double>();
+      finite = finite && (std::isfinite(sum) || (std::isnan(sum) && scores.names[m] == "loss"));
+    }
+    if (finite) continue;
     notes.push_back(
         fmt::format("{}the {} run's scores are NaN or infinite, as its logits are", kNotFinite, side));
   }

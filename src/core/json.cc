@@ -49,7 +49,7 @@ class TreeReader {
     if (next == '"') return cursor_.string(kNotJson, std::string_view::npos);
     if (dialect_ == Dialect::python) {
       for (const char* word : kPythonWords) {
-        if (cursor_.consume_word(word)) return Json{{kNotFinite, word}};
+        if (cursor_.consume_word(word)) return Json{{kNotFiniteKey, word}};
       }
     }
     if (next == '-' || (next >= '0' && next <= '9')) {
@@ -137,7 +137,7 @@ Json parse_python_json(std::string_view text, const JsonLimits& limits) {
 
 std::optional<std::string> not_finite(const Json& value) {
   if (!value.is_object() || value.size() != 1) return std::nullopt;
-  const auto word = value.find(kNotFinite);
+  const auto word = value.find(kNotFiniteKey);
   if (word == value.end() || !word->is_string()) return std::nullopt;
   return word->get<std::string>();
 }

@@ -10,7 +10,7 @@ namespace hooked {
 
 /// The key under which transformers has written numbers that are not finite since December 2025:
 /// `{"__float__": "Infinity"}`.
-inline constexpr const char* kNotFinite = "__float__";
+inline constexpr const char* kNotFiniteKey = "__float__";
 
 /// As parse_json, for files that Python's json module writes: `NaN`, `Infinity` and `-Infinity` are values,
 /// too. They become the form above, so that a document survives being written again, and so that whoever

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/run_input.h"
+
 namespace hooked {
 namespace {
 
@@ -19,6 +21,21 @@ void set_ids(ActivationCache& cache, Stack of, const at::Tensor& ids) {
 // they lay there.
 at::Tensor own(const at::Tensor& ids) { return ids.defined() && ids.is_cpu() ? ids.clone() : ids; }
 
+// What is `there`, as the caller gave it where that lies on the host.
+at::Tensor as_given(const at::Tensor& given, const at::Tensor& there) {
+  if (!there.defined() || !given.defined() || !given.is_cpu() || given.numel() != there.numel()) return there;
+  return given.reshape(there.sizes());
+}
+
+void take_mask(ActivationCache& cache, Stack of, const at::Tensor& given) {
+  if (!cache.tokens(of) || !cache.tokens(of)->mask.defined()) return;
+  TokenColumns columns = *cache.tokens(of);
+  const at::Tensor mask = as_given(given, columns.mask);
+  if (!mask.is_cpu()) return;
+  columns.mask = mask.to(at::kBool, /*non_blocking=*/false, /*copy=*/true);
+  cache.set_tokens(std::move(columns), of);
+}
+
 }  // namespace
 
 void set_origin(ActivationCache& cache, const LoadedModel& model, const at::Tensor& ids) {
@@ -26,12 +43,19 @@ void set_origin(ActivationCache& cache, const LoadedModel& model, const at::Tens
   if (!cache.empty()) set_ids(cache, Stack::none, ids);
 }
 
-void set_origin(ActivationCache& cache, const LoadedModel& model, const Input& input, const WatchPlan& plan) {
+void set_origin(ActivationCache& cache, const LoadedModel& model, const RunInput& of, const WatchPlan& plan) {
   cache.set_model(model.identity());
+  const Input& input = of.checked;
+  const bool to_host = !model.device.is_cpu() && plan.kept().device && plan.kept().device->is_cpu();
+  const Input given = to_host ? with_ids(model, of.given) : input;
+  if (to_host) {
+    take_mask(cache, Stack::none, given.main_mask());
+    if (input.feeds_encoder()) take_mask(cache, Stack::encoder, given.attention_mask);
+  }
   const WatchPlan::PointPlan* at_tokens = plan.find(model.points.require({.site = Site::tokens}));
   if (cache.empty() || (at_tokens != nullptr && at_tokens->may_change())) return;
-  set_ids(cache, Stack::none, own(input.main_tokens()));
-  if (input.feeds_encoder()) set_ids(cache, Stack::encoder, own(input.tokens));
+  set_ids(cache, Stack::none, own(as_given(given.main_tokens(), input.main_tokens())));
+  if (input.feeds_encoder()) set_ids(cache, Stack::encoder, own(as_given(given.tokens, input.tokens)));
 }
 
 }  // namespace hooked

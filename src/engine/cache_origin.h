@@ -13,8 +13,16 @@ namespace hooked {
 /// those of the cache's columns are kept.
 void set_origin(ActivationCache& cache, const LoadedModel& model, const at::Tensor& ids);
 
-/// The same for what a run of a checked input left. Ids that the caller may write into are copied; those that
-/// something in the plan may change are not known.
-void set_origin(ActivationCache& cache, const LoadedModel& model, const Input& input, const WatchPlan& plan);
+/// An input as the caller gave it, and the same checked.
+struct RunInput {
+  const Input& given;
+  const Input& checked;
+};
+
+/// The same for what a run left. Ids that the caller may write into are copied; those that something in the
+/// plan may change are not known. Of a cache that is kept on the host ids and masks lie there, too, if they
+/// were given there.
+void set_origin(ActivationCache& cache, const LoadedModel& model, const RunInput& input,
+                const WatchPlan& plan);
 
 }  // namespace hooked

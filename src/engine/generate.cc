@@ -119,7 +119,10 @@ class Generation {
         sampler_(options.sampling, to_device(prompt.main_tokens(), model_->placement.exit()),
                  prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
-        rules_(model_->rules, real_tokens(prompt), {stop_tokens_, options.max_new_tokens}),
+        // The rows wait for the device.
+        rules_(model_->rules,
+               model_->rules == TokenRules() ? std::vector<std::vector<std::int64_t>>() : real_tokens(prompt),
+               {stop_tokens_, options.max_new_tokens}),
         ended_(static_cast<std::size_t>(prompt.batch())) {
     require_no_padding(*prompt_watch_.plan, columns_.extent_of_step(prompt_step()));
     if (model_->tokenizer) {

@@ -6,8 +6,10 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "core/out_of_memory.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -43,17 +45,23 @@ std::shared_ptr<LoadedModel> on_cpu(const LoadedModel& model) {
   return copy;
 }
 
+// A model whose weights have been read for its identity, which needs memory on their devices.
+std::shared_ptr<LoadedModel> identified(std::shared_ptr<LoadedModel> model, std::string_view door) {
+  with_memory(memory_of_weights(door, model->placement.devices()), [&] { model->identity(); });
+  return model;
+}
+
 }  // namespace
 
 HookedTransformer HookedTransformer::load(std::string_view model, const LoadOptions& options) {
-  return HookedTransformer(load_model(model, options));
+  return HookedTransformer(identified(load_model(model, options), "load"));
 }
 HookedTransformer HookedTransformer::create(const ModelConfig& config, const CreateOptions& options) {
-  return HookedTransformer(create_model(config, options));
+  return HookedTransformer(identified(create_model(config, options), "create"));
 }
 HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const ModelConfig& config,
                                                      const LoadOptions& options) {
-  return HookedTransformer(load_state_dict(std::move(weights), config, options));
+  return HookedTransformer(identified(load_state_dict(std::move(weights), config, options), "load"));
 }
 
 HookedTransformer::HookedTransformer(std::shared_ptr<const LoadedModel> model)

@@ -24,6 +24,7 @@ std::vector<HookedTransformer> replicate(const HookedTransformer& model, const D
     copy->stop_tokens = own.stop_tokens;
     copy->rules = own.rules;
     copy->tokenizer_problem = own.tokenizer_problem;
+    with_memory(memory, [&] { copy->identity(); });
     replicas.emplace_back(copy);
   }
   return replicas;

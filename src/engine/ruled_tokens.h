@@ -23,7 +23,8 @@ class RuledTokens {
     std::int64_t max_new_tokens;
   };
 
-  /// `rows` are each row's tokens before the continuation, without padding. `rules` must outlive this.
+  /// `rows` are each row's tokens before the continuation, without padding; not read where there are no
+  /// rules. `rules` must outlive this.
   RuledTokens(const TokenRules& rules, std::vector<std::vector<std::int64_t>> rows, End end);
 
   /// `logits` [batch, vocab] in float32 or better, -inf where a rule forbids a token. Where one is forced, it

@@ -401,7 +401,8 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     }
     result.cache = run.watch.take_cache();
   }
-  for (ActivationCache* made : {&result.cache, &result.gradients}) set_origin(*made, model, input, *plan);
+  for (ActivationCache* made : {&result.cache, &result.gradients})
+    set_origin(*made, model, {given, input}, *plan);
   if (given.text) {
     if (auto note = bos_note(tokenizer_of(model), model.config)) result.notes.push_back(*std::move(note));
   }
@@ -420,6 +421,8 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     }
   }
   result.columns_ = extent.columns.tokens();
+  if (result.columns_.mask.defined() && result.cache.tokens() && result.cache.tokens()->mask.defined())
+    result.columns_.mask = result.cache.tokens()->mask;  // which may be on the host
   result.model_dtype_ = model.config.dtype;
   if (model.device.is_cpu()) {
     if (const auto found = result.not_finite()) result.notes.push_back(found->text());

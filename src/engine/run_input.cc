@@ -242,6 +242,15 @@ void require_first_columns(const Input& input, const ModelConfig& config) {
   }
 }
 
+// With the tokens of a text instead of it.
+Input without_text(const LoadedModel& model, const Input& given) {
+  Input input = given;
+  if (!input.text) return input;
+  input.tokens = tokens_of(model, *input.text, {});
+  input.text.reset();
+  return input;
+}
+
 }  // namespace
 
 void require_output(const ModelConfig& config, const RunOptions& options) {
@@ -306,13 +315,13 @@ std::int64_t resolve_layer(std::int64_t layer, const ModelConfig& config, const 
   return resolved;
 }
 
+Input with_ids(const LoadedModel& model, const Input& given) {
+  return without_text(model, given).with_decoder_start(model.config);
+}
+
 Input check_input(const LoadedModel& model, const Input& given) {
   const ModelConfig& config = model.config;
-  Input input = given;
-  if (input.text) {
-    input.tokens = tokens_of(model, *input.text, {});
-    input.text.reset();
-  }
+  Input input = without_text(model, given);
   if (config.has_encoder() && !input.prefix) {
     check_two_stacks(input, model);
   } else {

@@ -13,6 +13,10 @@
 
 namespace hooked {
 
+/// The input with the tokens of its text instead of that, and a decoder's start tokens where none are given;
+/// nothing of it goes to a device. Throws ShapeError and TokenizerError.
+Input with_ids(const LoadedModel& model, const Input& given);
+
 /// The input as the graph computes from it, on the model's device: tokens [batch, pos] instead of a text,
 /// a decoder's start tokens where none are given, masks in bool and undefined where they mask nothing, the
 /// layer to start at from 0 on, the residual a copy. Throws ShapeError naming the input, the row and

@@ -3,6 +3,7 @@
 
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,14 +50,12 @@
 namespace hooked {
 namespace {
 
-// The memory of a model's weights, for the error.
-MemoryUse memory_of_weights(std::string_view door, const std::vector<c10::Device>& devices) {
-  return {.where = door, .cure = "take a smaller dtype, or another device", .devices = devices};
-}
-
 void append(std::vector<std::string>& all, const std::vector<std::string>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
+
+/// The largest weight whose numbers a description looks at.
+constexpr std::int64_t kMostNumbersToDescribe = std::int64_t{1} << 26;
 
 /// What a plan that compares tensors gets to see.
 enum class Numbers : std::uint8_t { read, zeros };
@@ -225,6 +224,10 @@ std::shared_ptr<LoadedModel> mapped_model(PlannedModel& planned, const LoadOptio
 
 }  // namespace
 
+MemoryUse memory_of_weights(std::string_view door, const std::vector<c10::Device>& devices) {
+  return {.where = door, .cure = "take a smaller dtype, or another device", .devices = devices};
+}
+
 std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options) {
   const ThreadLimit limit(options.threads);
   PlannedModel planned(id, options);
@@ -309,8 +312,13 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
   std::vector<std::string> notes = planned.notes();
   append(notes, text.notes);
   RecipeReader numbers(std::move(planned.source), planned.plan.recipes);
-  const weights::StoredWeights stored = [&](const std::string& name) { return numbers.find(name); };
-  const weights::Processor processor(config, planned.processing, planned.whole() ? stored : nullptr);
+  // Whoever asks what a model is does not wait for its largest matrices: of those the config decides.
+  const weights::StoredWeights stored = [&](const std::string& name) {
+    auto found = numbers.find(name);
+    return found && c10::multiply_integers(found->shape) <= kMostNumbersToDescribe ? found : std::nullopt;
+  };
+  const bool readable = planned.whole() && !planned.plan.recipes.empty();
+  const weights::Processor processor(config, planned.processing, readable ? stored : nullptr);
   if (options.device.names_several())
     notes.push_back(place_layers(processor.after(), open_devices(options.device)).text());
   const CheckpointReader& reader = planned.reader;

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
+#include "core/out_of_memory.h"
 #include "hooked/core/model_config.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/loading/load_options.h"
@@ -12,6 +14,9 @@ namespace hooked {
 
 // What the static functions of HookedTransformer and TrainableTransformer return a handle of; they say what
 // is thrown.
+
+/// The memory of a model's weights there, for the error.
+MemoryUse memory_of_weights(std::string_view door, const std::vector<c10::Device>& devices);
 
 /// A model folder, a file of weights, or `org/name[@revision]` in the local hub cache.
 std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options);

@@ -99,7 +99,10 @@ void center_vocabulary(WorkingWeights& part, const ModelConfig& before) {
   if (part.part()) return;
   untie(part, before);
   const auto take_mean = [&](const std::string& name, const std::string& mean) {
-    part.set(mean, part.mean(name, Axis::vocab_out));
+    // What was taken before, where that was not recorded as a step, stays taken.
+    const bool more = before.unembedding->keeps_mean && part.has(mean);
+    const at::Tensor taken = part.mean(name, Axis::vocab_out);
+    part.set(mean, more ? part.get(mean) + taken : taken);
     part.center(name, Axis::vocab_out);
   };
   take_mean("unembed.W_U", "unembed.W_mean");
@@ -139,8 +142,9 @@ std::optional<std::string> output_bias_risk(const at::Tensor& bias) {
 
 /// The same of W_U, whose mean is one over the vocabulary for each entry of the stream.
 std::optional<std::string> unembedding_risk(const StoredNumbers& numbers) {
-  const BlockedWeight weight = *numbers.find(std::nullopt, "unembed.W_U");
-  const at::Tensor mean = weight.mean(Axis::vocab_out);
+  const auto weight = numbers.find(std::nullopt, "unembed.W_U");
+  if (!weight) return std::nullopt;
+  const at::Tensor mean = weight->mean(Axis::vocab_out);
   if (!mean.isfinite().all().item<bool>())
     return "unembed.W_U holds numbers that are not finite, so it has no mean over the vocabulary";
   const Sample sample = *numbers.sample(std::nullopt, "unembed.W_U", Axis::vocab_out);

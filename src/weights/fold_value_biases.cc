@@ -45,12 +45,13 @@ std::optional<std::string> value_biases_risk(const StoredNumbers& numbers, const
       const std::string full = numbers.name_of(part, name);
       if (const std::string where = not_finite(bias); !where.empty())
         return fmt::format("{} holds {}", full, where);
-      const Sample matrix = *numbers.sample(part, attention + ".W_V", Axis::d_model);
+      const auto matrix = numbers.sample(part, attention + ".W_V", Axis::d_model);
+      if (!matrix) continue;
       // Of what is normed, about as long as the stream is wide.
       const double value =
-          std::sqrt(static_cast<double>(before.d_model) * matrix.values.square().mean().item<double>());
+          std::sqrt(static_cast<double>(before.d_model) * matrix->values.square().mean().item<double>());
       const double shift = bias.abs().max().item<double>();
-      const at::ScalarType kept = numbers.kept_dtype(matrix.stored);
+      const at::ScalarType kept = numbers.kept_dtype(matrix->stored);
       if (shift > std::max(value, 1.0) * largest_shift(kept)) {
         return fmt::format("{} reaches {:.2g}, next to which {} does not hold values of about {:.2g}", full,
                            shift, dtype_text(kept), value);

@@ -23,7 +23,8 @@ class EdgesOfGolden : public testing::TestWithParam<GoldenCase> {
   /// The recorded prompts, or other tokens in the same places.
   Input input(std::int64_t moved = 0) const {
     const auto other = [&](const at::Tensor& tokens) {
-      return moved == 0 || !tokens.defined() ? tokens : (tokens + moved) % model_.config().d_vocab;
+      if (moved == 0 || !tokens.defined()) return tokens;
+      return with_padding_of(GetParam(), tokens, (tokens + moved).remainder(model_.config().d_vocab));
     };
     return {other(recorded_.tokens),
             {.attention_mask = recorded_.attention_mask,

@@ -51,7 +51,9 @@ enum class Pad { left, right };
 struct Rows {
   at::Tensor whole, shorter;  // [1, pos]
 
-  explicit Rows(const at::Tensor& recorded) {
+  std::int64_t padding_token;
+
+  Rows(const at::Tensor& recorded, std::int64_t padding) : padding_token(padding) {
     const auto length = std::min(recorded.size(1), kMostTokens);
     whole = recorded.narrow(0, 0, 1).narrow(1, 0, length);
     shorter = recorded.narrow(0, recorded.size(0) - 1, 1).narrow(1, 0, length - kPadding);
@@ -62,7 +64,7 @@ struct Rows {
     const auto pad = at::full({1, kPadding}, padding, at::kLong);
     return at::cat({upper, side == Pad::left ? at::cat({pad, lower}, 1) : at::cat({lower, pad}, 1)});
   }
-  at::Tensor tokens(Pad side) const { return both(whole, shorter, 2, side); }
+  at::Tensor tokens(Pad side) const { return both(whole, shorter, padding_token, side); }
   at::Tensor mask(Pad side) const { return both(at::ones_like(whole), at::ones_like(shorter), 0, side); }
 };
 
@@ -186,7 +188,9 @@ class PaddedRows : public testing::TestWithParam<GoldenCase> {
         {.dtype = at::kDouble,
          .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
     const bool two_stacks = model.config().has_encoder();
-    const Rows read(recorded.tokens), written(two_stacks ? recorded.decoder_tokens : recorded.tokens);
+    const std::int64_t padding = padding_token(golden).value_or(2);
+    const Rows read(recorded.tokens, padding),
+        written(two_stacks ? recorded.decoder_tokens : recorded.tokens, padding);
     const auto input = [&](const at::Tensor& tokens, const at::Tensor& decoder) {
       return two_stacks ? Input(tokens, {.decoder = {.tokens = decoder}}) : Input(tokens);
     };

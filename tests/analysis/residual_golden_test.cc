@@ -150,7 +150,8 @@ TEST_P(StreamOfGolden, PaddedRowsAreTheirUnpaddedOnes) {
         act::everything, {.output = Output::none});
     return residual_parts(model, run.cache, {.grain = Grain::neuron}).values();  // at each row's last token
   };
-  const auto pad = at::full({1, kPadding}, 2, at::kLong), none = at::zeros({1, kPadding}, at::kLong);
+  const auto pad = at::full({1, kPadding}, padding_token(GetParam()).value_or(2), at::kLong);
+  const auto none = at::zeros({1, kPadding}, at::kLong);
   const auto real = at::ones({1, length}, at::kLong);
   const auto alone = parts(shorter, {}), whole = parts(tokens, {});
   for (const bool left : {true, false}) {

@@ -256,7 +256,7 @@ TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
   const auto other_config = random_model_of(wider);
   EXPECT_THAT(refusal(other_config, with_run_of(other_config)), HasSubstr("its config differ"));
   const auto weights = HookedTransformer::create(two_layer_config(), {.seed = 3});
-  EXPECT_THAT(refusal(weights, with_run_of(weights)), HasSubstr("the unpatched logit of row 0 was"));
+  EXPECT_THAT(refusal(weights, with_run_of(weights)), HasSubstr("its source differ"));
 }
 
 TEST_P(SweepProgressed, OnlyAPartialFileIsWrittenTo) {

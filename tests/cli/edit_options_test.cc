@@ -107,7 +107,7 @@ TEST_F(EditOptionsTest, ReplaceTakesTheAddressedColumnsOfAnyFile) {
   expect_same("blocks.1.attn.hook_z[pos=2] replace " + path("plain.safetensors") + "#z",
               {set(act::z(1).pos(2), whole[act::z(1).pos(2)])});
   const auto lacks = [&](const std::string& index, const std::string& file) {
-    expect_failure({"run", this->model(), "--tokens", "1,2,3,4", "--edit",
+    expect_failure({"run", this->model(), "--dtype", "float64", "--tokens", "1,2,3,4", "--edit",
                     "blocks.1.attn.hook_z" + index + " replace " + path(file) + "#blocks.1.attn.hook_z"},
                    1, "is not held");
   };

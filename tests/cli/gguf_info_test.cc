@@ -123,8 +123,12 @@ TEST_F(GgufInfo, OfAPartOfASplitDescribesWhatIsThere) {
   const auto whole = succeed({"info", first, "--json"}).json();
   EXPECT_EQ(whole["parameters"], parameters_);
   EXPECT_EQ(whole["missing_files"], Json::array());
-  EXPECT_EQ(whole["tokenizer"],
-            Json({{"kind", "BPE"}, {"form", "tokenizer.json"}, {"pieces", 40}, {"problem", nullptr}}));
+  EXPECT_EQ(whole["tokenizer"], Json({{"kind", "BPE"},
+                                      {"form", "tokenizer.json"},
+                                      {"pieces", 40},
+                                      {"problem", nullptr},
+                                      {"around", whole["tokenizer"]["around"]}}));
+  EXPECT_EQ(whole["tokenizer"]["around"]["before"][0]["id"], 30);
   EXPECT_TRUE(whole["chat_template"].is_string());
   EXPECT_EQ(whole["context"], 131072);
 

@@ -48,7 +48,7 @@ TEST_F(NotFiniteCli, EachCommandSaysSo) {
   expect_said(with({"cache"}, {"--stop-at-layer", "1", "--out", path("b.safetensors"), "--force"}),
               "residual at 1 of 3");
   expect_said(with({"lens"}), "at 1 of 3 positions");
-  expect_said(with({"attribute"}, {"--answer", "3"}), "at 1 of 3 positions");
+  expect_said(with({"attribute"}, {"--answer-token", "3"}), "at 1 of 3 positions");
   expect_said(with({"heads"}), "hook_pattern at 1 of 3 positions");
 }
 
@@ -68,7 +68,7 @@ TEST_F(NotFiniteCli, FiniteRunsHaveAnEmptyList) {
   for (const Words& command : {Words{"run", model(), "--tokens", "1,2"},
                                {"lens", model(), "--tokens", "1,2"},
                                {"heads", model(), "--tokens", "1,2"},
-                               {"attribute", model(), "--tokens", "1,2", "--answer", "3"},
+                               {"attribute", model(), "--tokens", "1,2", "--answer-token", "3"},
                                {"bench", model(), "--length", "3", "--iterations", "1"}}) {
     Words words = command;
     words.emplace_back("--json");

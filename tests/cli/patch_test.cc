@@ -523,7 +523,7 @@ TEST_F(PatchInterrupted, GoesOnWhereItEnded) {
   EXPECT_EQ(ended["complete"], false);
   ASSERT_TRUE(std::filesystem::exists(partial));
   expect_failure(long_call("5", {"--partial", partial}), 1,
-                 "this is the partial file of another sweep: its tokens");
+                 "this is the partial file of another sweep: its source");
 
   const Json resumed = succeed(long_call("4", {"--partial", partial})).json();
   EXPECT_FALSE(std::filesystem::exists(partial));

@@ -64,7 +64,7 @@ TEST_F(ProgramTest, NumbersOutOfRangeAreRefused) {
     expect_refused({"bench", model(), "--seed", seed},
                    "expected an integer from 0 to 18446744073709551615, got " + seed);
   for (const std::string layer : {"9223372036854775808", "-9223372036854775809"})
-    expect_refused({"weights", model(), "--singular", "OV", "--layer", layer}, "integer of 64 bits");
+    expect_refused({"weights", model(), "--singular", "ov_written", "--layer", layer}, "integer of 64 bits");
   for (const std::string temperature : {"inf", "nan", "1e999"})
     expect_refused({"generate", model(), "--tokens", "1", "--temperature", temperature}, "finite number");
 }

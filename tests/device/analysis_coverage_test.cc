@@ -27,6 +27,7 @@ const std::map<std::string, std::string>& on_the_host() {
       {"indirect_object_pairs", "texts and their ids"},
       {"line_plot_svg", "a picture of a grid"},
       {"model_parts", "names"},
+      {"other_spelling", "a text and ids"},
       {"parts_besides", "names"},
       {"patching_preset", "a table"},
       {"patching_presets", "a table"},
@@ -34,6 +35,7 @@ const std::map<std::string, std::string>& on_the_host() {
       {"repeated_random_tokens", "ids"},
       {"require_can_keep", "a file"},
       {"repeated_tokens_of", "ids"},
+      {"spelling_notes", "texts and ids; what it runs is the metric rank"},
       {"welch_bound", "two numbers"},
       {"write_prompt_pairs", "texts and their ids"},
   };

@@ -63,7 +63,7 @@ TEST_F(Knockout, IsTheSameByAHook) {
   for_many_models([](const HookedTransformer& model) {
     const at::Tensor tokens = random_tokens(model.config(), {2, 5});
     const auto hooked =
-        model.run_with_hooks(tokens, {{Address(scores_of(model.config())), [](const at::Tensor& scores) {
+        model.run_with_hooks(tokens, {{scores_of(model.config()), [](const at::Tensor& scores) {
                                          const at::Tensor changed = scores.clone();
                                          changed.select(2, kQuery).fill_(-INFINITY);
                                          return changed;

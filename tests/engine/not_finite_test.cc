@@ -95,14 +95,6 @@ TEST(NotFinite, ScoresOfUnseenKeysAndLargeSumsAreFine) {
   EXPECT_FALSE(notes_it(run));
 }
 
-TEST(NotFinite, AMeanOverNoPredictionIsFine) {
-  const HookedTransformer model = random_model();
-  const at::Tensor mask = at::tensor({1, 0}, at::kLong).view({1, 2});
-  const auto run =
-      model.run({random_tokens(model.config(), {1, 2}), {.attention_mask = mask}}, {.output = Output::loss});
-  EXPECT_FALSE(notes_it(run));
-}
-
 TEST(NotFinite, TheSentenceNamesTheCureInFloat16) {
   const NotFinite found{
       .values = "logits", .positions = 2, .looked_at = 9, .row = 0, .position = 4, .dtype = at::kHalf};

@@ -126,8 +126,10 @@ TEST(MixtureConfigs, DeepseekV3sMixturesBehindOtherAttention) {
                    .d_expert = 6,
                    .dense_layers = {true, false, false, false},
                    .router = RouterKind::sigmoid_then_choose,
+                   .router_in_float32 = true,
                    .choice_bias = true,
                    .renormalised = true,
+                   .added_to_sum = 1e-20,
                    .d_shared = 12};
   const ModelConfig glm =
       read("glm4_moe",

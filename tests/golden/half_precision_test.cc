@@ -34,8 +34,9 @@ const nlohmann::json& recorded_errors() {
   return errors;
 }
 
-/// The golden's rows once for each seed, with all tokens moved on in the vocabulary.
-Input moved_on(const GoldenRun& golden, std::int64_t vocabulary) {
+/// The golden's rows once for each seed, with all tokens moved on in the vocabulary, but for a padding token
+/// by which transformers counts positions.
+Input moved_on(const GoldenCase& of, const GoldenRun& golden, std::int64_t vocabulary) {
   const auto repeated = [](const at::Tensor& rows) {
     return rows.defined() ? rows.repeat({kSeeds, 1}) : rows;
   };
@@ -43,7 +44,8 @@ Input moved_on(const GoldenRun& golden, std::int64_t vocabulary) {
     if (!tokens.defined()) return tokens;
     std::vector<at::Tensor> rows;
     for (std::int64_t seed = 0; seed < kSeeds; ++seed)
-      rows.push_back(kFirstToken + (tokens + seed).remainder(vocabulary - kFirstToken));
+      rows.push_back(
+          with_padding_of(of, tokens, kFirstToken + (tokens + seed).remainder(vocabulary - kFirstToken)));
     return at::cat(rows);
   };
   return {moved(golden.tokens),
@@ -57,7 +59,7 @@ double mean_error(const GoldenCase& golden, at::ScalarType dtype) {
   const GoldenRun recorded = read_golden(golden);
   const auto model = HookedTransformer::load(golden.folder().string(),
                                              {.dtype = dtype, .processing = WeightProcessing::none()});
-  const Input input = moved_on(recorded, model.config().d_vocab);
+  const Input input = moved_on(golden, recorded, model.config().d_vocab);
   const auto exact = HookedTransformer::from_state_dict(
       model.state_dict(), model.config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
   const at::Tensor error =

@@ -33,6 +33,8 @@ struct Refused {
 const std::vector<Refused> kRefused = {
     {"groups_and_scaling", {"rope_scaling", "rope_parameters"}},
     {"yarn_with_factors_of_longrope", {"short_factor"}},
+    {"mellum_theta_above", {"rope_theta"}},
+    {"mellum_bases_above", {"rope_theta"}},
     {"share_above", {"partial_rotary_factor"}},
     {"share_inside", {"rope_parameters.partial_rotary_factor"}},
     {"share_in_both", {"rope_parameters.partial_rotary_factor"}},
@@ -47,8 +49,10 @@ const Json& recorded() {
   return kRecorded;
 }
 
+// A row has what differs from its family's base.
 FamilyConfig read(const Json& row) {
-  const Json& config = row.at("config");
+  Json config = recorded().at("bases").at(row.at("config").at("model_type").get<std::string>());
+  config.update(row.at("config"));
   return read_family_config(family_of(config.at("model_type").get<std::string>(), "config.json"),
                             {json_text(config), "config.json"});
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -42,7 +43,14 @@ class StoredSources : public testing::Test {
                      .dtype_name = dtype,
                      .where = "model.safetensors",
                      .read = nullptr,
-                     .read_elements = [](std::int64_t, const at::Tensor& into) { into.zero_(); }};
+                     .read_elements = [content](std::int64_t first, const at::Tensor& into) {
+                       into.zero_();
+                       if (content.empty() || into.scalar_type() != at::kFloat) return;
+                       const std::size_t begin = static_cast<std::size_t>(first) * sizeof(float);
+                       const std::size_t count =
+                           std::min(content.size() - std::min(begin, content.size()), into.nbytes());
+                       std::memcpy(into.mutable_data_ptr(), content.data() + begin, count);
+                     }};
     source_[name].read_bytes = [content = std::move(content)](std::uint64_t first,
                                                               std::span<std::byte> into) {
       for (std::size_t i = 0; i < into.size(); ++i)

@@ -38,6 +38,14 @@ struct GoldenCase {
 /// Every golden case, in the order of the index.
 const std::vector<GoldenCase>& golden_cases();
 
+/// The token that a case's padding must be, and no real token: transformers counts positions by it, whatever
+/// the mask says. None of families whose positions it counts otherwise.
+std::optional<std::int64_t> padding_token(const GoldenCase& golden);
+
+/// `made` of the same shape as `recorded`, with the padding token of such a case where that has it, and
+/// nowhere else. Undefined stays undefined.
+at::Tensor with_padding_of(const GoldenCase& golden, const at::Tensor& recorded, const at::Tensor& made);
+
 /// The case of this name; throws std::out_of_range where there is none.
 const GoldenCase& golden_case(const std::string& name);
 

@@ -38,9 +38,9 @@ class PatchSource {
   /// This tensor, broadcast to the activation [1, ...]: a direction [d_model] at every position.
   static PatchSource value(at::Tensor tensor);
   /// The mean over the rows of a run, or over its rows and positions. Padding does not count; of scores and
-  /// patterns each query and key is over the rows in which both are tokens. Throws HookError, when it is used,
-  /// for activations that were not kept, for scores and patterns over positions, and where no row has a column,
-  /// or a query and a key together.
+  /// patterns each query and key is over the rows in which both are tokens. Throws HookError, when it is
+  /// used, for activations that were not kept, for scores and patterns over positions, and where no row has a
+  /// column, or a query and a key together.
   static PatchSource mean(ActivationCache data, MeanOver over);
   /// The values of a row of `data` that is drawn for each row of the input ("resample ablation"): the same
   /// row for all places of a sweep, the same rows for the same seed.

@@ -53,11 +53,11 @@ def as_transformers_means(config: dict):
 def changes(before: dict, after: dict) -> dict:
     now = {key: value for key, value in after.items() if key not in kSkipped and (key not in before or before[key] != value)}
     gone = [key for key in before if key not in after and key not in kSkipped]
-    return {"now": now} | ({"gone": gone} if gone else {})
+    return now | ({"<gone>": gone} if gone else {})
 
 
 def main(_arguments: list) -> None:
-    rows, seen = [], set()
+    rows, seen = {}, set()
     for file in sorted((kGoldens / "cases").glob("*/config.json")):
         config = json.loads(file.read_text())
         family = config.get("model_type")
@@ -76,6 +76,6 @@ def main(_arguments: list) -> None:
             if identity in seen and path:
                 continue
             seen.add(identity)
-            rows.append({"config": file.parent.name, "without": key} | change)
-    lines = ",\n".join(" " + json.dumps(row) for row in rows)
-    (kGoldens / "absent_keys.json").write_text(f"[\n{lines}\n]\n")
+            rows.setdefault(file.parent.name, {})[key] = change
+    lines = ",\n".join(f'"{name}":' + json.dumps(keys, separators=(",", ":")) for name, keys in rows.items())
+    (kGoldens / "absent_keys.json").write_text(f"{{\n{lines}\n}}\n")

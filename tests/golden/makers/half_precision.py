@@ -19,16 +19,24 @@ from .saved_models import cases, computing_in, inputs_of, load, logits_of
 kFile = kGoldens / "half_precision.json"
 kSeeds = 32
 kFirstToken = 4  # those before it are special ones: padding, for instance
+# Families whose positions transformers counts by the tokens that are not the padding token, whatever the mask says: there it
+# stays where it is, and no other token becomes it.
+kCountedByPadding = {"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "data2vec-text", "m2m_100"}
 kDtypes = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def moved_on(inputs: dict, vocabulary: int) -> dict:
+def moved_on(inputs: dict, vocabulary: int, padding: int | None) -> dict:
     """The inputs once for each seed, one below the other."""
+    def on(tokens: torch.Tensor, seed: int) -> torch.Tensor:
+        made = kFirstToken + (tokens + seed) % (vocabulary - kFirstToken)
+        if padding is None:
+            return made
+        return made.masked_fill(made == padding, padding + 1).masked_fill(tokens == padding, padding)
+
     moved = {}
     for name, value in inputs.items():
         of_tokens = name in ("tokens", "decoder_tokens")
-        moved[name] = torch.cat([kFirstToken + (value + seed) % (vocabulary - kFirstToken) if of_tokens else value
-                                 for seed in range(kSeeds)])
+        moved[name] = torch.cat([on(value, seed) if of_tokens else value for seed in range(kSeeds)])
     return moved
 
 
@@ -39,7 +47,8 @@ def in_float64(model: torch.nn.Module) -> torch.nn.Module:
 
 def mean_error(case: str, dtype: torch.dtype) -> float:
     model = load(case, dtype)
-    inputs = moved_on(inputs_of(case), model.get_input_embeddings().weight.shape[0])
+    padding = model.config.pad_token_id if model.config.model_type in kCountedByPadding else None
+    inputs = moved_on(inputs_of(case), model.get_input_embeddings().weight.shape[0], padding)
     with computing_in(torch.float64):
         exact = logits_of(in_float64(model), inputs)
     error = (logits_of(model, inputs).double() - exact).abs().mean(-1)

@@ -87,20 +87,22 @@ def kinds_of(model_type: str, keys: dict) -> dict:
         if frequencies is None:
             continue
         scaling = getattr(rotary, prefix + "attention_scaling", 1.0)
-        kinds[kind] = dict(frequencies=[float(f) for f in frequencies], magnitude=float(scaling))
+        kinds[kind] = dict(frequencies=[float(f"{f:.8g}") for f in frequencies], magnitude=float(f"{scaling:.8g}"))
     return kinds
 
 
 def main(arguments: list) -> None:
-    rows = []
+    rows, bases = [], {}
     for model_type, (spellings, more) in kFamilies.items():
+        bases[model_type] = dict(model_type=model_type) | kSizes | more
         for name, keys in spellings.items():
-            config = dict(model_type=model_type) | kSizes | more | keys
+            config = bases[model_type] | keys
             try:
                 with torch.device("cpu"):
-                    rows.append(dict(name=f"{model_type}_{name}", config=config, kinds=kinds_of(model_type, config)))
+                    rows.append(dict(name=f"{model_type}_{name}", config=dict(model_type=model_type) | keys, kinds=kinds_of(model_type, config)))
             except Exception as error:  # whatever it is, there is no number to hold anything to
                 print(f"{model_type} {name}: transformers refuses it ({type(error).__name__}: {str(error)[:80]})")
-    lines = ",\n".join(" " + json.dumps(row) for row in rows)
-    kFile.write_text(f'{{"oracle": "transformers {transformers.__version__}", "rows": [\n{lines}\n]}}\n')
+    text = lambda value: json.dumps(value, separators=(",", ":"))  # noqa: E731
+    lines = ",\n".join(text(row) for row in rows)
+    kFile.write_text(f'{{"oracle":"transformers {transformers.__version__}","bases":{text(bases)},"rows":[\n{lines}\n]}}\n')
     print(f"{len(rows)} rows")

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+
+#include "hooked/core/export.h"
+#include "hooked/hooks/activation_cache.h"
+#include "hooked/io/safetensors.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// A cache of the activation `key` alone, where `file` was written by ActivationCache::save and has it;
+/// nothing for other files and keys. Throws what ActivationCache::load throws for a damaged one.
+std::optional<ActivationCache> saved_activation(const SafetensorsFile& file, const std::string& key);
+
+/// What a cache of one activation holds at `places`, which are columns of the sequence, as the activation
+/// `name`. `last` means the column `last` of each row, int64 [batch]. Throws HookError for a column that is
+/// not held.
+at::Tensor block_of(const ActivationCache& one, const ActivationName& name, const AxisIndices& places,
+                    const at::Tensor& last);
+
+}  // namespace hooked
