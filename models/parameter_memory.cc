@@ -25,10 +25,14 @@ at::Tensor as_it_lies(const at::Tensor& parameter) {
 
 std::vector<Parameter> parameters_as_they_lie(const Transformer& graph) {
   std::vector<Parameter> all;
-  for (const auto& item : graph.named_parameters()) {
-    all.emplace_back(item.key(), as_it_lies(item.value()));
-    assert(all.back().second.is_contiguous() && all.back().second.storage_offset() == 0);
-  }
+  const auto add = [&](const auto& items) {
+    for (const auto& item : items) {
+      all.emplace_back(item.key(), as_it_lies(item.value()));
+      assert(all.back().second.is_contiguous() && all.back().second.storage_offset() == 0);
+    }
+  };
+  add(graph.named_parameters());
+  add(graph.named_buffers());  // numbers of a checkpoint that nothing trains
   return all;
 }
 
