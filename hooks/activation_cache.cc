@@ -80,7 +80,7 @@ const at::Tensor ActivationCache::operator[](const Address& address) const {
   const Entry& found = entry(address.name());
   if (address.indices().empty()) return found.value();
   require_no_padding(found.name, address.indices(), [&](Axis axis) {
-    const auto& columns = encoder_tokens_ && counts_source(found.name, axis) ? encoder_tokens_ : tokens_;
+    const auto& columns = tokens_along(*this, found.name, axis);
     return columns ? &*columns : nullptr;
   });
   return HeldColumns(*this, found).block(address.indices());

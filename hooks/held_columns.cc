@@ -11,17 +11,12 @@
 #include <numeric>
 #include <variant>
 
+#include "core/id_list.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 
 namespace hooked {
 namespace {
-
-std::vector<std::int64_t> numbers_of(const at::Tensor& numbers) {
-  const at::Tensor flat = numbers.contiguous();
-  const auto* first = flat.const_data_ptr<std::int64_t>();
-  return {first, first + flat.numel()};
-}
 
 // Neighbours as a range, which picks a view.
 AxisIndex index_of(const std::vector<std::int64_t>& places, const AxisIndex& asked) {
@@ -44,12 +39,21 @@ std::int64_t axes_before(Axis axis, Site site, const AxisIndices& indices) {
 
 }  // namespace
 
+const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,
+                                                Axis axis) {
+  const auto& of_encoder = cache.tokens(Stack::encoder);
+  return of_encoder && counts_source(name, axis) ? of_encoder : cache.tokens();
+}
+
+bool counts_tokens(Axis axis) {
+  return axis == Axis::pos || axis == Axis::source || axis == Axis::query || axis == Axis::key ||
+         axis == Axis::source_key;
+}
+
 HeldColumns::HeldColumns(const ActivationCache& cache, const ActivationCache::Entry& entry)
     : entry_(entry),
       axis_(axis_on(entry.name.site, Axis::pos)),
-      tokens_(axis_ && counts_source(entry.name, *axis_) && cache.tokens(Stack::encoder)
-                  ? cache.tokens(Stack::encoder)
-                  : cache.tokens()) {}
+      tokens_(axis_ ? tokens_along(cache, entry.name, *axis_) : cache.tokens()) {}
 
 bool HeldColumns::all() const {
   if (entry_.row_positions.defined()) return false;
@@ -82,7 +86,7 @@ std::string HeldColumns::text() const {
   const at::Tensor own = held();
   std::vector<std::string> rows;
   for (std::int64_t row = 0; row < own.size(0); ++row)
-    rows.push_back(fmt::format("{} in row {}", fmt::join(numbers_of(own[row]), ", "), row));
+    rows.push_back(fmt::format("{} in row {}", fmt::join(id_list(own[row]), ", "), row));
   return fmt::format("{}", fmt::join(rows, "; "));
 }
 
@@ -170,7 +174,7 @@ HeldColumns::Places HeldColumns::places_of(const AxisIndices& indices, const at:
     }
     if (there.size(0) > 1) there = there.index_select(0, at::tensor(rows, at::kLong));
     if (there.eq(there[0]).all().item<bool>()) {
-      found.indices.add(axis, index_of(numbers_of(there[0]), index));
+      found.indices.add(axis, index_of(id_list(there[0]), index));
       continue;
     }
     // Rows that are not asked for may hold none of the columns.

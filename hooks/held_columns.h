@@ -11,6 +11,14 @@
 
 namespace hooked {
 
+/// The columns of the run that made a cache, along an axis of positions of one of its activations: an
+/// encoder's or those of the stack that predicts. Nothing where no run made it.
+const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,
+                                                Axis axis);
+
+/// Whether the places on an axis of activations are columns of tokens.
+bool counts_tokens(Axis axis);
+
 /// Which columns of a sequence an entry of a cache holds, along its pos, source or query axis.
 ///
 /// An address means columns of the sequence. This is the one place that says where they lie in what is held.

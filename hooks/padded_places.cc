@@ -10,6 +10,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {
@@ -33,11 +34,6 @@ std::vector<std::int64_t> from_the_end(const AxisIndex& index) {
   return places;
 }
 
-bool counts_columns(Axis axis) {
-  return axis == Axis::pos || axis == Axis::source || axis == Axis::query || axis == Axis::key ||
-         axis == Axis::source_key;
-}
-
 // Which rows an address is about; nothing: all.
 std::optional<std::vector<std::int64_t>> rows_of(const AxisIndices& indices, std::int64_t batch) {
   const AxisIndex* rows = indices.find(Axis::batch);
@@ -50,7 +46,7 @@ void require_real(const AxisIndex& index, const TokenColumns& columns,
                   const std::optional<std::vector<std::int64_t>>& rows, std::string_view where) {
   for (const std::int64_t place : from_the_end(index)) {
     const std::int64_t column = place + columns.end - columns.first;
-    if (column < 0) continue;  // out of range is told elsewhere
+    if (column < 0) continue;  // out of range is reported elsewhere
     const at::Tensor real = columns.mask.select(1, column).cpu();
     for (std::int64_t row = 0; row < real.size(0); ++row) {
       if (real[row].item<bool>() || (rows && std::find(rows->begin(), rows->end(), row) == rows->end()))
@@ -70,7 +66,7 @@ void require_no_padding(const ActivationName& name, const AxisIndices& indices,
                         const ColumnsOfAxis& columns_of) {
   for (const auto& [named, index] : indices.entries()) {
     const auto axis = axis_on(name.site, named);
-    if (!axis || !counts_columns(*axis)) continue;
+    if (!axis || !counts_tokens(*axis)) continue;
     const TokenColumns* columns = columns_of(*axis);
     if (columns == nullptr || !columns->mask.defined()) continue;
     require_real(index, *columns, rows_of(indices, columns->mask.size(0)),

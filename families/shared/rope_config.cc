@@ -24,7 +24,8 @@ void note_if_other(HfConfig& hf, const std::pair<const ConfigReader&, std::strin
                       holder.number(key), used.first.number(used.second), used.first.where(used.second)));
 }
 
-// Where the tokens of the original training context stand, which the key beside the group says first.
+// Which object says how many tokens the original training context had: the key outside of the group goes
+// first.
 const ConfigReader* holder_of_original(const HfConfig& hf, const ConfigReader& group,
                                        const RopeDefaults& defaults) {
   if (!defaults.of_one_kind && hf.json().has(kOriginal)) return &hf.json();

@@ -75,12 +75,6 @@ std::optional<at::Tensor> columns_if_kept(const ActivationCache& cache, const Ad
   return read_columns(cache, address, columns);
 }
 
-const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,
-                                                Axis axis) {
-  const auto& of_encoder = cache.tokens(Stack::encoder);
-  return of_encoder && counts_source(name, axis) ? of_encoder : cache.tokens();
-}
-
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what) {
   const auto& entry = cache.entry(name);
   const HeldColumns held(cache, entry);

@@ -32,11 +32,6 @@ at::Tensor columns_like(const ActivationCache& cache, const ActivationName& name
 std::optional<at::Tensor> columns_if_kept(const ActivationCache& cache, const Address& address,
                                           const RowColumns& columns);
 
-/// The columns of the run that made a cache, along an axis of positions of one of its activations: an
-/// encoder's or those of the stack that predicts. Nothing where no run made it.
-const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,
-                                                Axis axis);
-
 /// Throws HookError unless the cache holds all positions of that activation: `what` needs them.
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what);
 

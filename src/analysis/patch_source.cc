@@ -21,6 +21,7 @@
 #include "hooked/core/shared.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/site.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {

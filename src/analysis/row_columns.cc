@@ -38,11 +38,6 @@ at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns) 
   return values.masked_fill(real.logical_not(), std::numeric_limits<double>::quiet_NaN());
 }
 
-bool counts_tokens(Axis axis) {
-  return axis == Axis::pos || axis == Axis::source || axis == Axis::query || axis == Axis::key ||
-         axis == Axis::source_key;
-}
-
 GridAxis numbered_axis(std::string_view name, std::int64_t places) {
   GridAxis axis{.name = std::string(name), .labels = {}};
   for (std::int64_t place = 0; place < places; ++place) axis.labels.push_back(std::to_string(place));

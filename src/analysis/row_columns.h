@@ -28,9 +28,6 @@ struct RowColumns {
 /// `values` [row, ..., position] with NaN where the token is padding.
 at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns);
 
-/// Whether the places on an axis of activations are columns of tokens.
-bool counts_tokens(Axis axis);
-
 /// An axis whose places are 0, 1, ...
 GridAxis numbered_axis(std::string_view name, std::int64_t places);
 

@@ -13,6 +13,7 @@
 #include "analysis/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {

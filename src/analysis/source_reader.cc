@@ -16,6 +16,7 @@
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/site.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 

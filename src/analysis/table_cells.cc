@@ -12,6 +12,7 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {

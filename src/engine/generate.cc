@@ -120,17 +120,16 @@ class Generation {
                  prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
         // The rows wait for the device.
-        rules_(model_->rules,
-               model_->rules == TokenRules() ? std::vector<std::vector<std::int64_t>>() : real_tokens(prompt),
-               {stop_tokens_, options.max_new_tokens}),
+        prompt_rows_(reads_rows() ? real_tokens(prompt) : decltype(prompt_rows_)()),
+        rules_(model_->rules, prompt_rows_, {stop_tokens_, options.max_new_tokens}),
         ended_(static_cast<std::size_t>(prompt.batch())) {
     require_no_padding(*prompt_watch_.plan, columns_.extent_of_step(prompt_step()));
     if (model_->tokenizer) {
-      for (const std::vector<std::int64_t>& row : real_tokens(prompt_))
+      for (const std::vector<std::int64_t>& row : prompt_rows_)
         texts_.emplace_back(*model_->tokenizer, row, options_.stop.strings);
     }
     if (trained_context()) {
-      for (const std::vector<std::int64_t>& row : real_tokens(prompt_))
+      for (const std::vector<std::int64_t>& row : prompt_rows_)
         lengths_.push_back(static_cast<std::int64_t>(row.size()));
     }
   }
@@ -188,6 +187,9 @@ class Generation {
     return longrope == nullptr ? std::nullopt
                                : std::optional(static_cast<std::int64_t>(longrope->original_n_ctx));
   }
+
+  // Whether something is told each row's tokens of the prompt.
+  bool reads_rows() const { return model_->rules != TokenRules() || model_->tokenizer || trained_context(); }
 
   void run_all_again() {
     columns_.restart();
@@ -297,6 +299,8 @@ class Generation {
   ColumnRuns columns_;
   Sampler sampler_;
   const std::vector<std::int64_t> stop_tokens_;
+  const std::vector<std::vector<std::int64_t>>
+      prompt_rows_;  // each row's real tokens, where something reads them
   RuledTokens rules_;
   std::vector<GeneratedText> texts_;  // one a row; none without a tokenizer
   std::vector<std::optional<StopReason>> ended_;

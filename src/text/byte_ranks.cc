@@ -18,14 +18,13 @@
 #include "text/byte_characters.h"
 #include "text/precompiled_normalizer.h"
 #include "text/symbol_joiner.h"
+#include "text/word_patterns.h"
 
 namespace hooked::text {
 namespace {
 
 constexpr std::string_view kGpt4Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwenWords =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 // As the package tiktoken has them; Oniguruma's `$` is the end of a line, and its intervals are not
 // possessive.
 constexpr std::string_view kCl100kWords =

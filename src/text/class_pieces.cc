@@ -315,9 +315,7 @@ constexpr DefaultToken kMluke[] = {{"bos_token", "<s>"},
                                    {"entity_pad_token", "[PAD]"},
                                    {"entity_mask_token", "[MASK]"},
                                    {"entity_mask2_token", "[MASK2]"}};
-constexpr DefaultToken kXglm[] = {{"bos_token", "<s>"},  {"eos_token", "</s>"},  {"unk_token", "<unk>"},
-                                  {"sep_token", "</s>"}, {"pad_token", "<pad>"}, {"cls_token", "<s>"}};
-constexpr DefaultToken kSeamless[] = {{"bos_token", "<s>"},  {"eos_token", "</s>"},  {"unk_token", "<unk>"},
+constexpr DefaultToken kUnmasked[] = {{"bos_token", "<s>"},  {"eos_token", "</s>"},  {"unk_token", "<unk>"},
                                       {"sep_token", "</s>"}, {"pad_token", "<pad>"}, {"cls_token", "<s>"}};
 constexpr DefaultToken kPegasus[] = {
     {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"mask_token", "<mask_2>"}};
@@ -329,7 +327,7 @@ constexpr ClassRow kPieceRows[] = {
     {"Siglip2Tokenizer", "BPE", siglip2, kGemma},
     {"Tipsv2Tokenizer", "BPE", tipsv2, kTips},
     {"NllbTokenizer", "BPE", nllb, kFairseq, nllb_around},
-    {"SeamlessM4TTokenizer", "BPE", seamless, kSeamless, seamless_around},
+    {"SeamlessM4TTokenizer", "BPE", seamless, kUnmasked, seamless_around},
     {"ReformerTokenizer", "BPE", reformer, kReformer},
     {"AlbertTokenizer", "Unigram", albert, kAlbert, albert_around},
     {"FNetTokenizer", "Unigram", nullptr, kAlbert, albert_around},
@@ -345,7 +343,7 @@ constexpr ClassRow kPieceRows[] = {
     {"LasrTokenizer", "Unigram", lasr, kT5, eos_behind},
     {"MBartTokenizer", "Unigram", mbart, kFairseq, mbart_around},
     {"MBart50Tokenizer", "Unigram", mbart50, kMbart50, mbart50_around},
-    {"XGLMTokenizer", "Unigram", xglm, kXglm, eos_before},
+    {"XGLMTokenizer", "Unigram", xglm, kUnmasked, eos_before},
     {"PegasusTokenizer", "Unigram", pegasus, kPegasus, eos_behind},
     {"MLukeTokenizer", "Unigram", mluke, kMluke, cls_and_sep},
 };

@@ -1,4 +1,5 @@
 #include "text/class_parts.h"
+#include "text/word_patterns.h"
 
 // Note [Classes that build their pipeline]
 // A class of transformers with a constructor of its own takes the vocabulary, the merges, the rules of
@@ -11,8 +12,6 @@ namespace {
 
 using Parts = ClassParts;
 
-constexpr std::string_view kQwen2Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kQwen35Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kClipWords =
@@ -45,7 +44,7 @@ void qwen(Parts& parts, std::string_view words) {
   bytes["use_regex"] = false;
   parts.pipeline({step("NFC")}, {split_step({{"Regex", words}}, "Isolated"), bytes}, {byte_level_step(true)});
 }
-void qwen2(Parts& parts) { qwen(parts, kQwen2Words); }
+void qwen2(Parts& parts) { qwen(parts, kQwenWords); }
 void qwen3_5(Parts& parts) { qwen(parts, kQwen35Words); }
 
 void clip(Parts& parts) {

@@ -1,8 +1,8 @@
 #include "weights/blocked_weight.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/mean.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/sum.h>
 
 #include <algorithm>
@@ -110,11 +110,13 @@ void BlockedWeight::center(Axis over) {
     changes_.push_back({Change::Kind::center, {}, dimension});
     return;
   }
-  GroupSums sums;
-  for_each_changed(
-      [&](const TensorBlock& block) { sums.add(block, block.values.sum(dimension, /*keepdim=*/true)); });
-  const auto count = stored_.shape[static_cast<std::size_t>(dimension)];
-  changes_.push_back({Change::Kind::subtract, sums.total().div_(count)});
+  take_mean(over);
+}
+
+at::Tensor BlockedWeight::take_mean(Axis over) {
+  at::Tensor taken = mean(over);
+  changes_.push_back({Change::Kind::subtract, taken.unsqueeze(dimension_of(over))});
+  return taken;
 }
 
 at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& coefficients) const {
@@ -149,9 +151,8 @@ at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& c
 
 at::Tensor BlockedWeight::mean(Axis over) const {
   const auto count = stored_.shape[static_cast<std::size_t>(dimension_of(over))];
-  const double share = 1.0 / static_cast<double>(count);
-  return weighted_sum({over},
-                      at::full({count}, share, at::TensorOptions(at::kDouble).device(stored_.device)));
+  const auto options = at::TensorOptions(at::kDouble).device(stored_.device);
+  return weighted_sum({over}, at::ones({count}, options)).div_(count);
 }
 
 BlockedWeight BlockedWeight::with_axes(const AxisList& axes) const {

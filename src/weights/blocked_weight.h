@@ -32,6 +32,9 @@ class BlockedWeight {
   /// Loses its mean over `over`.
   void center(Axis over);
 
+  /// The same, and gives that mean, which takes a pass of its own: the layout without that axis.
+  at::Tensor take_mean(Axis over);
+
   /// Its mean over `over`: the layout without that axis.
   at::Tensor mean(Axis over) const;
 

@@ -53,15 +53,13 @@ std::optional<std::string> writer_risk(const StoredNumbers& numbers, const Weigh
       numbers.name_of(part, name), shift, dtype_text(kept), spread);
 }
 
-std::optional<std::string> writers_risk(const StoredNumbers& numbers, const ModelConfig& before) {
-  for (const WeightPart& part : weight_parts(before)) {
-    std::optional<std::string> found;
-    for_each_writer(before, part, [&](const WeightRow& row, const std::string& name) {
-      if (!found) found = writer_risk(numbers, part, row, name);
-    });
-    if (found) return found;
-  }
-  return std::nullopt;
+std::optional<std::string> writers_risk(const StoredNumbers& numbers, const WeightPart& part,
+                                        const ModelConfig& before) {
+  std::optional<std::string> found;
+  for_each_writer(before, part, [&](const WeightRow& row, const std::string& name) {
+    if (!found) found = writer_risk(numbers, part, row, name);
+  });
+  return found;
 }
 
 /// Centring the stream changes nothing only if everything that reads the stream subtracts its mean.
@@ -101,9 +99,8 @@ void center_vocabulary(WorkingWeights& part, const ModelConfig& before) {
   const auto take_mean = [&](const std::string& name, const std::string& mean) {
     // What was taken before, where that was not recorded as a step, stays taken.
     const bool more = before.unembedding->keeps_mean && part.has(mean);
-    const at::Tensor taken = part.mean(name, Axis::vocab_out);
+    const at::Tensor taken = part.take_mean(name, Axis::vocab_out);
     part.set(mean, more ? part.get(mean) + taken : taken);
-    part.center(name, Axis::vocab_out);
   };
   take_mean("unembed.W_U", "unembed.W_mean");
   if (before.unembedding->bias) take_mean("unembed.b_U", "unembed.b_mean");
@@ -166,8 +163,10 @@ std::optional<std::string> unembedding_risk(const StoredNumbers& numbers) {
       shift, dtype_text(kept), spread);
 }
 
-std::optional<std::string> vocabulary_risk(const StoredNumbers& numbers, const ModelConfig&) {
-  if (const at::Tensor bias = numbers.vector(std::nullopt, "unembed.b_U"); bias.defined()) {
+std::optional<std::string> vocabulary_risk(const StoredNumbers& numbers, const WeightPart& part,
+                                           const ModelConfig&) {
+  if (part) return std::nullopt;
+  if (const at::Tensor bias = numbers.values(std::nullopt, "unembed.b_U"); bias.defined()) {
     if (auto found = output_bias_risk(bias)) return found;
   }
   return unembedding_risk(numbers);

@@ -245,7 +245,7 @@ std::optional<std::string> norm_risk(const StoredNumbers& numbers, const WeightP
   if (const std::string where = not_finite(values); !where.empty())
     return fmt::format("{} holds {}", full, where);
   if (find_weight_row(name)->kind != WeightKind::shift) return std::nullopt;
-  const at::Tensor gain = numbers.vector(part, name.substr(0, name.rfind('.')) + ".w");
+  const at::Tensor gain = numbers.values(part, name.substr(0, name.rfind('.')) + ".w");
   const double shift = values.abs().max().item<double>(), spread = gain.abs().max().item<double>();
   const at::ScalarType kept = numbers.kept_dtype(weight->stored_dtype());
   if (shift <= std::max(1.0, spread) * largest_shift(kept)) return std::nullopt;
@@ -279,27 +279,25 @@ std::optional<std::string> reader_risk(const StoredNumbers& numbers, const Weigh
                      extremes.least, extremes.most, numbers.name_of(part, name), dtype_text(kept));
 }
 
-std::optional<std::string> risk(const StoredNumbers& numbers, const ModelConfig& before) {
+std::optional<std::string> risk(const StoredNumbers& numbers, const WeightPart& part,
+                                const ModelConfig& before) {
   ModelConfig after = before;
   update(after);
-  for (const WeightPart& part : weight_parts(before)) {
-    std::optional<std::string> found;
-    for_each_weight(before, part, [&](const WeightRow& row, const std::string& name) {
-      const bool folds = !row.there.holds(after, part.value_or(BlockPlace{}));
-      if (!found && folds) found = norm_risk(numbers, part, name);
-    });
-    std::map<std::string, at::Tensor> gains;  // by the norm's place
-    for_each_weight(after, part, [&](const WeightRow& row, const std::string& name) {
-      if (found) return;
-      const auto norm = norm_before(row, part, before);
-      if (!norm) return;
-      at::Tensor& gain = gains[norm->place];
-      if (!gain.defined()) gain = gain_of(numbers.vector(part, norm->place + ".w"), norm->place, before);
-      found = reader_risk(numbers, part, name, gain);
-    });
-    if (found) return found;
-  }
-  return std::nullopt;
+  std::optional<std::string> found;
+  for_each_weight(before, part, [&](const WeightRow& row, const std::string& name) {
+    const bool folds = !row.there.holds(after, part.value_or(BlockPlace{}));
+    if (!found && folds) found = norm_risk(numbers, part, name);
+  });
+  std::map<std::string, at::Tensor> gains;  // by the norm's place
+  for_each_weight(after, part, [&](const WeightRow& row, const std::string& name) {
+    if (found) return;
+    const auto norm = norm_before(row, part, before);
+    if (!norm) return;
+    at::Tensor& gain = gains[norm->place];
+    if (!gain.defined()) gain = gain_of(numbers.values(part, norm->place + ".w"), norm->place, before);
+    found = reader_risk(numbers, part, name, gain);
+  });
+  return found;
 }
 
 void update(ModelConfig& config) {

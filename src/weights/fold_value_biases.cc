@@ -36,26 +36,25 @@ std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
 }
 
 /// Why value biases cannot move: they are not finite, or drown the values that they leave.
-std::optional<std::string> value_biases_risk(const StoredNumbers& numbers, const ModelConfig& before) {
-  for (const WeightPart& part : weight_parts(before)) {
-    for (const std::string& attention : attentions_of(part, before)) {
-      const std::string name = attention + ".b_V";
-      const at::Tensor bias = numbers.vector(part, name);
-      if (!bias.defined()) continue;
-      const std::string full = numbers.name_of(part, name);
-      if (const std::string where = not_finite(bias); !where.empty())
-        return fmt::format("{} holds {}", full, where);
-      const auto matrix = numbers.sample(part, attention + ".W_V", Axis::d_model);
-      if (!matrix) continue;
-      // Of what is normed, about as long as the stream is wide.
-      const double value =
-          std::sqrt(static_cast<double>(before.d_model) * matrix->values.square().mean().item<double>());
-      const double shift = bias.abs().max().item<double>();
-      const at::ScalarType kept = numbers.kept_dtype(matrix->stored);
-      if (shift > std::max(value, 1.0) * largest_shift(kept)) {
-        return fmt::format("{} reaches {:.2g}, next to which {} does not hold values of about {:.2g}", full,
-                           shift, dtype_text(kept), value);
-      }
+std::optional<std::string> value_biases_risk(const StoredNumbers& numbers, const WeightPart& part,
+                                             const ModelConfig& before) {
+  for (const std::string& attention : attentions_of(part, before)) {
+    const std::string name = attention + ".b_V";
+    const at::Tensor bias = numbers.values(part, name);
+    if (!bias.defined()) continue;
+    const std::string full = numbers.name_of(part, name);
+    if (const std::string where = not_finite(bias); !where.empty())
+      return fmt::format("{} holds {}", full, where);
+    const auto matrix = numbers.sample(part, attention + ".W_V", Axis::d_model);
+    if (!matrix) continue;
+    // Of what is normed, about as long as the stream is wide.
+    const double value =
+        std::sqrt(static_cast<double>(before.d_model) * matrix->values.square().mean().item<double>());
+    const double shift = bias.abs().max().item<double>();
+    const at::ScalarType kept = numbers.kept_dtype(matrix->stored);
+    if (shift > std::max(value, 1.0) * largest_shift(kept)) {
+      return fmt::format("{} reaches {:.2g}, next to which {} does not hold values of about {:.2g}", full,
+                         shift, dtype_text(kept), value);
     }
   }
   return std::nullopt;

@@ -50,7 +50,9 @@ std::string Processor::outcome(const StepDefinition& step, const WeightProcessin
     return obstacle->reason;
   }
   if (numbers) {
-    if (const auto reason = step.risk(StoredNumbers(numbers, config_), after_)) {
+    for (const WeightPart& part : weight_parts(config_)) {
+      const auto reason = step.risk(StoredNumbers(numbers, config_), part, after_);
+      if (!reason) continue;
       if (processing.insists()) refuse(step, *reason);
       return *reason;
     }

@@ -103,15 +103,14 @@ std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
-std::optional<std::string> factors_risk(const StoredNumbers& numbers, const ModelConfig& before) {
-  for (const WeightPart& part : weight_parts(before)) {
-    for (const std::string& attention : attentions_of(part, before)) {
-      for (const auto* weight : {".W_Q", ".W_K", ".W_V", ".W_O", ".b_Q", ".b_K", ".b_V"}) {
-        const at::Tensor values = numbers.vector(part, attention + weight);
-        if (!values.defined()) continue;
-        if (const std::string where = not_finite(values); !where.empty())
-          return fmt::format("{} holds {}", numbers.name_of(part, attention + weight), where);
-      }
+std::optional<std::string> factors_risk(const StoredNumbers& numbers, const WeightPart& part,
+                                        const ModelConfig& before) {
+  for (const std::string& attention : attentions_of(part, before)) {
+    for (const auto* weight : {".W_Q", ".W_K", ".W_V", ".W_O", ".b_Q", ".b_K", ".b_V"}) {
+      const at::Tensor values = numbers.values(part, attention + weight);
+      if (!values.defined()) continue;
+      if (const std::string where = not_finite(values); !where.empty())
+        return fmt::format("{} holds {}", numbers.name_of(part, attention + weight), where);
     }
   }
   return std::nullopt;

@@ -27,9 +27,10 @@ struct Obstacle {
 struct StepDefinition {
   ProcessingStep step;
   std::optional<Obstacle> (*obstacle)(const ModelConfig& before);
-  /// What in the numbers themselves forbids the step, where its config allows it: one that is not finite, or
+  /// What in the numbers of a part forbids the step, where its config allows it: one that is not finite, or
   /// one so large that the dtype loses what the step should keep.
-  std::optional<std::string> (*risk)(const StoredNumbers& numbers, const ModelConfig& before);
+  std::optional<std::string> (*risk)(const StoredNumbers& numbers, const WeightPart& part,
+                                     const ModelConfig& before);
   void (*apply)(WorkingWeights& part, const ModelConfig& before);  ///< to a block, or to the rest
   void (*update)(ModelConfig& config);
 };

@@ -34,7 +34,7 @@ std::optional<BlockedWeight> StoredNumbers::find(const WeightPart& part, std::st
   return BlockedWeight(std::move(*found), find_weight_row(name)->axes);
 }
 
-at::Tensor StoredNumbers::vector(const WeightPart& part, std::string_view name) const {
+at::Tensor StoredNumbers::values(const WeightPart& part, std::string_view name) const {
   const auto found = find(part, name);
   return found ? found->values() : at::Tensor();
 }

@@ -38,7 +38,7 @@ class StoredNumbers {
   std::optional<BlockedWeight> find(const WeightPart& part, std::string_view name) const;
 
   /// All of a weight in float64; undefined where there is none.
-  at::Tensor vector(const WeightPart& part, std::string_view name) const;
+  at::Tensor values(const WeightPart& part, std::string_view name) const;
 
   /// Some of the weight; `also` are further indices of `axis` that are wanted where that axis is sampled.
   /// Nothing where there is no such weight.

@@ -84,8 +84,8 @@ at::Tensor WorkingWeights::weighted_sum(std::string_view name, const AxisList& o
   return now(name).weighted_sum(over, coefficients);
 }
 
-at::Tensor WorkingWeights::mean(std::string_view name, Axis over) {
-  const at::Tensor mean = now(name).mean(over);
+at::Tensor WorkingWeights::take_mean(std::string_view name, Axis over) {
+  const at::Tensor mean = changing(name).take_mean(over);
   return mean.dim() == 0 ? mean.unsqueeze(0) : mean;
 }
 

@@ -47,8 +47,8 @@ class WorkingWeights {
   /// BlockedWeight::weighted_sum of it.
   at::Tensor weighted_sum(std::string_view name, const AxisList& over, const at::Tensor& coefficients);
 
-  /// BlockedWeight::mean of it; [1] for a vector.
-  at::Tensor mean(std::string_view name, Axis over);
+  /// BlockedWeight::take_mean of it; [1] for a vector.
+  at::Tensor take_mean(std::string_view name, Axis over);
 
   /// BlockedWeight::scale and BlockedWeight::center.
   void scale(std::string_view name, Axis along, const at::Tensor& factors);
