@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -235,6 +236,15 @@ TEST_F(EdgeAttributionOf, OfAnEditedModelAddUpToNodes) {
   expect_sums(hooked, {scale(act::q(1), 0.5)}, "a hook and an edit");
 }
 
+/// What `of` comes to with ever more steps: the midpoint rule's error falls with the square of the steps, so
+/// that two numbers of steps tell what is left (Richardson).
+double with_ever_more_steps(const std::function<double(const Integration&)>& of) {
+  const double few = of({.over = IntegrateOver::inputs, .steps = 32});
+  const double many = of({.over = IntegrateOver::inputs, .steps = 64});
+  EXPECT_NEAR(many, few, 1e-2 * std::abs(many) + 1e-4);
+  return (4 * many - few) / 3;
+}
+
 /// Integrated over inputs the edges of the embeddings add up to what changes between the edited runs.
 TEST_F(EdgeAttributionOf, IntegrationOfAnEditedModelIsComplete) {
   for (const Edit& edit : standing_edits()) {
@@ -246,15 +256,20 @@ TEST_F(EdgeAttributionOf, IntegrationOfAnEditedModelIsComplete) {
       return edited.metric.all().front().score(model_, tokens, {.edits = edits}).item<double>();
     };
     const double whole = scored(corrupted_) - scored(clean_);
-    const Integration integration{.over = IntegrateOver::inputs, .steps = 160};
-    const at::Tensor edges = edge_attribution(model_, {.sweep = edited, .integration = integration}).values();
-    EXPECT_NEAR(edges.slice(0, 0, 2).nansum().item<double>(), whole, 1e-3 * std::abs(whole) + 1e-6);
-    AttributionPatchingOptions nodes{.sweep = edited, .integration = integration};
+    const double edges = with_ever_more_steps([&](const Integration& integration) {
+      const at::Tensor all = edge_attribution(model_, {.sweep = edited, .integration = integration}).values();
+      return all.slice(0, 0, 2).nansum().item<double>();
+    });
+    EXPECT_NEAR(edges, whole, 1e-6 * std::abs(whole) + 1e-9);
+    AttributionPatchingOptions nodes{.sweep = edited};
     for (const auto& table : {std::vector<std::vector<Address>>{{act::resid_pre(0)}},
                               std::vector<std::vector<Address>>{{act::embed, act::pos_embed}}}) {
       nodes.sweep.table = table;
-      EXPECT_NEAR(attribution_patching(model_, nodes).values().item<double>(), whole,
-                  1e-3 * std::abs(whole) + 1e-6);
+      const double patched = with_ever_more_steps([&](const Integration& integration) {
+        nodes.integration = integration;
+        return attribution_patching(model_, nodes).values().item<double>();
+      });
+      EXPECT_NEAR(patched, whole, 1e-6 * std::abs(whole) + 1e-9);
     }
   }
 }
@@ -266,15 +281,17 @@ TEST_F(EdgeAttributionOf, IntegrationComesAfterEditsOfTheFirstStream) {
   const auto scored = [&](const at::Tensor& tokens) {
     return logit_difference(3, 7).score(model_, tokens, {.edits = edits}).item<double>();
   };
-  const AttributionPatchingOptions nodes{.sweep = {.table = {{act::resid_pre(0)}},
-                                                   .from = from,
-                                                   .into = clean_,
-                                                   .metric = logit_difference(3, 7),
-                                                   .edits = edits},
-                                         .integration = {.over = IntegrateOver::inputs, .steps = 160}};
+  AttributionPatchingOptions nodes{.sweep = {.table = {{act::resid_pre(0)}},
+                                             .from = from,
+                                             .into = clean_,
+                                             .metric = logit_difference(3, 7),
+                                             .edits = edits}};
   const double whole = scored(corrupted_) - scored(clean_);
-  EXPECT_NEAR(attribution_patching(model_, nodes).values().item<double>(), whole,
-              1e-3 * std::abs(whole) + 1e-6);
+  const double patched = with_ever_more_steps([&](const Integration& integration) {
+    nodes.integration = integration;
+    return attribution_patching(model_, nodes).values().item<double>();
+  });
+  EXPECT_NEAR(patched, whole, 1e-6 * std::abs(whole) + 1e-9);
 }
 
 TEST_F(EdgeAttributionOf, ADivergenceOfTheRunFromItselfHasNoSlope) {
@@ -295,11 +312,13 @@ TEST_F(EdgeAttributionOf, ADivergenceOfTheRunFromItselfHasNoSlope) {
                 HasSubstr("--steps"));
     // On the way to the other run there is a slope: the embeddings' edges add up to the other run's
     // divergence.
-    const EdgeAttributionOptions many{.sweep = options,
-                                      .integration = {.over = IntegrateOver::inputs, .steps = 160}};
+    const double edges = with_ever_more_steps([&](const Integration& integration) {
+      const at::Tensor all =
+          edge_attribution(model_, {.sweep = options, .integration = integration}).values();
+      return all.slice(0, 0, 2).nansum().item<double>();
+    });
     const double whole = metric.score(model_, corrupted_).item<double>();
-    EXPECT_NEAR(edge_attribution(model_, many).values().slice(0, 0, 2).nansum().item<double>(), whole,
-                5e-3 * whole);
+    EXPECT_NEAR(edges, whole, 1e-5 * whole);
   }
   // From another run it has one.
   SweepOptions other = sweep();

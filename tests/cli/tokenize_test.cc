@@ -72,6 +72,14 @@ TEST_F(TokenizeTest, FailuresSayWhatIsMissing) {
   write("texts.json", R"(["w2", 3])");
   expect_failure({"tokenize", path("words"), "--texts-file", path("texts.json")}, 1, "item 1 is an integer");
   expect_failure({"tokenize", path("words")}, 2, "--text");
+  // A file that is neither a tokenizer nor a file of weights, as text and as bytes.
+  write("notes.md", "# Notes");
+  write("page.json", R"({"a": 1})");
+  write("picture.png", "\x89PNG\r\n\x1a\n");
+  for (const char* name : {"notes.md", "page.json", "picture.png"}) {
+    expect_failure({"tokenize", path(name), "--text", "a"}, 1, "cannot be read as a tokenizer.json");
+    expect_failure({"tokenize", path(name), "--text", "a"}, 1, "a model whose tokenizer is to be used");
+  }
 }
 
 }  // namespace
