@@ -233,6 +233,9 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
                            {.from = clean, .into = corrupted, .metric = metric});
   const auto heads = every.slice("site", "z");
   heads.save(folder / "heads.svg");
+  std::cout << path_patching(model, {.senders = {act::z(0).head(1)},
+                                     .receivers = {act::q(1).head(3)},
+                                     .sweep = {.from = clean, .into = corrupted, .metric = metric}});
   const auto table = sweep(model, {.table = {{act::z(0).head(1), act::z(1).head(3)}, {act::mlp_out(1)}},
                                    .from = clean,
                                    .into = corrupted,
@@ -256,6 +259,7 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
   const auto to_first =
       at::zeros({tokens.size(1), tokens.size(1)}).index_fill(1, at::tensor({0}, at::kLong), 1.0);
   std::cout << head_scores(clean, to_first, {.measure = HeadMeasure::abs});
+  std::cout << singular_directions(model, {.layer = 1, .index = 3}).values << '\n';
   const auto said_twice = repetition_scores(model);
   std::cout << said_twice.loss.mean("row") << said_twice.accuracy.mean("row");
   const auto pairs = indirect_object_pairs(model, {.count = 4, .seed = 1});
