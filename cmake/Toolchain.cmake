@@ -15,9 +15,11 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-  # Sanitizers' code takes three times as long to compile where it is optimised.
+  # Sanitizers' code takes three times as long to compile where it is optimised, and the whole suite takes hours where it is
+  # not.
   if(HOOKED_SANITIZE)
-    set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+    set(HOOKED_SANITIZE_LEVEL -O0 CACHE STRING "How the sanitizers' code is optimised")
+    set(CMAKE_CXX_FLAGS_DEBUG "${HOOKED_SANITIZE_LEVEL} -g1")
   else()
     set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
   endif()

@@ -6,13 +6,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-targets=(all) arguments=()
+targets=(all) arguments=() level=-O1
 if [[ ${1:-} == short ]]; then
   shift
   targets=(room_tests_core room_tests_hooks room_tests_io room_tests_weights room_tests_models room_tests_golden hooked-cli)
-  arguments=(-L '^sanitized$')
+  arguments=(-L '^sanitized$') level=-O0
 fi
 # Without -Werror: the sanitizers' instrumentation makes GCC warn about code that is fine.
-cmake --preset asan -DHOOKED_WERROR=OFF
+cmake --preset asan -DHOOKED_WERROR=OFF -DHOOKED_SANITIZE_LEVEL=$level
 cmake --build --preset asan --target "${targets[@]}"
 bash scripts/run_tests.sh asan "${arguments[@]}" "$@"
