@@ -23,10 +23,7 @@ std::string repeated(std::string_view text, std::size_t count) {
 }
 
 TEST(ZipCheckpointMemory, RefusingIsCheap) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
-#endif
-  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
   const TempFolder folder;
   const auto path = folder / "f.pt";
   const auto nested = repeated(

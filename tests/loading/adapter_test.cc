@@ -324,10 +324,7 @@ TEST_F(AdapterTest, AQuantisedBaseIsChangedInNumbers) {
 }
 
 TEST_F(AdapterTest, LoadingTakesHardlyMoreMemoryThanTheModel) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
-#endif
-  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
   constexpr int kWidth = 1024, kLayers = 8, kRank = 8;
   std::ifstream file(folder_ / "base/config.json", std::ios::binary);
   Json config = parse_json(std::string(std::istreambuf_iterator<char>(file), {}), {});

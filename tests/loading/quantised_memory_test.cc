@@ -249,10 +249,7 @@ const Form kForms[] = {
 class QuantisedMemory : public testing::TestWithParam<Form> {};
 
 TEST_P(QuantisedMemory, LoadingTakesHardlyMoreThanTheModel) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
-#endif
-  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
   constexpr std::int64_t kConstant = std::int64_t{24} << 20;
   const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
   const TempFolder folder;

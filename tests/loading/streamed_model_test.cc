@@ -153,10 +153,7 @@ TEST(StreamedModel, LoadingEntersFewParallelRegions) {
 }
 
 TEST(StreamedModel, LoadingTakesHardlyMoreMemoryThanTheModel) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
-#endif
-  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
   // Blocks in float64, and what the heap keeps of freed ones: as much for a model of 800 MB (which peaks at
   // 1.04 times its weights).
   constexpr std::int64_t kConstant = std::int64_t{24} << 20;

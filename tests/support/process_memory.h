@@ -25,4 +25,13 @@ inline bool forget_peak() {
   return static_cast<bool>(out);
 }
 
+/// Why peaks say nothing here, or empty, and then the peak begins anew.
+inline std::string why_no_peaks() {
+#if defined(__SANITIZE_ADDRESS__)
+  return "a sanitizer has memory of its own";
+#else
+  return forget_peak() && process_status("VmHWM") >= 0 ? "" : "this system does not tell the peak";
+#endif
+}
+
 }  // namespace hooked
