@@ -348,7 +348,8 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
                                  prompt.batch()));
   }
   const at::NoGradGuard no_grad;
-  check_generation_edits(model, prompt, options, end);
+  // The last token's column is computed for what is kept of it alone.
+  check_generation_edits(model, prompt, options, options.capture.empty() ? end - 1 : end);
   const std::vector<Hook> scoped = hooks_->snapshot();
   return Generation(loaded(), scoped, prompt, options).finish();
 }

@@ -119,8 +119,10 @@ void Steps::require_named(const Edit& edit, std::string_view field, bool prompt,
                         first, last,
                         !later    ? "those of the prompt; use new_token_edits for columns after it"
                         : !prompt ? "those of the new tokens (-1 is the newest); use prompt_edits for the "
-                                    "prompt's"
-                                  : "those of prompt and new tokens"));
+                                    "prompt's; the last token's column is only computed where something is "
+                                    "captured"
+                                  : "those of prompt and new tokens; the last token's column is only "
+                                    "computed where something is captured"));
       }
     }
   }

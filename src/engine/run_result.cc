@@ -85,14 +85,28 @@ std::string NotFinite::text() const {
                      cure);
 }
 
+namespace {
+
+// [batch, pos]: where the logits [batch, pos, token] are not finite. -inf rules a token out, as heads do for
+// padding of the vocabulary, and says nothing unless it rules out the whole of it.
+at::Tensor without_answer(const at::Tensor& logits, bool whole_vocabulary) {
+  const at::Tensor ruled_out = logits.isneginf();
+  const at::Tensor wrong = logits.isfinite().logical_or(ruled_out).logical_not().any(-1);
+  return whole_vocabulary ? wrong.logical_or(ruled_out.all(-1)) : wrong;
+}
+
+}  // namespace
+
 std::optional<NotFinite> RunResult::not_finite() const {
   NotFinite found{.values = word(kind_), .dtype = model_dtype_};
+  bool of_tokens = kind_ == Output::logits;          // whether the numbers are logits
   std::optional<std::vector<std::int64_t>> columns;  // of the numbers; absent: all of the run's
   at::Tensor numbers = output_;
   if (kind_ == Output::none) {
     const ActivationCache::Entry* last = last_kept(cache);
     if (last == nullptr) return std::nullopt;
     found.values = last->name.to_string();
+    of_tokens = last->name.site == Site::unembed_out;
     try {
       numbers = last->value().movedim(static_cast<std::int64_t>(*token_dimension(row(last->name.site))), 1);
     } catch (const HookError&) {
@@ -106,9 +120,9 @@ std::optional<NotFinite> RunResult::not_finite() const {
   }
   // One pass and one number. A sum of finite numbers may be infinite, which the second look tells.
   if (!numbers.defined() || std::isfinite(numbers.sum().item<double>())) return std::nullopt;
-  at::Tensor wrong = numbers.isfinite().logical_not();
+  at::Tensor wrong = of_tokens ? without_answer(numbers, !logit_tokens_) : numbers.isfinite().logical_not();
   if (numbers.dim() < 2) return wrong.any().item<bool>() ? std::optional(found) : std::nullopt;
-  if (numbers.dim() > 2) wrong = wrong.flatten(2).any(-1);
+  if (wrong.dim() > 2) wrong = wrong.flatten(2).any(-1);
   at::Tensor real = columns_.mask.defined() ? to_device(columns_.mask, wrong.device()) : at::Tensor();
   if (real.defined() && columns) {
     real =

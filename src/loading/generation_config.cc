@@ -120,16 +120,24 @@ class GenerationReader {
     return std::move(read_);
   }
 
-  // Those of the keys that ask for something.
+  // Those of the keys that ask for something, whatever they hold: nothing here reads their values.
   std::vector<std::string_view> asked_among(std::span<const Asked> keys) const {
     std::vector<std::string_view> asked;
     for (const auto& [key, neutral] : keys) {
-      if (!json_.is_unset(key) && !(neutral && json_.number(key) == *neutral)) asked.push_back(key);
+      if (!json_.is_unset(key) && !(neutral && is_number(key, *neutral))) asked.push_back(key);
     }
     return asked;
   }
 
  private:
+  bool is_number(std::string_view key, double number) const {
+    try {
+      return json_.number(key) == number;
+    } catch (const ConfigError&) {  // it holds something else
+      return false;
+    }
+  }
+
   std::vector<std::int64_t> all_of(std::string_view key) const {
     return json_.holds_list(key) ? json_.integers(key) : std::vector<std::int64_t>{json_.integer(key)};
   }

@@ -163,9 +163,13 @@ struct PlannedModel {
 
   ReadFrom read_from() const { return model_read_from(place, reader, adapter ? &*adapter : nullptr); }
 
+  /// Those that the model can make: what the vocabulary lacks ends nothing.
   std::vector<std::int64_t> stop_tokens(const TokenizerFiles& text) const {
-    return reader.gguf() != nullptr ? gguf_stop_tokens(*reader.gguf())
-                                    : stop_tokens_of(identified.generation, identified.config, text);
+    std::vector<std::int64_t> tokens = reader.gguf() != nullptr
+                                           ? gguf_stop_tokens(*reader.gguf())
+                                           : stop_tokens_of(identified.generation, identified.config, text);
+    std::erase_if(tokens, [&](std::int64_t id) { return id < 0 || id >= plan.config.d_vocab; });
+    return tokens;
   }
 
   const std::filesystem::path given;     ///< what the id names

@@ -4,11 +4,19 @@
 
 namespace hooked {
 
+namespace {
+
+// What transformers' classes for question answering call the body that their family calls model.
+constexpr std::string_view kModel = "model.", kOfQuestions = "transformer.";
+
+}  // namespace
+
 std::string_view prefix_of(std::string_view name, const Family& family) {
   if (family.inside != nullptr) return prefix_in_composite(*family.inside, name);
   for (std::string_view prefix = family.prefix; !prefix.empty(); prefix.remove_prefix(prefix.find('.') + 1)) {
     if (name.starts_with(prefix)) return name.substr(0, prefix.size());
   }
+  if (family.prefix == kModel && name.starts_with(kOfQuestions)) return name.substr(0, kOfQuestions.size());
   return {};
 }
 

@@ -22,11 +22,11 @@ namespace {
 using testing::HasSubstr;
 using Range = AxisIndex::Range;
 
-/// A prompt of 4 columns and 3 new ones, columns 4 to 6.
+/// A prompt of 4 columns and 4 new tokens, of which steps compute the columns 4 to 6.
 class GenerationEdits : public testing::Test {
  protected:
   GenerateOptions options() {
-    GenerateOptions made{.max_new_tokens = 3, .sampling = {.greedy = true}};
+    GenerateOptions made{.max_new_tokens = 4, .sampling = {.greedy = true}};
     made.on_tokens = [this](const at::Tensor&) {
       ++steps_;
       return true;
@@ -71,6 +71,18 @@ TEST_F(GenerationEdits, OfNewTokensNameNewColumns) {
     right.new_token_edits = {zero(act::resid_post(0).pos(index))};
     EXPECT_NO_THROW(model_.generate(prompt_, right)) << index.to_string();
   }
+}
+
+TEST_F(GenerationEdits, OfTheLastTokenNeedSomethingThatIsKept) {
+  GenerateOptions last = options();
+  last.edits = {zero(act::resid_post(0).pos(7))};
+  EXPECT_THAT(refusal(last), HasSubstr("only computed where something is captured"));
+  last.capture = act::resid_post(0);
+  EXPECT_EQ(model_.generate(prompt_, last).cache[act::resid_post(0)][0][7].abs().max().item<double>(), 0);
+  GenerateOptions one = options();
+  one.max_new_tokens = 1;
+  one.new_token_edits = {zero(act::resid_post(0).pos(4))};
+  EXPECT_THAT(refusal(one), HasSubstr("column 4 is out of range"));
 }
 
 TEST_F(GenerationEdits, OfThePromptNameItsColumns) {

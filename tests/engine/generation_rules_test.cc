@@ -96,6 +96,8 @@ TEST(GenerationConfigs, WhatIsNotFollowedIsNoted) {
   expect_noted(
       R"({"sequence_bias": [[[3], 2.0]], "guidance_scale": 1.5, "exponential_decay_length_penalty": [5, 1.1]})",
       {"sequence_bias, exponential_decay_length_penalty, guidance_scale", "does not do"});
+  expect_noted(R"({"temperature": "0.7", "top_p": Infinity, "top_k": [50]})",
+               {"asks for temperature, top_k, top_p, which"});
   expect_noted(R"({"num_beams": 4, "encoder_no_repeat_ngram_size": 2})",
                {"num_beams", "encoder_no_repeat_ngram_size"});
   expect_noted(R"({"favourite_colour": 3, "time_limit": Infinity})",
@@ -116,6 +118,28 @@ TEST(GenerationConfigs, WrongTypesAreRefusedAtTheirKey) {
       EXPECT_NE(std::string(error.where()).find(key), std::string::npos) << error.what();
     }
   }
+}
+
+// -1 is a habit of people who want no end, and an id of another vocabulary is left in many a small model.
+TEST(GenerationConfigs, StopTokensThatTheVocabularyLacksEndNothing) {
+  const at::Tensor prompts = at::tensor({3, 4, 5, 7, 8, 9}, at::kLong).view({2, 3});
+  const auto made = [&](const std::string& rules) {
+    return Folder("llama", rules)
+        .load()
+        .generate(prompts, {.max_new_tokens = 4, .sampling = {.greedy = true}});
+  };
+  const at::Tensor without = made("{}").tokens;
+  const auto last_of = [](const at::Tensor& tokens) { return tokens.slice(1, 3); };
+  for (const char* none : {"-1", "5000", "[5000, -1]"}) {
+    EXPECT_TRUE(
+        made(fmt::format(R"({{"eos_token_id": {}, "min_new_tokens": 3}})", none)).tokens.equal(without))
+        << none;
+  }
+  // A row that ended is filled with a token that there is.
+  const auto stop = last_of(without)[0][0].item<std::int64_t>();
+  const GenerateResult ended = made(fmt::format(R"({{"eos_token_id": [5000, {}]}})", stop));
+  EXPECT_EQ(ended.stopped[0], StopReason::stop_token);
+  EXPECT_EQ(last_of(ended.tokens)[0][0].item<std::int64_t>(), stop);
 }
 
 // It is what `generate` of transformers begins with, whatever config.json says.

@@ -54,6 +54,24 @@ TEST(NotFinite, TheFirstPlaceIsNamed) {
   }
 }
 
+// Heads rule padding of the vocabulary out by -inf, and probabilities are as they should be.
+TEST(NotFinite, ATokenThatIsRuledOutIsFine) {
+  const HookedTransformer model = random_model();
+  const at::Tensor tokens = random_tokens(model.config(), {2, 5});
+  const auto ruled_out = [&](std::int64_t first, double value) {
+    return model.run(tokens, {.hooks = {{act::unembed_out, [=](const at::Tensor& logits) {
+                                           at::Tensor changed = logits.clone();
+                                           changed.select(0, 1).slice(-1, first).fill_(value);
+                                           return changed;
+                                         }}}});
+  };
+  EXPECT_FALSE(ruled_out(3, -kInfinity).not_finite());
+  EXPECT_FALSE(notes_it(ruled_out(3, -kInfinity)));
+  EXPECT_EQ(ruled_out(0, -kInfinity).not_finite()->positions, 5) << "no token is left";
+  EXPECT_EQ(ruled_out(3, kInfinity).not_finite()->positions, 5);
+  EXPECT_EQ(ruled_out(3, kNan).not_finite()->positions, 5);
+}
+
 TEST(NotFinite, WhateverIsAskedFor) {
   const HookedTransformer model = random_model();
   const at::Tensor tokens = random_tokens(model.config(), {2, 5});

@@ -82,6 +82,17 @@ TEST_F(Headless, FilesOfAModelWithoutAHeadHaveNoPrefix) {
   expect_streams_of_the_original(load());
 }
 
+// As transformers saves LlamaForQuestionAnswering and its kin.
+TEST_F(Headless, ABodyForQuestionsIsCalledTransformer) {
+  take_without_head("llama", Json::array({"LlamaForQuestionAnswering"}));
+  rename("model.", "transformer.");
+  add("qa_outputs.weight", {2, load_raw(original_.string()).config().d_model});
+  add("qa_outputs.bias", {2});
+  const HookedTransformer model = load();
+  expect_streams_of_the_original(model);
+  EXPECT_NE(text_of_notes(model).find("qa_outputs"), std::string::npos);
+}
+
 TEST_F(Headless, ACausalLanguageModelWithoutItsHeadLacksATensor) {
   for (const char* named : {"LlamaForCausalLM", "GPT2LMHeadModel", "OpenAIGPTDoubleHeadsModel",
                             "LlavaForConditionalGeneration"}) {
