@@ -48,17 +48,14 @@ const nlohmann::json& record() {
   return tables;
 }
 
-bool is_mixture(const std::string& name) { return record().at("chosen_otherwise").contains(name); }
+bool is_mixture(const std::string& name) { return record().at("mixtures").contains(name); }
 
 /// That of transformers. `dtype` is a place in kHalfDtypes.
 Distance recorded_distance(const std::string& name, std::size_t dtype) {
-  const auto number = [&](const char* table) { return record().at(table).at(name).at(dtype); };
-  Distance theirs{.error = number("error")};
-  theirs.error_alike = theirs.error;
-  if (!is_mixture(name)) return theirs;
-  theirs.error_alike = number("error_alike");
-  theirs.chosen_otherwise = number("chosen_otherwise");
-  return theirs;
+  const auto error = record().at("error").at(name).at(dtype).get<double>();
+  if (!is_mixture(name)) return {.error = error, .error_alike = error};
+  const auto& of_mixture = record().at("mixtures").at(name).at(dtype);
+  return {.error = error, .error_alike = of_mixture.at(0), .chosen_otherwise = of_mixture.at(1)};
 }
 
 /// The golden's rows once for each seed, with all tokens moved on in the vocabulary, but for a padding token

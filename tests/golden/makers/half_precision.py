@@ -1,13 +1,11 @@
 """Records how far transformers' logits in half precision are from those of the same rounded weights in float64.
 
-`half_precision.json` has three tables. Each has a row [bfloat16, float16] per case of a checkpoint; the last two have mixtures of experts
-only.
+`half_precision.json` has two tables with a row per case of a checkpoint, [in bfloat16, in float16].
 
 - `error`: the mean of |logits - float64 logits| over real tokens and vocabulary.
-- `error_alike`: the same over the tokens up to which all routers chose as in float64. A row counts up to its first token with another
-  choice, because later tokens read that one. Where two experts are nearly tied, one rounding changes the choice, and that one
-  token then weighs as much as a thousand roundings.
-- `chosen_otherwise`: how many real tokens some router sends to other experts than in float64.
+- `mixtures`, of mixtures of experts: the same over the tokens before a row's first with another choice than in float64, and how many
+  real tokens some router sends to other experts than in float64. Where two experts are nearly tied, one rounding changes
+  the choice, and that token then weighs as much as a thousand roundings. Later tokens read it.
 
 What is read are the case's own rows `kSeeds` times, each time with all tokens moved on in the vocabulary, so that
 the number is not one of a few tokens: the tests make the same rows (tests/golden/half_precision_test.cc).
@@ -74,7 +72,7 @@ def watch_choices(model: torch.nn.Module) -> list:
 
 
 def measured(case: str, dtype: torch.dtype) -> dict:
-    """The case's numbers in the tables of the file."""
+    """What the tables of the file have of the case in this dtype."""
     model = load(case, dtype)
     padding = model.config.pad_token_id if model.config.model_type in kCountedByPadding else None
     inputs = moved_on(inputs_of(case), model.get_input_embeddings().weight.shape[0], padding)
@@ -91,7 +89,7 @@ def measured(case: str, dtype: torch.dtype) -> dict:
         pairs = zip(choices, exact_choices, strict=True)
         otherwise = torch.stack([(a != b).any(-1).view(real.shape) for a, b in pairs]).any(0) & real
         alike = real & (otherwise.cumsum(-1) == 0)
-        numbers |= {"error_alike": rounded(error[alike].mean()), "chosen_otherwise": otherwise.sum().item()}
+        numbers["mixtures"] = [rounded(error[alike].mean()), otherwise.sum().item()]
     return numbers
 
 
@@ -110,9 +108,16 @@ def main(globs: list) -> None:
             continue
         for name in in_dtypes[0]:
             tables.setdefault(name, {})[case] = [numbers[name] for numbers in in_dtypes]
-    known = cases([])
-    texts = []
+    kFile.write_text(text_of(tables))
+
+
+def text_of(tables: dict) -> str:
+    """One case per line, in the order of the index."""
+    def compact(value: object) -> str:
+        return json.dumps(value, separators=(",", ":"))
+
+    known, texts = cases([]), []
     for name, rows in tables.items():
-        lines = [f" {json.dumps(case)}: {json.dumps(rows[case])}" for case in known if case in rows]
-        texts.append(f"{json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n}")
-    kFile.write_text("{" + ",\n".join(texts) + "}\n")
+        lines = [f"{compact(case)}:{compact(rows[case])}" for case in known if case in rows]
+        texts.append(compact(name) + ":{\n" + ",\n".join(lines) + "}")
+    return "{" + ",\n".join(texts) + "}\n"
