@@ -66,7 +66,7 @@ void read_mixture(HfConfig& hf, ModelConfig& c) {
     c.experts->router = RouterKind::sigmoid_then_choose;
     c.experts->choice_bias = c.experts->renormalised = true;
     c.experts->added_to_sum = kAddedToSum;
-    c.least_dtypes.choice_bias = KeptInFloat32::in_float16;
+    c.least_dtypes.choice_bias = KeptInFloat32::in_half;
   }
   route_scale(hf);  // refused here if it is not allowed
   only("route_norm", json.boolean_or("route_norm", true), "true");

@@ -27,7 +27,10 @@ ModelConfig read(HfConfig& hf) {
   if (json.boolean_or("norm_topk_prob", false)) {
     hf.note("norm_topk_prob has no effect: transformers does not read it for this family");
   }
-  if (c.experts) c.experts->router_in_float32 = true;
+  if (c.experts) {
+    c.experts->router_in_float32 = true;
+    c.least_dtypes.router = KeptInFloat32::in_half;
+  }
   routed_scale(hf, kRoutedScale);  // refused here if it is not allowed
   read_deepseek_rope(hf, c, /*adjacent_pairs=*/true);
   return c;

@@ -42,7 +42,8 @@ ModelConfig read(HfConfig& hf) {
   hf.comes_from("experts.per_token", json.where("moe_topk"));
   e.d_expert = c.d_mlp;
   e.d_shared = c.d_mlp;
-  e.renormalised = true;
+  e.renormalised = e.router_in_float32 = true;
+  c.least_dtypes.router = KeptInFloat32::in_half;
   // Of the trainer's own code, where they may say what transformers takes for granted.
   const auto only = [&](std::string_view key, std::int64_t expected) {
     if (json.has(key) && of_all_layers(hf, c, key, expected) != expected)

@@ -158,7 +158,7 @@ void set_sigmoid_router(ModelConfig& config, bool renormalised) {
   e.router_in_float32 = e.choice_bias = true;
   e.renormalised = renormalised;
   if (renormalised) e.added_to_sum = kAddedToSum;
-  config.least_dtypes.choice_bias = KeptInFloat32::in_half;
+  config.least_dtypes.choice_bias = config.least_dtypes.router = KeptInFloat32::in_half;
 }
 
 void read_sigmoid_router(HfConfig& hf, ModelConfig& config, bool renormalised,

@@ -37,7 +37,8 @@ struct Kept {
   bool in(at::ScalarType dtype) const { return dtype == at::kBFloat16 ? in_bfloat16 : in_float16; }
 };
 
-// As `_keep_in_fp32_modules` (float16 alone) and `_keep_in_fp32_modules_strict` of transformers 5.24 have it.
+// What from_pretrained of transformers 5.24 makes float32: `_keep_in_fp32_modules` (float16 alone),
+// `_keep_in_fp32_modules_strict`, and parameters that a module itself makes in float32.
 constexpr Kept kKept[] = {{"deepseek_v3", "blocks.1.mlp.choice_bias", true, true},
                           {"deepseek_v32", "blocks.1.mlp.choice_bias", true, true},
                           {"glm4_moe", "blocks.1.mlp.choice_bias", true, true},
@@ -49,7 +50,7 @@ constexpr Kept kKept[] = {{"deepseek_v3", "blocks.1.mlp.choice_bias", true, true
                           {"hy_v3", "blocks.1.mlp.choice_bias", true, true},
                           {"ernie4_5_moe", "blocks.1.mlp.choice_bias", true, true},
                           {"ernie4_5_moe", "blocks.1.mlp.W_gate.weight", true, true},
-                          {"afmoe", "blocks.1.mlp.choice_bias", false, true},
+                          {"afmoe", "blocks.1.mlp.choice_bias", true, true},
                           {"afmoe", "blocks.0.attn.q_norm.w", false, true},
                           {"afmoe", "blocks.1.ln2_post.w", false, true},
                           {"gpt_oss", "ln_final.w", false, true},
@@ -64,7 +65,18 @@ constexpr Kept kKept[] = {{"deepseek_v3", "blocks.1.mlp.choice_bias", true, true
                           {"t5_gated", "decoder.0.mlp.W_in", false, false},
                           {"minimax_m2", "blocks.0.mlp.choice_bias", false, false},
                           {"mixtral", "blocks.0.mlp.W_gate.weight", false, false},
-                          {"deepseek_v3", "blocks.1.mlp.W_gate.weight", false, false}};
+                          {"deepseek_v2", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"deepseek_v3", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"deepseek_v32", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"glm4_moe", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"glm4_moe_lite", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"glm_moe_dsa", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"dots1", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"exaone_moe", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"solar_open", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"hy_v3", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"hunyuan_v1_moe", "blocks.1.mlp.W_gate.weight", true, true},
+                          {"afmoe", "blocks.1.mlp.W_gate.weight", false, false}};
 
 HookedTransformer load(const std::string& folder, std::optional<at::ScalarType> dtype) {
   return HookedTransformer::load(folder, {.dtype = dtype, .processing = WeightProcessing::none()});
