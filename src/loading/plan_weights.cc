@@ -189,7 +189,7 @@ class RecipeBook {
   std::string what_is_there() const {
     constexpr std::size_t kLookedAt = 1000, kCompared = 256, kNamed = 3;
     std::vector<std::string> unread = extra();
-    if (unread.empty()) return "the files hold no others";
+    if (unread.empty()) return "those that are there are all read";
     const std::size_t count = unread.size();
     const std::string prefix = used_.empty() && count > 1 ? shared_prefix(unread) : std::string();
     unread.resize(std::min(count, kLookedAt));
@@ -203,7 +203,7 @@ class RecipeBook {
                              "; all of them begin with '{}', which this family's names do not: save "
                              "the model without what it is wrapped in",
                              printable(prefix));
-    return fmt::format("the files hold {} that nothing reads, such as {}{}", count, name_list(unread),
+    return fmt::format("nothing reads {} of those that are there, such as {}{}", count, name_list(unread),
                        wrapped);
   }
 
