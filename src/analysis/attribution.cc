@@ -103,7 +103,7 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
   const auto all = at::cat(std::exchange(values, {}));
   return Grid(without_padding(all.transpose(0, 1), run.columns),
               {numbered_axis("row", run.columns.rows()), std::move(parts.axis), run.columns.axis},
-              {.title = "Direct logit attribution", .unit = "logits"});
+              {.title = "Direct logit attribution", .unit = reading.unit});
 }
 
 Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCache& cache, const Grid& stack,
@@ -112,7 +112,7 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
   const auto reading = logit_reading({kAttribution, options.answer, options.against}, run);
   const VectorStack vectors(stack, run.columns, model.config().d_model, kAttribution);
   return vectors.with_numbers((vectors.vectors() * reading.directions.squeeze(2)).sum(-1),
-                              {.title = "Direct logit attribution", .unit = "logits"});
+                              {.title = "Direct logit attribution", .unit = reading.unit});
 }
 
 Grid source_attribution(const HookedTransformer& model, const ActivationCache& cache,
@@ -153,7 +153,7 @@ Grid source_attribution(const HookedTransformer& model, const ActivationCache& c
   return Grid(by_key,
               {numbered_axis("row", run.columns.rows()), std::move(heads), run.columns.axis,
                numbered_axis("key", by_key.size(3))},
-              {.title = "Direct logit attribution by source", .unit = "logits"});
+              {.title = "Direct logit attribution by source", .unit = reading.unit});
 }
 
 }  // namespace hooked

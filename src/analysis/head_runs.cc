@@ -18,10 +18,9 @@ namespace {
 
 constexpr std::string_view kHeadRuns = "head_scores_report";
 
-HeadScoreOptions how_to_score(HeadScore score, const HeadRunsOptions& options, const Input& some) {
+HeadScoreOptions how_to_score(const HeadRunsOptions& options, const Input& some) {
   HeadScoreOptions how = options.how;
   how.tokens = how.stack == Stack::encoder ? some.tokens : some.main_tokens();
-  if (head_score_row(score).kind == HeadScoreKind::spread) how.measure = HeadMeasure::share;
   return how;
 }
 
@@ -57,9 +56,7 @@ HeadRunsReport head_scores_report(const HookedTransformer& model, const Input& i
                        .output = Output::none};
   const RowRuns runs = run_rows(
       model, input, run, kHeadRuns, options.progress, [&](const Input& some, const RunResult& result) {
-        std::vector<HeadSums> own;
-        for (const HeadScore score : options.scores)
-          own.push_back(head_sums(result.cache, score, how_to_score(score, options, some)));
+        auto own = head_sums(result.cache, options.scores, how_to_score(options, some));
         for (std::size_t i = 0; i < own.size(); ++i) sums[i].push_back(std::move(own[i]));
       });
   HeadRunsReport report{.scores = {}, .rows = runs.rows, .complete = runs.complete, .notes = runs.notes};

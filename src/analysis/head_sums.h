@@ -22,7 +22,9 @@ struct HeadSums {
   Grid scores(HeadRows rows) const;
 };
 
-/// Throws what head_scores() throws.
-HeadSums head_sums(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options);
+/// Of each of these scores, all in one pass over the patterns. Scores that look for nothing pass the measure
+/// over. Throws what head_scores() throws.
+std::vector<HeadSums> head_sums(const ActivationCache& cache, const std::vector<HeadScore>& scores,
+                                const HeadScoreOptions& options);
 
 }  // namespace hooked

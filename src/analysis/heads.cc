@@ -1,18 +1,15 @@
 #include "hooked/analysis/heads.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/eye.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/xlogy.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -51,23 +48,26 @@ struct Sums {
   at::Tensor above, below;
 };
 
-/// What is looked for: a pattern [row, 1, query, key] on the device of the patterns, zero where nothing
-/// counts, or how attention is spread.
+/// What is looked for, or how attention is spread.
 struct Sought {
-  at::Tensor pattern = {};
+  /// Numbers that broadcast to [row, query, key], on the CPU.
+  std::function<at::Tensor(const QueryRange&)> pattern = nullptr;
   HeadMeasure measure = HeadMeasure::share;
   std::optional<HeadScore> spread = std::nullopt;
+  Grid::Description description = {};
 
   /// Whether several rows have the quotient of their sums; else the mean of their quotients, as
   /// TransformerLens has it.
   bool pools_rows() const { return spread || measure == HeadMeasure::share; }
 };
 
-/// Which queries and keys count, as numbers on the device of the patterns: [row, 1, query, key].
+/// Which of some queries and of all keys count, as numbers on the device of the patterns: [row, 1, query,
+/// key].
 struct Counted {
   at::Tensor keys;      ///< of real tokens, without the excluded ones
   at::Tensor excluded;  ///< undefined: none is
   at::Tensor queries;   ///< [row, 1, query] of real tokens
+  at::Tensor distance;  ///< [query, key], tokens
   double least;         ///< smaller sums have lost their digits in the dtype of the patterns
 };
 
@@ -85,91 +85,121 @@ Sums spread_sums(const at::Tensor& attention, const Counted& counted, HeadScore 
   const auto any = total.ge(counted.least);
   const auto of_one = left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1);
   if (score == HeadScore::entropy) return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
-  const auto size = attention.size(2);
-  const auto column = at::arange(size, attention.options());
-  const auto distance = (column.unsqueeze(1) - column.unsqueeze(0)).abs();  // [query, key]
-  return {(of_one * distance).sum(kQueriesAndKeys), any.sum(2)};
+  return {(of_one * counted.distance).sum(kQueriesAndKeys), any.sum(2)};
 }
 
-/// `attention` [row, head, query, key] in float64.
-Sums sums_of(const at::Tensor& attention, const Counted& counted, const Sought& sought) {
-  if (sought.spread) return spread_sums(attention, counted, *sought.spread);
-  if (sought.measure == HeadMeasure::abs) {
+/// `attention` [row, head, query, key] in float64; `wanted` [row, 1, query, key] is zero where nothing
+/// counts.
+Sums sums_of(const at::Tensor& attention, const Counted& counted, const at::Tensor& wanted,
+             HeadMeasure measure) {
+  if (measure == HeadMeasure::abs) {
     const auto queries = counted.queries.sum(2).expand({-1, attention.size(1)});
-    return {queries - ((attention - sought.pattern).abs() * counted.keys).sum(kQueriesAndKeys), queries};
+    return {queries - ((attention - wanted).abs() * counted.keys).sum(kQueriesAndKeys), queries};
   }
-  const auto found = (attention * sought.pattern).sum(kQueriesAndKeys);
-  if (sought.measure == HeadMeasure::mul) return {found, (attention * counted.keys).sum(kQueriesAndKeys)};
-  const auto looking = sought.pattern.ne(0).any(-1).to(at::kDouble);  // [row, 1, query]
+  const auto found = (attention * wanted).sum(kQueriesAndKeys);
+  if (measure == HeadMeasure::mul) return {found, (attention * counted.keys).sum(kQueriesAndKeys)};
+  const auto looking = wanted.ne(0).any(-1).to(at::kDouble);  // [row, 1, query]
   auto given = looking.sum(2).expand({-1, attention.size(1)});
   if (counted.excluded.defined())
     given = given - (attention * counted.excluded * looking.unsqueeze(-1)).sum(kQueriesAndKeys);
   return {found, given};
 }
 
-/// The sums of every head.
-HeadSums all_sums(const ActivationCache& cache, const ScoredPatterns& attended, const Sought& sought,
-                  Grid::Description description) {
+// What a tile of attention may hold, numbers in float64: some of its size exist at a time.
+constexpr std::int64_t kTileNumbers = std::int64_t{1} << 21;
+
+/// The sums of every head, some queries at a time.
+std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPatterns& attended,
+                               const std::vector<Sought>& sought) {
   const auto device = attended.device;
-  const auto numbers = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
-  const auto shown = std::ranges::find_if(attended.layers, [](const auto& layer) { return layer.kept; });
-  const Counted counted{
-      .keys = numbers(attended.counted()).unsqueeze(1),
-      .excluded = attended.excluded.defined() ? numbers(attended.excluded).unsqueeze(1) : at::Tensor(),
-      .queries = numbers(attended.queries).unsqueeze(1),
-      .least = smallest_normal(cache[Address(shown->name)].scalar_type())};
-  HeadSums all{.layers = {},
-               .above = {},
-               .below = {},
-               .pools_rows = sought.pools_rows(),
-               .any_key = true,
-               .description = std::move(description)};
-  std::vector<at::Tensor> above, below;
-  const auto none =
-      numberless({attended.rows(), attended.heads}, at::TensorOptions(at::kDouble).device(device));
-  for (const auto& layer : attended.layers) {
-    all.layers.push_back(layer.name);
-    Sums sums{none, none};
-    if (layer.kept)
-      sums = sums_of(to_device(cache[Address(layer.name)], device).to(at::kDouble), counted, sought);
-    above.push_back(sums.above);
-    below.push_back(sums.below.to(at::kDouble));
+  const auto on_device = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
+  const auto sums = [&](bool kept) {
+    const std::vector<std::int64_t> sizes{attended.rows(), attended.heads};
+    const at::TensorOptions options = at::TensorOptions(at::kDouble).device(device);
+    return kept ? at::zeros(sizes, options) : numberless(sizes, options);
+  };
+  std::vector<std::vector<Sums>> made(sought.size());  // [score][layer]
+  std::vector<bool> any_key(sought.size());
+  for (std::size_t i = 0; i < sought.size(); ++i) {
+    any_key[i] = sought[i].spread || sought[i].measure != HeadMeasure::share;
+    for (const auto& layer : attended.layers) made[i].push_back({sums(layer.kept), sums(layer.kept)});
   }
-  all.above = at::stack(above);
-  all.below = at::stack(below);
+  const std::int64_t queries = attended.queries.size(1);
+  const std::int64_t of_a_query = attended.rows() * attended.heads * attended.keys.size(1);
+  const std::int64_t together = std::clamp<std::int64_t>(kTileNumbers / of_a_query, 1, queries);
+  for (QueryRange some{0, together}; some.begin < queries;
+       some = {some.end, std::min(some.end + together, queries)}) {
+    const at::Tensor left_out = attended.excluded(some), countable = attended.counted(some);
+    const Counted counted{.keys = on_device(countable).unsqueeze(1),
+                          .excluded = left_out.defined() ? on_device(left_out).unsqueeze(1) : at::Tensor(),
+                          .queries = on_device(attended.queries.slice(1, some.begin, some.end)).unsqueeze(1),
+                          .distance = on_device((some.places() - attended.key_places()).abs()),
+                          .least = smallest_normal(attended.dtype)};
+    std::vector<at::Tensor> wanted;
+    for (std::size_t i = 0; i < sought.size(); ++i) {
+      wanted.emplace_back();
+      if (sought[i].spread) continue;
+      const at::Tensor numbers = sought[i].pattern(some).to(at::kCPU, at::kDouble) * countable;
+      any_key[i] = any_key[i] || numbers.count_nonzero().item<std::int64_t>() > 0;
+      wanted.back() = to_device(numbers, device).unsqueeze(1);
+    }
+    for (std::size_t l = 0; l < attended.layers.size(); ++l) {
+      if (!attended.layers[l].kept) continue;
+      const Address whole(attended.layers[l].name);
+      const at::Tensor attention =
+          to_device(cache[together == queries ? whole : whole.query(AxisIndex::Range{some.begin, some.end})],
+                    device)
+              .to(at::kDouble);
+      for (std::size_t i = 0; i < sought.size(); ++i) {
+        const Sums of_some = sought[i].spread ? spread_sums(attention, counted, *sought[i].spread)
+                                              : sums_of(attention, counted, wanted[i], sought[i].measure);
+        made[i][l].above += of_some.above;
+        made[i][l].below += of_some.below;
+      }
+    }
+  }
+  std::vector<HeadSums> all;
+  for (std::size_t i = 0; i < sought.size(); ++i) {
+    std::vector<at::Tensor> above, below;
+    for (const Sums& layer : made[i]) {
+      above.push_back(layer.above);
+      below.push_back(layer.below);
+    }
+    all.push_back({.layers = {},
+                   .above = at::stack(above),
+                   .below = at::stack(below),
+                   .pools_rows = sought[i].pools_rows(),
+                   .any_key = any_key[i],
+                   .description = sought[i].description});
+    for (const auto& layer : attended.layers) all.back().layers.push_back(layer.name);
+  }
   return all;
 }
 
-/// [row, query, key]: an earlier place with the query's token.
-at::Tensor same_token_before(const at::Tensor& tokens) {
-  return tokens.unsqueeze(2).eq(tokens.unsqueeze(1)).tril(-1);
-}
-
-/// [row, query, key]: the places behind these, and still not after the query. Rows are padded at their ends
-/// only, so what stands between two real tokens is real.
-at::Tensor places_behind(const at::Tensor& places) {
-  auto behind = at::zeros_like(places);
-  const auto positions = places.size(2);
-  behind.narrow(2, 1, positions - 1).copy_(places.narrow(2, 0, positions - 1));
-  return behind.tril();
-}
-
-/// Where a head of that kind looks, bool [row, query, key] or broadcast to it.
-at::Tensor pattern_of(HeadScore score, const ActivationCache& cache, const ScoredPatterns& attended,
-                      const HeadScoreOptions& options) {
-  const auto size = attended.queries.size(1);
-  switch (score) {
-    case HeadScore::previous_token:
-      return at::eye(size, at::kBool).roll({1}, {0}).tril(-1).unsqueeze(0);
-    case HeadScore::current_token:
-      return at::eye(size, at::kBool).unsqueeze(0);
-    case HeadScore::first_token:
-      return attended.first_keys().unsqueeze(1);
-    case HeadScore::duplicate_token:
-      return same_token_before(attended.tokens(cache, options.tokens));
-    default:
-      return places_behind(same_token_before(attended.tokens(cache, options.tokens)));
+/// Where a head of that kind looks, bool, broadcast to [row, query, key]. An earlier place with the query's
+/// token counts, or the place behind it. Rows are padded at their ends only, so what stands between two real
+/// tokens is real.
+std::function<at::Tensor(const QueryRange&)> pattern_of(HeadScore score, const ActivationCache& cache,
+                                                        const ScoredPatterns& attended,
+                                                        const HeadScoreOptions& options) {
+  if (score == HeadScore::first_token)
+    return [&](const QueryRange&) { return attended.first_keys().unsqueeze(1); };
+  if (score == HeadScore::current_token || score == HeadScore::previous_token) {
+    return [&attended, back = score == HeadScore::previous_token ? 1 : 0](const QueryRange& some) {
+      return attended.key_places().eq(some.places() - back).unsqueeze(0);
+    };
   }
+  const bool behind = score == HeadScore::induction;
+  const at::Tensor ids = attended.tokens(cache, options.tokens);
+  return [&attended, ids, behind](const QueryRange& some) {
+    const at::Tensor before = behind ? ids.roll({1}, {1}) : ids;
+    const at::Tensor same =
+        ids.slice(1, some.begin, some.end).unsqueeze(2).eq(before.unsqueeze(1));  // [row, query, key]
+    const at::Tensor keys = attended.key_places();
+    const at::Tensor earlier =
+        behind ? keys.le(some.places()).logical_and(keys.gt(0)) : keys.lt(some.places());
+    return same.logical_and(earlier);
+  };
 }
 
 std::string_view unit_of(HeadMeasure measure) {
@@ -183,16 +213,6 @@ Grid::Description described(std::string_view says, std::string_view unit, const 
   if (options.exclude_bos) title += ", without the first token";
   if (options.exclude_current_token) title += ", without the token itself";
   return {.title = std::move(title), .unit = std::string(unit)};
-}
-
-/// By the keys that `wanted` [row, query, key] says, of which what does not count is left out.
-HeadSums sums_by_keys(const ActivationCache& cache, const ScoredPatterns& attended, const at::Tensor& wanted,
-                      const HeadScoreOptions& options, Grid::Description description) {
-  const auto pattern = wanted.to(at::kCPU, at::kDouble) * attended.counted();
-  auto sums = all_sums(cache, attended, {to_device(pattern, attended.device).unsqueeze(1), options.measure},
-                       std::move(description));
-  sums.any_key = options.measure != HeadMeasure::share || pattern.count_nonzero().item<std::int64_t>() > 0;
-  return sums;
 }
 
 }  // namespace
@@ -236,49 +256,58 @@ const HeadScoreRow& head_score_row(std::string_view name) {
                         nearest(name, names), fmt::join(names, ", ")));
 }
 
-HeadSums head_sums(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
-  const auto& row = head_score_row(score);
-  const ScoredPatterns attended(cache, options, row.name);
-  if (attended.crosses && !row.crosses) {
-    throw HookError(row.name,
-                    "in cross-attention queries and keys are of two texts, where this score has no meaning; "
-                    "expected first_token, entropy or a pattern");
+std::vector<HeadSums> head_sums(const ActivationCache& cache, const std::vector<HeadScore>& scores,
+                                const HeadScoreOptions& options) {
+  const std::string_view where = scores.size() == 1 ? head_score_row(scores.front()).name : "head_scores";
+  const ScoredPatterns attended(cache, options, where);
+  std::vector<Sought> sought;
+  for (const HeadScore score : scores) {
+    const auto& row = head_score_row(score);
+    if (attended.crosses && !row.crosses) {
+      throw HookError(
+          row.name,
+          "in cross-attention queries and keys are of two texts, where this score has no meaning; "
+          "expected first_token, entropy or a pattern");
+    }
+    if (row.kind == HeadScoreKind::spread) {
+      sought.push_back({.spread = score, .description = described(row.says, row.unit, options)});
+    } else {
+      sought.push_back({.pattern = pattern_of(score, cache, attended, options),
+                        .measure = options.measure,
+                        .description = described(row.says, unit_of(options.measure), options)});
+    }
   }
-  if (row.kind != HeadScoreKind::spread) {
-    const auto wanted = pattern_of(score, cache, attended, options);
-    return sums_by_keys(cache, attended, wanted, options,
-                        described(row.says, unit_of(options.measure), options));
-  }
-  if (options.measure != HeadMeasure::share) {
-    throw HookError(
-        row.name, "this score compares attention with no pattern; expected HeadMeasure::share, its default");
-  }
-  return all_sums(cache, attended, {.pattern = {}, .measure = options.measure, .spread = score},
-                  described(row.says, row.unit, options));
+  return all_sums(cache, attended, sought);
 }
 
 Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
-  return head_sums(cache, score, options).scores(options.rows);
+  const auto& row = head_score_row(score);
+  if (row.kind == HeadScoreKind::spread && options.measure != HeadMeasure::share) {
+    throw HookError(
+        row.name, "this score compares attention with no pattern; expected HeadMeasure::share, its default");
+  }
+  return head_sums(cache, {score}, options).front().scores(options.rows);
 }
 
 Grid head_scores(const ActivationCache& cache, const at::Tensor& pattern, const HeadScoreOptions& options) {
   constexpr std::string_view kWhere = "head_scores";
   const ScoredPatterns attended(cache, options, kWhere);
-  const auto counted = attended.counted();
-  const auto sizes = counted.sizes();
-  const bool fits = pattern.defined() && ((pattern.dim() == 2 && pattern.sizes() == sizes.slice(1)) ||
-                                          (pattern.dim() == 3 && pattern.sizes() == sizes));
+  const std::vector<std::int64_t> sizes{attended.rows(), attended.queries.size(1), attended.keys.size(1)};
+  const at::IntArrayRef of_a_batch(sizes), of_a_row = of_a_batch.slice(1);
+  const bool fits = pattern.defined() && (pattern.sizes() == of_a_row || pattern.sizes() == of_a_batch);
   if (!fits) {
     throw ShapeError(
         kWhere,
         fmt::format("the pattern is not that of the cache's queries and keys; expected shape {} or {}, "
                     "got {}",
-                    shape_text(sizes.slice(1)), shape_text(sizes),
+                    shape_text(of_a_row), shape_text(of_a_batch),
                     pattern.defined() ? shape_text(pattern.sizes()) : "an undefined tensor"));
   }
-  return sums_by_keys(cache, attended, pattern, options,
-                      described("Attention to a pattern", unit_of(options.measure), options))
-      .scores(options.rows);
+  const Sought sought{
+      .pattern = [&](const QueryRange& some) { return pattern.slice(-2, some.begin, some.end); },
+      .measure = options.measure,
+      .description = described("Attention to a pattern", unit_of(options.measure), options)};
+  return all_sums(cache, attended, {sought}).front().scores(options.rows);
 }
 
 }  // namespace hooked

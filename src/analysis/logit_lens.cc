@@ -15,6 +15,7 @@
 
 #include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
+#include "analysis/logit_reading.h"
 #include "analysis/numberless.h"
 #include "analysis/stream_path.h"
 #include "analysis/work_steps.h"
@@ -250,7 +251,8 @@ LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cach
   GridAxis tokens{.name = "token", .labels = pieces_of(model, at::tensor(options.tokens, at::kLong))};
   const std::vector<GridAxis> axes{numbered_axis("row", columns.rows()), std::move(tokens), points.axis(),
                                    columns.axis};
-  LogitLens lens{.logits = grid_of(reading.logits, columns, axes, {.title = "Logit lens", .unit = "logits"}),
+  LogitLens lens{.logits = grid_of(reading.logits, columns, axes,
+                                   {.title = "Logit lens", .unit = unit_of_logits(model.config())}),
                  .probabilities = grid_of(reading.probabilities, columns, axes,
                                           {.title = "Logit lens", .unit = "probability"}),
                  .ranks = grid_of(reading.ranks, columns, axes, {.title = "Logit lens", .unit = "rank"}),

@@ -31,6 +31,10 @@ void require_linear(const ModelConfig& config, const char* where) {
 
 }  // namespace
 
+const char* unit_of_logits(const ModelConfig& config) {
+  return config.logits_centred() ? "logits (centred)" : "logits";
+}
+
 at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows) {
   const auto of_row = [&](std::int64_t row) {
     const auto ids = to_device(answers.of_row(row), by_token.device());
@@ -107,7 +111,8 @@ LogitReading logit_reading(const ReadLogit& logit, const RunReading& run) {
   LogitReading reading{
       .directions = column.view({rows, 1, 1, -1}).expand({-1, run.columns.positions(), -1, -1}),
       .norm_bias = column.matmul(affine.bias).unsqueeze(1),
-      .unembed_bias = difference(weights.b_U()).unsqueeze(1) * scale};
+      .unembed_bias = difference(weights.b_U()).unsqueeze(1) * scale,
+      .unit = logit.against ? "logits" : unit_of_logits(config)};
   if (config.final_norm == NormKind::none) {
     reading.directions = reading.directions * affine.weight;
   } else {

@@ -15,7 +15,11 @@ struct LogitReading {
   at::Tensor directions;    ///< [row, pos, 1, d_model] float64
   at::Tensor norm_bias;     ///< [row, 1]: what the final norm's bias adds
   at::Tensor unembed_bias;  ///< [row, 1]: what b_U adds
+  const char* unit;         ///< of the number: a difference is the same in a model whose logits are centred
 };
+
+/// The unit of single logits.
+const char* unit_of_logits(const ModelConfig& config);
 
 /// What is read. `where` names the analysis in errors.
 struct ReadLogit {

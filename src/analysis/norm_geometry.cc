@@ -189,8 +189,8 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
     ProbedParts::put(exact, some.first, (whole - along_probe) / s.scale_of(left) - whole / scale);
     ProbedParts::put(frozen, some.first, -along_probe / s.run_scale);
   });
-  return {parts.grid(exact, "Without one part", "logits"),
-          parts.grid(frozen, "Without one part, the scale held", "logits")};
+  return {parts.grid(exact, "Without one part", s.reading.unit),
+          parts.grid(frozen, "Without one part, the scale held", s.reading.unit)};
 }
 
 Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,

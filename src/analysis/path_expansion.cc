@@ -342,7 +342,7 @@ Grid path_expansion(const HookedTransformer& model, const ActivationCache& cache
   return Grid(without_padding(numbers, asked.columns),
               {numbered_axis("row", asked.columns.rows()), axis_of("source", std::move(sources)),
                axis_of("path", std::move(paths)), asked.columns.axis},
-              {.title = "Logits by path", .unit = "logits"});
+              {.title = "Logits by path", .unit = reading.unit});
 }
 
 Grid path_logits(const HookedTransformer& model, const ActivationCache& cache,
@@ -374,10 +374,11 @@ Grid path_logits(const HookedTransformer& model, const ActivationCache& cache,
     sources.emplace_back("remainder");
   }
   auto by_row = without_padding(logits.permute({1, 0, 3, 2}), asked.columns).transpose(2, 3);
-  return Grid(by_row,
-              {numbered_axis("row", asked.columns.rows()), axis_of("source", std::move(sources)),
-               asked.columns.axis, numbered_axis("vocab", by_row.size(3))},
-              {.title = fmt::format("Logits by the path {}", name_of(path)), .unit = "logits"});
+  return Grid(
+      by_row,
+      {numbered_axis("row", asked.columns.rows()), axis_of("source", std::move(sources)), asked.columns.axis,
+       numbered_axis("vocab", by_row.size(3))},
+      {.title = fmt::format("Logits by the path {}", name_of(path)), .unit = unit_of_logits(model.config())});
 }
 
 }  // namespace hooked

@@ -1,13 +1,13 @@
 #include "analysis/scored_patterns.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/eye.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analysis/cache_reading.h"
 #include "hooked/core/error.h"
@@ -34,7 +34,11 @@ at::Tensor real_tokens(const std::optional<TokenColumns>& columns, at::IntArrayR
 
 ScoredPatterns::ScoredPatterns(const ActivationCache& cache, const HeadScoreOptions& options,
                                std::string_view where)
-    : crosses(options.site.site == Site::cross_pattern), where_(where), stack_(options.stack) {
+    : crosses(options.site.site == Site::cross_pattern),
+      excludes_bos_(options.exclude_bos),
+      excludes_current_(options.exclude_current_token),
+      where_(where),
+      stack_(options.stack) {
   if (!crosses && options.site.site != Site::pattern)
     throw HookError(where, "heads are scored by their patterns; expected act::pattern or act::cross_pattern");
   if (crosses && options.exclude_current_token) {
@@ -45,34 +49,48 @@ ScoredPatterns::ScoredPatterns(const ActivationCache& cache, const HeadScoreOpti
   }
   require_no_prefix(cache.tokens(stack_), where);
   const Stack main = cache.n_layers(Stack::encoder) > 0 ? Stack::decoder : Stack::blocks;
-  at::Tensor shown;
+  std::optional<LateTensor> shown;  // which nobody need make
   for (std::int32_t layer = 0; layer < cache.n_layers(stack_); ++layer) {
     const auto name = options.site.in(stack_ == Stack::none ? main : stack_, layer).name();
     layers.push_back({name, cache.contains(name)});
     if (!layers.back().kept) continue;
     require_all_positions(cache, name, "scores of heads");
-    if (!shown.defined()) shown = cache[Address(name)];
+    if (!shown) shown = cache.entry(name).held;
   }
-  if (!shown.defined()) {
+  if (!shown) {
     throw HookError(where,
                     fmt::format("the cache has no layer's pattern; expected that of a run which keeps {}",
                                 crosses ? "act::cross_pattern" : "act::pattern"));
   }
-  heads = shown.size(1);
-  device = shown.device();
-  const auto rows_shown = shown.size(0);
-  queries = real_tokens(cache.tokens(stack_), {rows_shown, shown.size(2)});
-  keys = crosses ? real_tokens(cache.tokens(Stack::encoder), {rows_shown, shown.size(3)}) : queries;
-  if (!options.exclude_bos && !options.exclude_current_token) return;
-  auto left_out = at::zeros({rows_shown, shown.size(2), shown.size(3)}, at::kBool);
-  if (options.exclude_bos) left_out = left_out.logical_or(first_keys().unsqueeze(1));
-  if (options.exclude_current_token) left_out = left_out.logical_or(at::eye(shown.size(2), at::kBool));
-  excluded = left_out.logical_and(queries.unsqueeze(2)).logical_and(keys.unsqueeze(1));
+  const std::vector<std::int64_t> sizes = shown->sizes();  // [row, head, query, key]
+  heads = sizes[1];
+  device = shown->device();
+  dtype = shown->scalar_type();
+  queries = real_tokens(cache.tokens(stack_), {sizes[0], sizes[2]});
+  keys = crosses ? real_tokens(cache.tokens(Stack::encoder), {sizes[0], sizes[3]}) : queries;
 }
 
-at::Tensor ScoredPatterns::counted() const {
-  const auto real = queries.unsqueeze(2).logical_and(keys.unsqueeze(1));
-  return excluded.defined() ? real.logical_and(excluded.logical_not()) : real;
+at::Tensor QueryRange::places() const { return at::arange(begin, end, at::kLong).unsqueeze(1); }
+
+at::Tensor ScoredPatterns::key_places() const { return at::arange(keys.size(1), at::kLong).unsqueeze(0); }
+
+at::Tensor ScoredPatterns::real(const QueryRange& some) const {
+  return queries.slice(1, some.begin, some.end).unsqueeze(2).logical_and(keys.unsqueeze(1));
+}
+
+at::Tensor ScoredPatterns::excluded(const QueryRange& some) const {
+  at::Tensor left_out;
+  if (excludes_bos_) left_out = first_keys().unsqueeze(1);
+  if (excludes_current_) {
+    const at::Tensor own = some.places().eq(key_places());
+    left_out = left_out.defined() ? left_out.logical_or(own) : own;
+  }
+  return left_out.defined() ? real(some).logical_and(left_out) : at::Tensor();
+}
+
+at::Tensor ScoredPatterns::counted(const QueryRange& some) const {
+  const at::Tensor left_out = excluded(some);
+  return left_out.defined() ? real(some).logical_and(left_out.logical_not()) : real(some);
 }
 
 at::Tensor ScoredPatterns::first_keys() const { return keys.cumsum(1).eq(1).logical_and(keys); }

@@ -10,8 +10,16 @@
 
 namespace hooked {
 
-/// The attention patterns of a run that heads are scored by, and which of their queries and keys count. Masks
-/// lie on the CPU.
+/// Some neighbouring queries.
+struct QueryRange {
+  std::int64_t begin, end;
+
+  /// Their places, int64 [query, 1].
+  at::Tensor places() const;
+};
+
+/// The attention patterns of a run that heads are scored by, and which of their queries and keys count, some
+/// queries at a time: of a long text nothing of [query, key] is held whole. Masks lie on the CPU.
 struct ScoredPatterns {
   struct Layer {
     ActivationName name;  ///< its full name
@@ -23,7 +31,11 @@ struct ScoredPatterns {
 
   std::int64_t rows() const { return queries.size(0); }
   /// Bool [row, query, key]: both tokens are real, and the key is not excluded.
-  at::Tensor counted() const;
+  at::Tensor counted(const QueryRange& some) const;
+  /// Bool [row, query, key] of real tokens: the key is excluded. Undefined: none is.
+  at::Tensor excluded(const QueryRange& some) const;
+  /// int64 [1, key].
+  at::Tensor key_places() const;
   /// Bool [row, key]: each row's first real token.
   at::Tensor first_keys() const;
   /// int64 [row, pos]: what the stack read, from `given`, or where that is undefined from the cache; -1 for
@@ -33,12 +45,15 @@ struct ScoredPatterns {
   std::vector<Layer> layers;
   std::int64_t heads = 0;
   c10::Device device = at::kCPU;  ///< of the patterns
-  bool crosses = false;           ///< queries and keys are of two texts
-  at::Tensor queries;             ///< bool [row, query]: real tokens
-  at::Tensor keys;                ///< bool [row, key]
-  at::Tensor excluded;            ///< bool [row, query, key] of real tokens; undefined: none is
+  at::ScalarType dtype = at::kFloat;
+  bool crosses = false;  ///< queries and keys are of two texts
+  at::Tensor queries;    ///< bool [row, query]: real tokens
+  at::Tensor keys;       ///< bool [row, key]
 
  private:
+  at::Tensor real(const QueryRange& some) const;  // bool [row, query, key]
+
+  bool excludes_bos_, excludes_current_;
   std::string_view where_;
   Stack stack_;
 };

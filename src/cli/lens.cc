@@ -98,7 +98,7 @@ void print_parts(const Grid& parts, std::int64_t top_k) {
           parts.slice("row", static_cast<std::int64_t>(row)).slice("pos", pos);  // [part] or [part, key]
       if (row > 0 || pos > 0) fmt::print("\n");
       fmt::print("row {}, position {}\n", row, parts.axis("pos").labels[static_cast<std::size_t>(pos)]);
-      std::vector<Table::Column> columns = {{"part"}, {"logits", Align::right}, {"activation"}};
+      std::vector<Table::Column> columns = {{"part"}, {parts.unit(), Align::right}, {"activation"}};
       if (sources) columns.insert(columns.begin() + 1, {"from column", Align::right});
       Table table(std::move(columns));
       for (const auto& cell : one.largest(static_cast<std::size_t>(top_k), LargestBy::size)) {
@@ -109,8 +109,8 @@ void print_parts(const Grid& parts, std::int64_t top_k) {
       }
       table.print("  ");
       const bool all = !one.values().isnan().any().item<bool>();
-      fmt::print("  {} {}{} together {:.4f} logits\n", all ? "all" : "the", sources ? "heads" : "parts",
-                 all ? "" : " so far", one.values().nansum().item<double>());
+      fmt::print("  {} {}{} together {:.4f} {}\n", all ? "all" : "the", sources ? "heads" : "parts",
+                 all ? "" : " so far", one.values().nansum().item<double>(), parts.unit());
     }
   }
 }

@@ -66,8 +66,14 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
 }
 
 // Of the unpatched runs and of all sweeps, each once.
-std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps) {
+std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps,
+                                  const ModelConfig& config) {
   std::vector<std::string> notes;
+  if (config.logits_centred() && std::ranges::find(scores.kinds, MetricKind::logit) != scores.kinds.end()) {
+    notes.emplace_back(
+        "the metric logit is centred: less the mean over the vocabulary, which center_unembed took away; "
+        "--no-processing keeps it");
+  }
   for (const auto& [side, values] : {std::pair{"clean", scores.clean}, {"corrupted", scores.corrupted}}) {
     bool finite = true;  // a loss of a single token is no number, and no fault of the logits
     for (std::size_t m = 0; m < scores.names.size(); ++m) {
@@ -126,11 +132,12 @@ void perform(const PatchOptions& options) {
   const UnpatchedScores scores = unpatched_scores(prompts);
   const InterruptGuard guard;
   const Patching made = run_sweeps(options, sweeps, scores);
-  const std::vector<std::string> notes = notes_of(scores, made.sweeps);
+  const std::vector<std::string> notes = notes_of(scores, made.sweeps, model.config());
   // Shown first: what was computed is not lost with a disk that is full.
   if (options.json) {
     Json json =
         with_tokens(patching_json(made.sweeps, scores, options.per_pair), prompts, sweeps, made.complete);
+    json["logits_centred"] = model.config().logits_centred();
     json["not_finite"] = not_finite_json(notes);
     print_json(json);
   } else {

@@ -128,16 +128,17 @@ Tokenizer::Rules read_sentencepiece(std::string_view bytes, std::string_view whe
   }
   // The class of Llama puts the dummy prefix behind every special token only where it is asked to be as it
   // was.
-  use.prefix_at_beginning_only = row.name == "LlamaTokenizer" && !beside.flag("legacy", false);
+  const bool of_llama = row.name == "LlamaTokenizer";
+  use.prefix_at_beginning_only = of_llama && !beside.flag("legacy", false);
   if (!beside.flag("add_prefix_space", true)) model.add_dummy_prefix = false;
-  const bool has_blank_note = use.prefix_at_beginning_only && model.add_dummy_prefix;
+  const bool has_blank_note = of_llama && model.add_dummy_prefix;
   auto rules = sentencepiece_rules(model, std::move(use), printable(where));
   rules.bos = bos;
   rules.eos = eos;
   if (has_blank_note) {
     rules.notes.emplace_back(
-        "a text that begins with a blank gets SentencePiece's blank before it, which AutoTokenizer leaves "
-        "out");
+        "a text that begins with a blank, or follows a special token with one where \"legacy\" is true, gets "
+        "SentencePiece's blank before it, which AutoTokenizer leaves out");
   }
   return rules;
 }

@@ -505,5 +505,20 @@ TEST(Attribution, DoesNotRunTheHooksOfTheHandle) {
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(plain[i].equal(hooked[i])) << i;
 }
 
+// A single logit of a processed model is less the mean over the vocabulary; a difference is what it was.
+TEST(Units, SayWhereALogitIsCentred) {
+  const auto tokens = random_row(5, 11, 4);
+  for (const bool centred : {false, true}) {
+    const auto model = random_model_of(
+        two_layer_config(), centred ? WeightProcessing::all_that_apply() : WeightProcessing::none());
+    const std::string unit = centred ? "logits (centred)" : "logits";
+    const auto cache = model.run_with_cache(tokens).cache;
+    EXPECT_EQ(direct_logit_attribution(model, cache, {.answer = 3}).unit(), unit);
+    EXPECT_EQ(direct_logit_attribution(model, cache, {.answer = 3, .against = 5}).unit(), "logits");
+    EXPECT_EQ(leave_one_out(model, cache, {.answer = 3}).exact.unit(), unit);
+    EXPECT_EQ(logit_lens(model, cache, {.tokens = {3}}).logits.unit(), unit);
+  }
+}
+
 }  // namespace
 }  // namespace hooked::attribution_test

@@ -5,6 +5,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/rand_like.h>
+#include <ATen/ops/xlogy.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +18,7 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "tests/analysis/two_layer_model.h"
+#include "tests/support/process_memory.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::head_runs_test {
@@ -153,6 +157,74 @@ TEST_F(HeadRuns, ARowInALaterRunMayBeTheOnlyOneWithAPlaceToLookAt) {
   EXPECT_LT(distance(report.scores[0], head_scores(model_.run_with_cache(tokens, act::pattern).cache,
                                                    HeadScore::duplicate_token, {.tokens = tokens})),
             kFloat64Tolerance);
+}
+
+/// A model and a text that is long enough for several tiles of queries.
+class LongText : public testing::Test {
+ protected:
+  explicit LongText(std::int64_t positions = 900) : tokens_(random_row(positions, 11, 3)) {}
+
+  static ModelConfig long_config() {
+    ModelConfig config = two_layer_config();
+    config.n_ctx = 2400;
+    return config;
+  }
+  double score(HeadScore kind, const HeadScoreOptions& how = {}) const {
+    return head_scores_report(model_, tokens_, {.scores = {HeadScore::entropy, kind}, .how = how})
+        .scores[1]
+        .at({1, 2});
+  }
+
+  HookedTransformer model_ = random_model_of(long_config());
+  at::Tensor tokens_;
+};
+
+TEST_F(LongText, TilesGiveWhatThePatternsGiveAsAWhole) {
+  const auto cache = model_.run_with_cache(tokens_, act::pattern).cache;
+  const at::Tensor pattern = cache[act::pattern(1)][0][2], ids = tokens_[0];
+  const auto positions = ids.size(0);
+  const at::Tensor place = at::arange(positions, at::kLong);
+  const at::Tensor back = place.unsqueeze(1) - place.unsqueeze(0);  // [query, key]
+  const auto share = [&](const at::Tensor& wanted) {
+    return ((pattern * wanted).sum() / wanted.any(1).sum()).item<double>();
+  };
+  EXPECT_NEAR(score(HeadScore::previous_token), share(back.eq(1)), kFloat64Tolerance);
+  EXPECT_NEAR(score(HeadScore::current_token), share(back.eq(0)), kFloat64Tolerance);
+  EXPECT_NEAR(score(HeadScore::first_token), share(place.eq(0).expand({positions, positions})),
+              kFloat64Tolerance);
+  const at::Tensor same = ids.unsqueeze(1).eq(ids.unsqueeze(0)).logical_and(back.gt(0));
+  EXPECT_NEAR(score(HeadScore::duplicate_token), share(same), kFloat64Tolerance);
+  at::Tensor behind = at::zeros_like(same);
+  behind.slice(1, 1).copy_(same.slice(1, 0, positions - 1));
+  EXPECT_NEAR(score(HeadScore::induction), share(behind), kFloat64Tolerance);
+  EXPECT_NEAR(score(HeadScore::entropy), -at::xlogy(pattern, pattern).sum(1).mean().item<double>(), 1e-11);
+  EXPECT_NEAR(score(HeadScore::distance), (pattern * back).sum(1).mean().item<double>(), 1e-9);
+  // Without the first token and the token itself, of all attention.
+  const at::Tensor left = pattern * back.ne(0) * place.ne(0);
+  EXPECT_NEAR(score(HeadScore::duplicate_token,
+                    {.measure = HeadMeasure::mul, .exclude_bos = true, .exclude_current_token = true}),
+              ((left * same).sum() / left.sum()).item<double>(), kFloat64Tolerance);
+  const at::Tensor own = at::rand_like(pattern);
+  EXPECT_NEAR(head_scores(cache, own, {.measure = HeadMeasure::abs}).at({1, 2}),
+              1.0 - (pattern - own).abs().sum(1).mean().item<double>(), 1e-9);
+}
+
+class LongerText : public LongText {
+ protected:
+  LongerText() : LongText(2400) {}
+};
+
+TEST_F(LongerText, TakesLessMemoryThanThePatternsOfALayer) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  score(HeadScore::previous_token);  // code and threads are there from now on
+  ASSERT_TRUE(forget_peak());
+  const std::int64_t before = process_status("VmRSS");
+  score(HeadScore::induction);
+  const std::int64_t of_a_layer = 4 * tokens_.numel() * tokens_.numel() * std::int64_t{sizeof(double)};
+  EXPECT_LT(process_status("VmHWM") - before, of_a_layer * 12 / 10);
 }
 
 }  // namespace

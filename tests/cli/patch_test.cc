@@ -348,6 +348,7 @@ TEST_F(PatchTest, PlacesOfThePairsHaveAColumnInEachPrompt) {
   const Json out = json({"patch", this->model(), "--pairs", this->pairs(), "--dtype", "float64", "--sweep",
                          "resid_pre", "--positions", "other", "--metric", "logit", "--position", "other"});
   EXPECT_EQ(out["sweeps"][0]["labels"][1], Json::parse(R"(["other"])"));
+  EXPECT_TRUE(out["logits_centred"].get<bool>());
   expect_numbers(out["sweeps"][0]["values"], expected.values().mean(0));
   expect_numbers(out["clean"],
                  logit(pairs.answers(), pairs.clean_place("other")).score(model, pairs.clean()).mean());

@@ -16,13 +16,16 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
+#include "core/id_list.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
+#include "tests/support/checkpoint_tensors.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::sampling_test {
@@ -134,6 +137,38 @@ TEST(Sampler, CountsWhatItPicked) {
   const at::Tensor logits = at::tensor({2.0, 1.5, 1.25}, at::kDouble).unsqueeze(0);
   EXPECT_EQ(draws({.greedy = true, .frequency_penalty = 0.4}, logits, 4),
             (std::vector<std::int64_t>{0, 1, 2, 0}));
+}
+
+// Whole generations, against transformers' generate. Penalties depend on where 0 is among the logits, which
+// center_unembed moves.
+TEST_F(CheckpointTensors, GenerationsAreThoseOfTransformersProcessedAndRaw) {
+  const Json recorded = parse_json(read_text_file(kFolder + "generations.json", 1 << 20), {});
+  const at::Tensor prompt =
+      at::tensor(recorded.at("prompt").get<std::vector<std::int64_t>>(), at::kLong).unsqueeze(0);
+  const auto greedy = recorded.at("greedy").get<std::size_t>();
+  for (const auto& [name, model] : recorded.at("models").items()) {
+    take(name);
+    for (const auto& [weight, number] : model.at("added").items())
+      tensors_.at(weight) += number.get<double>();
+    const HookedTransformer raw = load();
+    const auto processed = HookedTransformer::load(written(), {.dtype = at::kDouble});
+    const auto step =
+        std::ranges::find(processed.processing(), ProcessingStep::center_unembed, &StepReport::step);
+    ASSERT_EQ(step->outcome, "applied") << name;
+    for (std::size_t i = 0; i < recorded.at("options").size(); ++i) {
+      const auto expected = model.at("tokens").at(i).get<std::vector<std::int64_t>>();
+      GenerateOptions options{.max_new_tokens = static_cast<std::int64_t>(expected.size()),
+                              .sampling = options_of(recorded.at("options").at(i)),
+                              .stop = {.tokens = std::vector<std::int64_t>()}};
+      options.sampling.greedy = i < greedy;
+      options.sampling.seed = i;
+      for (const HookedTransformer* each : {&raw, &processed}) {
+        const at::Tensor tokens = each->generate(prompt, options).tokens;
+        EXPECT_EQ(id_list(tokens.slice(1, -options.max_new_tokens)), expected)
+            << name << ", options " << i << (each == &raw ? ", raw" : ", processed");
+      }
+    }
+  }
 }
 
 }  // namespace
