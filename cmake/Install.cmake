@@ -105,6 +105,7 @@ install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/InstallLibTorch.cmake COMPONENT libto
 install(DIRECTORY ${hooked_torch_root}/include DESTINATION ${hooked_torch_folder} COMPONENT libtorch_headers
         EXCLUDE_FROM_ALL)
 
-if(PROJECT_IS_TOP_LEVEL)
+# A package names the architecture and the libraries of the machine that makes it.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CROSSCOMPILING)
   include(Package)
 endif()

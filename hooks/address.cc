@@ -16,6 +16,8 @@ template <typename... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <typename... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 std::int64_t parse_place(std::string_view text, std::string_view whole) {
   if (const auto place = parse_integer(text)) return *place;

@@ -2,7 +2,7 @@
 """Compiles each source and each public header by itself, syntax only.
 
 Other builds compile several sources as one object, in which a source finds what its neighbours include. Here each has its own
-includes alone. Sources of the fuzz targets are compiled with clang++ as well, where there is one.
+includes alone. Sources of the program and of the fuzz targets are compiled with clang++ as well, where there is one.
 
 Usage: scripts/compile_each.py [--jobs N] [--minutes N] [--since REVISION | FILE...]
 """
@@ -102,8 +102,11 @@ def main():
                          "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON")
     if shutil.which("clang++"):
         entries += configured("tests/fuzz", "build/each_fuzz", "-DCMAKE_CXX_COMPILER=clang++")
+        entries += configured(".", "build/each_clang", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_BUILD_TYPE=Release",
+                              "-DHOOKED_UNITY=OFF", "-DHOOKED_WERROR=ON", "-DHOOKED_BUILD_TESTS=OFF",
+                              "-DHOOKED_BUILD_EXAMPLES=OFF", "-DHOOKED_BUILD_BENCHMARKS=OFF")
     else:
-        print("[each] there is no clang++: the fuzz targets' sources are compiled with g++ as far as it compiles them")
+        print("[each] there is no clang++: sources are compiled with g++ alone")
 
     def compiled(name, folder, command, given):
         if options.minutes is not None and time.monotonic() - begun > options.minutes * 60:

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Puts a LibTorch of the torch wheel, without torch's Python dependencies, into a folder of third_party (git-ignored), and
 # prints the folder that holds its include/ and lib/. Does nothing where it is there already.
-# Usage: scripts/fetch_libtorch.sh [VERSION]     the version that hooked is built with, or another of the table below
+# Usage: scripts/fetch_libtorch.sh [VERSION [ARCHITECTURE]]
+#   VERSION        the one that hooked is built with, or another of the table below
+#   ARCHITECTURE   that of this machine, or aarch64 for a cross build (scripts/arm64.sh)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +18,15 @@ case $version in
   *) fail "LibTorch $version is not one that this script knows; expected 2.11.0 or 2.15.0" ;;
 esac
 wheels=("torch==$version" "${cuda[@]}")
+platforms=()
+case ${2:-} in
+  "") ;;
+  aarch64)
+    folder+=-aarch64
+    platforms=(--platform manylinux_2_28_aarch64 --platform manylinux_2_25_aarch64 --platform manylinux_2_17_aarch64)
+    ;;
+  *) fail "LibTorch for $2 is not one that this script knows; expected aarch64" ;;
+esac
 
 # The wheels unpack to <name>-<version>.dist-info beside the package; the folder is put in place only when complete.
 is_complete() {
@@ -44,7 +55,7 @@ if ! is_complete; then
   python=$(python_with_pip) || fail "no Python with pip was found; install the package python3-pip"
   rm -rf "$folder.partial"
   PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --no-deps \
-    --no-compile --only-binary :all: --target "$folder.partial" "${wheels[@]}"
+    --no-compile --only-binary :all: "${platforms[@]}" --target "$folder.partial" "${wheels[@]}"
   rm -rf "$folder"
   mv "$folder.partial" "$folder"
   is_complete || fail "LibTorch in $folder is incomplete after installing ${wheels[*]}"

@@ -6,16 +6,22 @@
 # With --cuda also the NVIDIA libraries that LibTorch's CUDA half loads, as far as this machine lacks them: the program runs on a
 # GPU where they and a driver are there, and does not need them elsewhere.
 # Usage: scripts/setup.sh [--cuda] [further Debian package]...
+#        scripts/setup.sh --libraries     only names the packages of libraries (for scripts/arm64.sh)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+libraries=(libfmt-dev nlohmann-json3-dev libcli11-dev libonig-dev libutf8proc-dev libdeflate-dev libgtest-dev libgmock-dev
+           libbenchmark-dev)
+if [[ ${1:-} == --libraries ]]; then
+  printf '%s\n' "${libraries[@]}"
+  exit
+fi
 cuda=
 if [[ ${1:-} == --cuda ]]; then
   cuda=yes
   shift
 fi
-packages=(g++ cmake ninja-build python3 ccache mold pkg-config ca-certificates git
-          libfmt-dev nlohmann-json3-dev libcli11-dev libonig-dev libutf8proc-dev libdeflate-dev libgtest-dev libbenchmark-dev "$@")
+packages=(g++ cmake ninja-build python3 ccache mold pkg-config ca-certificates git "${libraries[@]}" "$@")
 
 say() { printf '[setup] %s\n' "$*"; }
 fail() { printf '[setup] %s\n' "$*" >&2; exit 1; }

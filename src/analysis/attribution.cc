@@ -42,7 +42,7 @@ at::Tensor attention_at(const RunReading& run, const ActivationName& pattern) {
   const auto* first = columns.const_data_ptr<std::int64_t>();
   std::vector<std::int64_t> asked(first, first + columns.numel());
   std::ranges::sort(asked);
-  asked.erase(std::ranges::unique(asked).begin(), asked.end());
+  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
   const auto some = run.cache[Address(pattern).query(asked)].transpose(1, 2).to(at::kCPU, at::kDouble);
   const auto places = at::searchsorted(at::tensor(asked, at::kLong), columns);
   return some.gather(

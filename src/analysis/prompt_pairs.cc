@@ -19,6 +19,8 @@ template <typename... F>
 struct ByKind : F... {
   using F::operator()...;
 };
+template <typename... F>
+ByKind(F...) -> ByKind<F...>;
 
 /// The tokens of one prompt.
 struct Row {
@@ -190,7 +192,7 @@ std::vector<std::string> PromptPairs::place_names() const {
   std::vector<std::string> names;
   if (clean_.places.empty()) return names;  // of pairs that were moved from
   for (const auto& [name, column] : clean_.places.front()) {
-    const auto has = [&](const auto& places) { return places.contains(name); };
+    const auto has = [&name = name](const auto& places) { return places.contains(name); };
     if (std::all_of(clean_.places.begin(), clean_.places.end(), has)) names.push_back(name);
   }
   return names;

@@ -65,7 +65,7 @@ std::string steps_text(const std::vector<std::pair<std::string, std::string>>& p
   std::vector<std::pair<std::string, std::vector<std::string>>> by_outcome;
   for (const auto& [step, outcome] : processing) {
     auto found = std::find_if(by_outcome.begin(), by_outcome.end(),
-                              [&](const auto& group) { return group.first == outcome; });
+                              [&outcome = outcome](const auto& group) { return group.first == outcome; });
     if (found == by_outcome.end()) found = by_outcome.insert(found, {outcome, {}});
     found->second.push_back(printable(step));
   }

@@ -163,7 +163,7 @@ TensorAxes read_axes(const SafetensorsFile& file) {
   record.read(kAxes, "an object of lists of names", axes);
   for (const auto& [name, names] : axes) {
     const auto* tensor = file.find(name);
-    const auto got = [&](std::string_view what) {
+    const auto got = [&name = name, &names = names](std::string_view what) {
       return fmt::format("{} axes for '{}', {}", names.size(), printable(name), what);
     };
     if (tensor == nullptr) record.refuse(kAxes, "tensors that are in the file", got("which is not there"));

@@ -104,7 +104,7 @@ std::vector<std::int64_t> column_groups_of(const ScaledIntegers& weight) {
 // The rows of factors that are needed, each once, in runs of neighbours.
 FactorRows read_factor_rows(const ScaledIntegers& weight, std::vector<std::int64_t> rows) {
   std::ranges::sort(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   FactorRows read;
   const std::int64_t width = weight.factor_columns;
   for (std::size_t begin = 0; begin < rows.size();) {

@@ -58,8 +58,8 @@ void check_tensors(const std::map<std::string, TensorInfo>& stored, const Parame
   }
   if (found < stored.size()) {
     for (const auto& [name, info] : stored) {
-      const bool known =
-          std::ranges::any_of(parameters, [&](const auto& parameter) { return parameter.first == name; });
+      const bool known = std::ranges::any_of(
+          parameters, [&name = name](const auto& parameter) { return parameter.first == name; });
       if (!known) wrong.push_back(name + " (unknown)");
     }
   }

@@ -126,9 +126,10 @@ std::vector<std::string> read_quantised(SourceTensors& source, const QuantisedSt
   };
   std::vector<std::pair<std::string, const StorageForm*>> quantised;
   for (const auto& [name, tensor] : source) {
-    const auto form = std::ranges::find_if(storage.forms, [&](const StorageForm* each) {
-      return tensor.dtype_name == each->dtype && name.ends_with(each->ending) && !of_another(name);
-    });
+    const auto form =
+        std::ranges::find_if(storage.forms, [&, &name = name, &tensor = tensor](const StorageForm* each) {
+          return tensor.dtype_name == each->dtype && name.ends_with(each->ending) && !of_another(name);
+        });
     if (form == storage.forms.end() || is_beside_weights(name, **form)) continue;
     quantised.emplace_back(name, *form);
   }

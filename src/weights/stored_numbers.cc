@@ -54,8 +54,7 @@ std::optional<Sample> StoredNumbers::sample(const WeightPart& part, std::string_
   if (find_weight_row(name)->axes.find(axis) == stored->dimension)
     places.insert(places.end(), also.begin(), also.end());
   std::ranges::sort(places);
-  const auto repeated = std::ranges::unique(places);
-  places.erase(repeated.begin(), repeated.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
   std::vector<at::Tensor> slices;
   for (const std::int64_t place : places) slices.push_back(stored->read(place, 1).to(at::kDouble));
   return Sample{.values = at::cat(slices, stored->dimension),
