@@ -24,16 +24,21 @@ from .case_files import kRoot
 kFolder = kRoot / "tests" / "text" / "files"
 
 
-def byte_offsets(text: str, offsets: list) -> list:
-    """Offsets in characters, as Python has them, in bytes of UTF-8; one flat list."""
+def byte_lengths(text: str, offsets: list) -> list:
+    """The lengths, in bytes of UTF-8, of pieces whose offsets are in characters. Each piece begins where the one before it
+    ends; [n] stands before one that begins n bytes after that."""
     at = [0]
     for character in text:
         at.append(at[-1] + len(character.encode()))
-    return [at[end] for span in offsets for end in span]
+    lengths, reached = [], 0
+    for begin, end in offsets:
+        lengths += [[at[begin] - reached]] * (at[begin] != reached) + [at[end] - at[begin]]
+        reached = at[end]
+    return lengths
 
 
 def expectations(tokenizer: Tokenizer, text: str, surround: tuple) -> list:
-    """[ids, offsets, decoded, decoded without special tokens] of a text. The decoded texts are those of the ids with special
+    """[ids, lengths of the pieces, decoded, decoded without special tokens] of a text. The decoded texts are those of the ids with special
     tokens; null stands for the text itself, and for the one before."""
     plain = tokenizer.encode(text, add_special_tokens=False)
     special = tokenizer.encode(text, add_special_tokens=True)
@@ -42,7 +47,7 @@ def expectations(tokenizer: Tokenizer, text: str, surround: tuple) -> list:
     assert special.offsets == [(0, 0)] * len(before) + plain.offsets + [(0, 0)] * len(behind), text
     decoded = tokenizer.decode(special.ids, skip_special_tokens=False)
     skipped = tokenizer.decode(special.ids, skip_special_tokens=True)
-    return [plain.ids, byte_offsets(text, plain.offsets), None if decoded == text else decoded,
+    return [plain.ids, byte_lengths(text, plain.offsets), None if decoded == text else decoded,
             None if skipped == decoded else skipped]
 
 
