@@ -194,7 +194,7 @@ RotaryPositions read_proportional(HfConfig& hf, const ConfigReader& parameters, 
   return rotary;
 }
 
-// The group of one kind of layers. A share of no dimensions is no positions, as in transformers.
+// The group of one kind of layers. A share of 0 means no positions, as in transformers.
 Positions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
                      const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();

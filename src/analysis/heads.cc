@@ -177,7 +177,7 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
 }
 
 /// Where a head of that kind looks, bool, broadcast to [row, query, key]. An earlier place with the query's
-/// token counts, or the place behind it. Rows are padded at their ends only, so what stands between two real
+/// token counts, or the place after it. Rows are padded at their ends only, so what stands between two real
 /// tokens is real.
 std::function<at::Tensor(const QueryRange&)> pattern_of(HeadScore score, const ActivationCache& cache,
                                                         const ScoredPatterns& attended,

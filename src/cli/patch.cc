@@ -66,14 +66,8 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
 }
 
 // Of the unpatched runs and of all sweeps, each once.
-std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps,
-                                  const ModelConfig& config) {
+std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps) {
   std::vector<std::string> notes;
-  if (config.logits_centred() && std::ranges::find(scores.kinds, MetricKind::logit) != scores.kinds.end()) {
-    notes.emplace_back(
-        "the metric logit is centred: less the mean over the vocabulary, which center_unembed took away; "
-        "--no-processing keeps it");
-  }
   for (const auto& [side, values] : {std::pair{"clean", scores.clean}, {"corrupted", scores.corrupted}}) {
     bool finite = true;  // a loss of a single token is no number, and no fault of the logits
     for (std::size_t m = 0; m < scores.names.size(); ++m) {
@@ -90,6 +84,15 @@ std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vect
     }
   }
   return notes;
+}
+
+// Differences of logits and probabilities are the same in a model whose unembedding is centred.
+void print_centred(const UnpatchedScores& scores, const ModelConfig& config) {
+  if (!config.logits_centred() || std::ranges::find(scores.kinds, MetricKind::logit) == scores.kinds.end())
+    return;
+  fmt::print(
+      "\nThe metric logit is centred: center_unembed took the mean over the vocabulary from it "
+      "(--no-processing keeps it)\n");
 }
 
 // What was not done, in one line.
@@ -132,7 +135,7 @@ void perform(const PatchOptions& options) {
   const UnpatchedScores scores = unpatched_scores(prompts);
   const InterruptGuard guard;
   const Patching made = run_sweeps(options, sweeps, scores);
-  const std::vector<std::string> notes = notes_of(scores, made.sweeps, model.config());
+  const std::vector<std::string> notes = notes_of(scores, made.sweeps);
   // Shown first: what was computed is not lost with a disk that is full.
   if (options.json) {
     Json json =
@@ -143,6 +146,7 @@ void perform(const PatchOptions& options) {
   } else {
     print_unpatched(scores, options.per_pair);
     for (const SweepNumbers& sweep : made.sweeps) print_sweep(sweep, scores, options.per_pair);
+    print_centred(scores, model.config());
     if (!made.complete) print_rest(made, options);
   }
   std::fflush(stdout);

@@ -61,7 +61,7 @@ class AddedTokens {
   /// Whether `spelled` is the content of a special token.
   bool special(std::string_view spelled) const noexcept { return special_.contains(spelled); }
 
-  /// Contents of tokens of which the normalizer leaves nothing, so that no text has them.
+  /// Contents of tokens that the normalizer makes empty: no text has them.
   const std::vector<std::string>& never_found() const noexcept { return never_found_; }
 
   /// One past the largest id.

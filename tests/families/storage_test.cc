@@ -190,7 +190,7 @@ TEST(Storage, Awq) {
   expect_refused(with(R"("backend": "llm-awq")"), ".backend", "expected autoawq");
   expect_refused(with(R"("zero_point": false)"), ".zero_point", "expected true");
   expect_refused(with(R"("group_size": 0)"), ".group_size", "above 0");
-  // AutoAWQ's own names, each instead of the other and not beside it.
+  // AutoAWQ's own names, instead of the usual ones and not in addition to them.
   EXPECT_EQ(read(with(R"("w_bit": 4, "q_group_size": 32)"))->group, 32);
   expect_refused(with(R"("w_bit": 8)"), ".w_bit", "expected 4");
   expect_refused(with(R"("bits": 4, "w_bit": 4)"), ".w_bit", "unknown field");

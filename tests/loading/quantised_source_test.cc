@@ -191,7 +191,7 @@ TEST_F(QuantisedCheckpoint, WithoutAGroupInTheConfigItIsRefused) {
   EXPECT_NE(text.find("'F8_E4M3' is not supported"), std::string::npos) << text;
 }
 
-/// A golden checkpoint whose group stands in a file of its own, as older folders have it.
+/// A golden checkpoint whose group is in a file of its own, as in older folders.
 class StorageFiles : public QuantisedCheckpoint {
  protected:
   Json take_group(const std::string& name) {
@@ -261,7 +261,7 @@ TEST_F(StorageFiles, ThatAreWrongAreNamed) {
   EXPECT_NE(shapes.find("quantize_config.json"), std::string::npos) << shapes;
   std::ofstream(folder_ / "quantize_config.json") << "[]";
   EXPECT_NE(text_thrown_by<ConfigError>([&] { loaded(); }).find("no object"), std::string::npos);
-  // Beside weights that are not quantised it says nothing.
+  // Next to weights that are not quantised it says nothing.
   take("llama");
   EXPECT_LT(difference(load()), 1e-12);
 }

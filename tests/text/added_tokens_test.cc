@@ -43,7 +43,7 @@ TEST(AddedTokens, AreDroppedWhereTheOneBeforeTookAllOfThem) {
   EXPECT_EQ(split(tokens, "<a>\n"), (std::vector<Found>{{0, 4, 1}}));
   EXPECT_EQ(split(tokens, "<a> \n \nx"), (std::vector<Found>{{0, 7, 1}, {7, 8, -1}}));
   EXPECT_EQ(split(tokens, "x \n"), (std::vector<Found>{{0, 1, -1}, {1, 3, 2}}));
-  // One that takes both sides stands for all of its own kind that follow.
+  // A token that takes the white space on both sides takes those of its own kind that follow.
   const std::vector<AddedToken> blank = {{.id = 3, .content = " ", .lstrip = true, .rstrip = true}};
   EXPECT_EQ(split(blank, "a   b"), (std::vector<Found>{{0, 1, -1}, {1, 4, 3}, {4, 5, -1}}));
   // Without lstrip a token comes again.
