@@ -50,10 +50,9 @@ void refuse_other_variants(HfConfig& hf) {
 std::optional<double> turned_share(HfConfig& hf, const ModelConfig& c) {
   constexpr std::string_view kKey = "rotary_dim";
   if (!hf.json().has(kKey)) return 1.0;
-  const std::int64_t turned = hf.count(kKey);
-  if (turned % 2 != 0 || turned > c.d_head) {
-    hf.json().refuse(kKey, fmt::format("is out of range; expected an even number of at most {}", c.d_head));
-  }
+  const std::int64_t turned = hf.json().integer(kKey);
+  if (turned < 0 || turned % 2 != 0 || turned > c.d_head)
+    hf.json().refuse(kKey, fmt::format("is out of range; expected an even number from 0 to {}", c.d_head));
   return static_cast<double>(turned) / static_cast<double>(c.d_head);
 }
 

@@ -95,27 +95,31 @@ constexpr StorageMethod kMethods[] = {
     {.method = "mxfp4", .forms = kMxfp4Forms, .read = read_mxfp4_keys},
 };
 
+constexpr std::string_view kMethod = "quant_method";
+
+std::string expected_storage() {
+  std::vector<std::string_view> methods;
+  for (const StorageMethod& method : kMethods) methods.push_back(method.method);
+  return fmt::format("is no storage that this engine reads; expected null, or a group whose {} is {}",
+                     kMethod, fmt::join(methods, ", "));
+}
+
 }  // namespace
 
 std::span<const StorageMethod> storage_methods() { return kMethods; }
 
 std::optional<QuantisedStorage> read_storage(const ConfigReader& config) {
   if (config.is_unset(kQuantisationKey)) return std::nullopt;
-  constexpr std::string_view kMethod = "quant_method";
-  std::vector<std::string_view> methods;
-  for (const StorageMethod& method : kMethods) methods.push_back(method.method);
-  const auto refuse = [&] {
-    config.refuse(kQuantisationKey,
-                  fmt::format("is no storage that this engine reads; expected null, or a group whose {} "
-                              "is {}",
-                              kMethod, fmt::join(methods, ", ")));
-  };
-  if (!config.holds_object(kQuantisationKey)) refuse();
+  if (!config.holds_object(kQuantisationKey)) config.refuse(kQuantisationKey, expected_storage());
   const ConfigReader group = config.object(kQuantisationKey);
-  if (!group.holds_text(kMethod)) refuse();
+  if (!group.holds_text(kMethod)) config.refuse(kQuantisationKey, expected_storage());
+  return read_storage_group(group);
+}
+
+QuantisedStorage read_storage_group(const ConfigReader& group) {
   const auto* method = std::ranges::find(kMethods, group.text(kMethod), &StorageMethod::method);
-  if (method == std::end(kMethods)) refuse();
-  QuantisedStorage storage{.where = config.where(kQuantisationKey)};
+  if (method == std::end(kMethods)) group.refuse(kMethod, expected_storage());
+  QuantisedStorage storage{.where = group.where()};
   for (const StorageForm& form : method->forms) storage.forms.push_back(&form);
   storage.name = method->forms.front().name;
   method->read(group, storage);

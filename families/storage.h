@@ -78,4 +78,7 @@ std::span<const StorageMethod> storage_methods();
 /// not supported and for keys that are not honoured.
 std::optional<QuantisedStorage> read_storage(const ConfigReader& config);
 
+/// What that group says where it is a file of its own. Throws as read_storage().
+QuantisedStorage read_storage_group(const ConfigReader& group);
+
 }  // namespace hooked

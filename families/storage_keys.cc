@@ -48,13 +48,14 @@ void read_block(const ConfigReader& group, std::string_view key, QuantisedStorag
 
 // How many neighbours on the axis that is summed share a factor; -1: all.
 void read_group_size(const ConfigReader& group, std::int64_t fallback, QuantisedStorage& storage) {
-  constexpr std::string_view kSize = "group_size";
-  const std::int64_t size = group.integer_or(kSize, fallback);
+  // The second is AutoAWQ's, in a file of its own.
+  const std::string_view key = group.first_of({"group_size", "q_group_size"});
+  const std::int64_t size = group.integer_or(key, fallback);
   if (size == -1) {
     storage.whole_axis = true;
     return;
   }
-  if (size < 1) group.refuse(kSize, "is no size of groups; expected a number above 0, or -1 for one group");
+  if (size < 1) group.refuse(key, "is no size of groups; expected a number above 0, or -1 for one group");
   storage.group = size;
 }
 
@@ -211,7 +212,7 @@ void read_gptq_keys(const ConfigReader& group, QuantisedStorage& storage) {
                 "use_exllama"});
   one_of_texts(group, "method", {"gptq"});
   one_of_texts(group, "pack_dtype", {"int32"});
-  refuse_set(group, {"adapter", "is_marlin_format", "rotation"});
+  refuse_set(group, {"adapter", "awq_gemm_checkpoint", "is_marlin_format", "rotation"});
   read_exceptions(group);
   read_bits(group, "bits", {2, 3, 4, 8}, std::nullopt, storage);
   read_group_size(group, 128, storage);
@@ -252,7 +253,7 @@ void read_awq_keys(const ConfigReader& group, QuantisedStorage& storage) {
   one_of_texts(group, "backend", {"autoawq", "auto"});
   for (const std::string_view key : {"version", "format"}) one_of_texts(group, key, {"gemm", "GEMM"});
   if (!group.boolean_or("zero_point", true)) group.refuse("zero_point", "is not supported; expected true");
-  read_bits(group, "bits", {4}, 4, storage);
+  read_bits(group, group.first_of({"bits", "w_bit"}), {4}, 4, storage);
   read_group_size(group, 128, storage);
   read_modules(group, {"modules_to_not_convert"}, storage);
   storage.rounds_to_factors = true;

@@ -138,16 +138,17 @@ RopeScaling read_scaling(HfConfig& hf, const ConfigReader& group, const ModelCon
       "longrope");
 }
 
+// Of a head's; 0: none is.
 std::int64_t turned_dimensions(const ConfigReader& reader, std::string_view key, const ModelConfig& config,
                                double share) {
-  if (!(share > 0.0) || share > 1.0)
-    reader.refuse(key, "is out of range; expected a share of d_head above 0, at most 1");
+  if (!(share >= 0.0) || share > 1.0)
+    reader.refuse(key, "is out of range; expected a share of d_head from 0 to 1");
   const auto dim = static_cast<std::int64_t>(static_cast<double>(config.d_head) * share);
-  if (dim < 2 || dim % 2 != 0) {
+  if (dim % 2 != 0) {
     reader.refuse(key, fmt::format("turns {} of the {} dimensions of a head; expected an even number of them",
                                    dim, config.d_head));
   }
-  return dim == config.d_head ? 0 : dim;
+  return dim;
 }
 
 // By alpha^(d / (d - 2)), which `dynamic` does anew for each length where there is no alpha.
@@ -193,9 +194,9 @@ RotaryPositions read_proportional(HfConfig& hf, const ConfigReader& parameters, 
   return rotary;
 }
 
-// The group of one kind of layers.
-RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
-                           const RopeDefaults& defaults) {
+// The group of one kind of layers. A share of no dimensions is no positions, as in transformers.
+Positions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
+                     const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
   RotaryPositions rotary;
   const bool own_theta = parameters.has("rope_theta");
@@ -225,18 +226,26 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
   if (turns_all)
     hf.note(
         fmt::format("[{}] has no effect: transformers does not read it for this family", holder.where(key)));
-  rotary.dim = turns_all ? 0 : turned_dimensions(holder, key, config, share);
+  const std::int64_t turned = turns_all ? config.d_head : turned_dimensions(holder, key, config, share);
+  rotary.dim = turned == config.d_head ? 0 : turned;
   rotary.adjacent_pairs = defaults.adjacent_pairs;
   rotary.scaling = read_scaling(hf, parameters, config, defaults);
   if (defaults.fixed_alpha && std::holds_alternative<DynamicScaling>(rotary.scaling)) {
     stretch_once(parameters, config, rotary);
   }
   parameters.refuse_unread();
+  if (turned == 0) return NoPositions{};
   return rotary;
 }
 
 ConfigReader no_group(const ConfigReader& json, std::string_view absent = "{}") {
   return {absent, json.where("rope_parameters")};
+}
+
+// Those of families that turn all dimensions.
+RotaryPositions read_rotary_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
+                                  const RopeDefaults& defaults) {
+  return std::get<RotaryPositions>(read_group(hf, parameters, config, defaults));
 }
 
 // Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
@@ -245,7 +254,7 @@ std::pair<RotaryPositions, RotaryPositions> read_older_style(HfConfig& hf, const
                                                              const LayeredRopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
   const RopeDefaults of_full{.theta = defaults.theta, .theta_key = defaults.theta_key, .of_one_kind = true};
-  RotaryPositions full = read_group(hf, no_group(json), config, of_full);
+  RotaryPositions full = read_rotary_group(hf, no_group(json), config, of_full);
   RotaryPositions windowed = full;
   windowed.base = defaults.windowed_theta_key.empty()
                       ? defaults.windowed_theta
@@ -254,7 +263,7 @@ std::pair<RotaryPositions, RotaryPositions> read_older_style(HfConfig& hf, const
   if (json.is_unset("rope_scaling")) return {full, windowed};
   const ConfigReader scaling = json.object("rope_scaling");
   if (scaling.has("rope_type")) {
-    full = read_group(hf, scaling, config, of_full);
+    full = read_rotary_group(hf, scaling, config, of_full);
   } else {
     for (const std::string& key : scaling.keys()) scaling.ignore({key});
     hf.note("rope_scaling has no effect: transformers reads its kind as rope_type only for this family");
@@ -278,11 +287,12 @@ void read_rope(HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) 
   if (!json.is_unset("rope_scaling") && !json.is_unset("rope_parameters")) {
     hf.note("rope_parameters has no effect: transformers takes rope_scaling where both are there");
   }
-  const RotaryPositions rotary = read_group(hf, rope_group(json, defaults.group), config, defaults);
+  config.positions = read_group(hf, rope_group(json, defaults.group), config, defaults);
   json.ignore({defaults.theta_key, defaults.partial_key, kOriginal, "rope_scaling", "rope_parameters"});
-  config.positions = rotary;
   // It exists to go beyond the trained context, and names no other.
-  if (std::holds_alternative<DynamicScaling>(rotary.scaling)) config.n_ctx = kUnlimitedContext;
+  const RotaryPositions* rotary = config.rotary();
+  if (rotary != nullptr && std::holds_alternative<DynamicScaling>(rotary->scaling))
+    config.n_ctx = kUnlimitedContext;
 }
 
 void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefaults& defaults) {
@@ -297,11 +307,11 @@ void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefau
   const auto group = [&](std::string_view key, const ModelConfig& kind, std::string_view absent) {
     const bool windows = key == "sliding_attention";
     const auto found = parameters ? parameters->object_if(key) : std::nullopt;
-    return read_group(hf, found ? *found : no_group(json, absent), kind,
-                      {.theta = windows ? defaults.windowed_theta : defaults.theta,
-                       .theta_key = windows ? defaults.windowed_theta_key : defaults.theta_key,
-                       .of_one_kind = true,
-                       .proportional = defaults.proportional});
+    return read_rotary_group(hf, found ? *found : no_group(json, absent), kind,
+                             {.theta = windows ? defaults.windowed_theta : defaults.theta,
+                              .theta_key = windows ? defaults.windowed_theta_key : defaults.theta_key,
+                              .of_one_kind = true,
+                              .proportional = defaults.proportional});
   };
   if (grouped || (!defaults.full_group.empty() && !json.has("rope_parameters"))) {
     if (!json.is_unset("rope_scaling")) {

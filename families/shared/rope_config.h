@@ -10,7 +10,8 @@ namespace hooked {
 /// What a family's configs mean where they say nothing.
 struct RopeDefaults {
   double theta = 10000.0;
-  /// Turned share of d_head; none: the family turns all of it, and another share is refused.
+  /// Turned share of d_head, 0 for no positions; none: the family turns all of it, and another share is
+  /// refused.
   std::optional<double> partial = std::nullopt;
   std::string_view theta_key = "rope_theta";               ///< of configs in the older style
   std::string_view partial_key = "partial_rotary_factor";  ///< of configs in the older style

@@ -186,16 +186,17 @@ ScaledIntegers grouped_rows(const StoredParts& parts, const QuantisedStorage& st
   const std::int64_t size = storage.group.value_or(std::max<std::int64_t>(1, codes.rows));
   const std::int64_t groups = parts_for(codes.rows, size);
   require_factors(parts.factors);
-  require_part(parts.factors, parts.numbers, "a factor for each group and column",
-               parts.factors.tensor.dtype_name, {groups, codes.columns});
+  const std::string said =
+      fmt::format("for each group and column, by bits and group_size of {}", storage.where);
+  require_part(parts.factors, parts.numbers, "a factor " + said, parts.factors.tensor.dtype_name,
+               {groups, codes.columns});
   CodeMatrix zeros{.stored = parts.at(".qzeros"),
                    .rows = groups,
                    .columns = codes.columns,
                    .bits = codes.bits,
                    .layout = zeros_layout,
                    .added = storage.zeros_less_one ? 1 : 0};
-  require_part(zeros.stored, parts.numbers, "zero points for each group and column", "I32",
-               zeros.stored_shape());
+  require_part(zeros.stored, parts.numbers, "zero points " + said, "I32", zeros.stored_shape());
   if (storage.middle_zeros) {
     zeros.added = 0;
     zeros.added = stored_less(zeros, parts, storage);

@@ -43,6 +43,7 @@
 #include "loading/quantised_source.h"
 #include "loading/read_from.h"
 #include "loading/recipe_reader.h"
+#include "loading/storage_file.h"
 #include "loading/streamed_model.h"
 #include "loading/tokenizer_files.h"
 #include "weights/processor.h"
@@ -109,6 +110,7 @@ struct PlannedModel {
     }
     if (reader.gguf() != nullptr)
       source_notes = read_gguf_tensors(source, gguf_architecture(reader), read.config);
+    if (reader.gguf() == nullptr && !mapped) read_storage_file(folder_of_model(place), source, identified);
     if (read.storage) source_notes = read_quantised(source, *read.storage, identified.family);
     if (adapter) append(source_notes, merge_adapter(source, *adapter, identified.family, read));
     if (numbers == Numbers::zeros) read_as_zeros(source);

@@ -10,7 +10,9 @@
 #include <set>
 #include <utility>
 
+#include "core/json.h"
 #include "core/name_list.h"
+#include "core/nearest.h"
 #include "core/weight_table.h"
 #include "families/composite.h"
 #include "hooked/core/error.h"
@@ -124,6 +126,13 @@ void require_shape(const SourceTensors& source, const TensorRecipe& recipe,
                                     name, recipe.target, shape_text(shape), got));
 }
 
+// What all names begin with, whole parts up to a dot.
+std::string shared_prefix(const std::vector<std::string>& names) {
+  const auto [first, last] = std::ranges::minmax(names);
+  const auto end = std::ranges::mismatch(first, last).in1 - first.begin();
+  return first.substr(0, first.substr(0, static_cast<std::size_t>(end)).rfind('.') + 1);
+}
+
 // The recipes whose sources are there, under the names that the files give them.
 class RecipeBook {
  public:
@@ -150,9 +159,9 @@ class RecipeBook {
     }
     throw CheckpointError(
         present_.empty() ? "weights" : where_of(source_, present_.begin()->second),
-        fmt::format("{} tensors that the config asks for are missing: {}; check that config.json belongs to "
-                    "these weights and that no file of the model is missing{}{}",
-                    missing_.size(), name_list(missing_), reasons.empty() ? "" : ": ",
+        fmt::format("{} tensors that the config asks for are missing: {}; {}; check that config.json belongs "
+                    "to these weights and that no file of the model is missing{}{}",
+                    missing_.size(), name_list(missing_), what_is_there(), reasons.empty() ? "" : ": ",
                     reasons.empty() ? "" : name_list(reasons)));
   }
 
@@ -173,6 +182,29 @@ class RecipeBook {
   bool any_there(const TensorRecipe& recipe) const {
     return (!recipe.alias.empty() && present_.contains(recipe.alias)) ||
            std::ranges::any_of(recipe.sources, [&](const auto& name) { return present_.contains(name); });
+  }
+
+  // Of the tensors that no recipe reads: what all begin with where none is read, and those whose names are
+  // nearest to the first that is missing.
+  std::string what_is_there() const {
+    constexpr std::size_t kLookedAt = 1000, kCompared = 256, kNamed = 3;
+    std::vector<std::string> unread = extra();
+    if (unread.empty()) return "those that are there are all read";
+    const std::size_t count = unread.size();
+    const std::string prefix = used_.empty() && count > 1 ? shared_prefix(unread) : std::string();
+    unread.resize(std::min(count, kLookedAt));
+    std::ranges::stable_sort(unread, {}, [&](const std::string& name) {
+      return edit_distance(missing_.front(), std::string_view(name).substr(prefix.size(), kCompared));
+    });
+    unread.resize(std::min(unread.size(), kNamed));
+    const std::string wrapped =
+        prefix.empty() ? ""
+                       : fmt::format(
+                             "; all of them begin with '{}', which this family's names do not: save "
+                             "the model without what it is wrapped in",
+                             printable(prefix));
+    return fmt::format("nothing reads {} of those that are there, such as {}{}", count, name_list(unread),
+                       wrapped);
   }
 
   void add(TensorRecipe recipe) {

@@ -60,7 +60,11 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalize& normal
       continue;
     }
     auto spelled = normalize(token.content);
-    if (!spelled.empty()) normalized_trie_.add(spelled, static_cast<std::int32_t>(i));
+    if (spelled.empty()) {
+      never_found_.push_back(token.content);
+    } else {
+      normalized_trie_.add(spelled, static_cast<std::int32_t>(i));
+    }
     if (spelled != token.content) normalized_[token.id] = std::move(spelled);
   }
 }
@@ -92,6 +96,7 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, Stage s
     // White space that the previous token took is not taken again.
     if (token->lstrip) span.begin = std::max(trailing_space(text.substr(0, span.begin)), end);
     if (token->rstrip) span.end += leading_space(text.substr(span.end));
+    if (span.begin >= span.end) continue;  // all of it was that white space
     if (end < span.begin) parts.push_back({{end, span.begin}, -1});
     parts.push_back({span, token->id});
     end = span.end;

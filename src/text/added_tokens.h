@@ -61,6 +61,9 @@ class AddedTokens {
   /// Whether `spelled` is the content of a special token.
   bool special(std::string_view spelled) const noexcept { return special_.contains(spelled); }
 
+  /// Contents of tokens of which the normalizer leaves nothing, so that no text has them.
+  const std::vector<std::string>& never_found() const noexcept { return never_found_; }
+
   /// One past the largest id.
   std::int64_t size() const noexcept { return size_; }
 
@@ -70,6 +73,7 @@ class AddedTokens {
   std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> by_content_;
   std::unordered_map<std::int64_t, std::string> normalized_;  // spellings that differ from the content
   std::unordered_set<std::string, TextHash, std::equal_to<>> special_;
+  std::vector<std::string> never_found_;
   PieceTrie original_trie_;  // values: places in tokens_
   PieceTrie normalized_trie_;
   std::int64_t size_ = 0;

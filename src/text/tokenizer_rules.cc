@@ -107,6 +107,12 @@ Tokenizer::Rules read_rules(Json document, std::string_view name) {
   if (const auto step = json.object_if("decoder")) rules.decoder = read_decoder(*step);
   rules.added = AddedTokens(read_added_tokens(json, rules.model->vocabulary()),
                             [&](std::string_view text) { return rules.normalize(text); });
+  if (const auto& lost = rules.added.never_found(); !lost.empty()) {
+    rules.notes.push_back(
+        fmt::format("the normalizer leaves nothing of some added tokens, so they are found in no text, where "
+                    "the tokenizers package would cut every text into its characters: {}",
+                    name_list(lost)));
+  }
   if (const auto step = json.object_if("post_processor")) rules.post_processor = read_post_processor(*step);
   read_around(json, rules);
   if (const auto& repeated = rules.model->vocabulary().repeated(); !repeated.empty()) {

@@ -84,7 +84,7 @@ TEST(MixtureConfigs, GptOss) {
   EXPECT_EQ(read("gpt_oss", published).config, c) << "its usual scaling is meant where none is given";
   EXPECT_TRUE(read("gpt_oss", published + R"(, "quantization_config": {"quant_method": "mxfp4"})").storage);
   expect_refused("gpt_oss", published + R"(, "quantization_config": {"quant_method": "bitnet"})",
-                 "quantization_config");
+                 "quantization_config.quant_method");
 }
 
 TEST(MixtureConfigs, Phimoe) {

@@ -47,10 +47,9 @@ TEST(Storage, MethodsStandInOrder) {
 }
 
 TEST(Storage, OtherMethodsAreRefusedWithThoseThatAreRead) {
-  for (const char* group : {"3", R"("mxfp4")", R"({"bits": 4})", R"({"quant_method": "quip", "bits": 2})",
-                            R"({"quant_method": 4})"}) {
+  for (const char* group : {"3", R"("mxfp4")", R"({"bits": 4})", R"({"quant_method": 4})"})
     expect_refused(group, "", "mxfp4");
-  }
+  expect_refused(R"({"quant_method": "quip", "bits": 2})", ".quant_method", "mxfp4");
 }
 
 // As openai/gpt-oss-20b has it.
@@ -191,7 +190,10 @@ TEST(Storage, Awq) {
   expect_refused(with(R"("backend": "llm-awq")"), ".backend", "expected autoawq");
   expect_refused(with(R"("zero_point": false)"), ".zero_point", "expected true");
   expect_refused(with(R"("group_size": 0)"), ".group_size", "above 0");
-  expect_refused(with(R"("w_bit": 4)"), ".w_bit", "unknown field");
+  // AutoAWQ's own names, each instead of the other and not beside it.
+  EXPECT_EQ(read(with(R"("w_bit": 4, "q_group_size": 32)"))->group, 32);
+  expect_refused(with(R"("w_bit": 8)"), ".w_bit", "expected 4");
+  expect_refused(with(R"("bits": 4, "w_bit": 4)"), ".w_bit", "unknown field");
 }
 
 TEST(Storage, Bitsandbytes) {

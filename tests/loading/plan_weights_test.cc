@@ -56,6 +56,29 @@ TEST_F(CheckpointTensors, MissingTensorsAreAllNamedAsTheFileWouldNameThem) {
   }
 }
 
+TEST_F(CheckpointTensors, AnErrorOfMissingTensorsNamesWhatIsThere) {
+  for (const std::string prefix : {"_orig_mod.", "module.", "base_model.model."}) {
+    take("llama");
+    rename("", prefix);
+    const std::string text = text_thrown_by<CheckpointError>([&] { load(); });
+    const std::string said = "all of them begin with '" + prefix + "'";
+    EXPECT_NE(text.find(said), std::string::npos) << text;
+    EXPECT_NE(text.find("such as " + prefix + "model.embed_tokens.weight"), std::string::npos) << text;
+  }
+  take("llama");
+  rename("model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.up_projection.weight");
+  std::string text = text_thrown_by<CheckpointError>([&] { load(); });
+  EXPECT_NE(
+      text.find("nothing reads 1 of those that are there, such as model.layers.1.mlp.up_projection.weight"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("begin with"), std::string::npos) << text;
+  take("llama");
+  tensors_.erase("model.norm.weight");
+  text = text_thrown_by<CheckpointError>([&] { load(); });
+  EXPECT_NE(text.find("those that are there are all read"), std::string::npos) << text;
+}
+
 TEST_F(CheckpointTensors, TensorsThatNothingReadsAreNotedAndBuffersAreNot) {
   take("llama");
   tensors_["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({4});

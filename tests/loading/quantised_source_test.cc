@@ -191,6 +191,81 @@ TEST_F(QuantisedCheckpoint, WithoutAGroupInTheConfigItIsRefused) {
   EXPECT_NE(text.find("'F8_E4M3' is not supported"), std::string::npos) << text;
 }
 
+/// A golden checkpoint whose group stands in a file of its own, as older folders have it.
+class StorageFiles : public QuantisedCheckpoint {
+ protected:
+  Json take_group(const std::string& name) {
+    copy(name);
+    Json group = config_["quantization_config"];
+    config_.erase("quantization_config");
+    configure();
+    return group;
+  }
+  void write(const std::string& name, const Json& group) const {
+    std::ofstream(folder_ / name) << group.dump();
+  }
+};
+
+TEST_F(StorageFiles, SayWhatConfigJsonDoesNot) {
+  const auto same = [&](const std::string& name) {
+    const auto whole = HookedTransformer::load(
+        golden_case(name).folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+    EXPECT_TRUE(at::equal(loaded().run(golden_.tokens).logits(), whole.run(golden_.tokens).logits())) << name;
+    std::filesystem::remove(folder_ / "quantize_config.json");
+    std::filesystem::remove(folder_ / "quant_config.json");
+  };
+  Json group = take_group("llama_gptq");
+  group.erase("quant_method");  // as AutoGPTQ wrote it at first
+  group["awq_gemm_checkpoint"] = false;
+  write("quantize_config.json", group);
+  same("llama_gptq");
+  group = take_group("llama_awq");
+  write("quant_config.json", {{"zero_point", true},
+                              {"q_group_size", group.at("group_size")},
+                              {"w_bit", 4},
+                              {"version", "GEMM"},
+                              {"modules_to_not_convert", nullptr}});
+  same("llama_awq");
+}
+
+TEST_F(StorageFiles, ThatContradictConfigJsonAreNoted) {
+  Json group = take_group("llama_gptq");
+  config_["quantization_config"] = group;
+  configure();
+  write("quantize_config.json", group);
+  const auto notes = loaded().notes().size();
+  group["bits"] = 3;
+  group["sym"] = !group.value("sym", true);
+  write("quantize_config.json", group);
+  const HookedTransformer model = loaded();
+  ASSERT_EQ(model.notes().size(), notes + 2);
+  EXPECT_NE(model.notes()[0].find("quantize_config.json] says bits 3, not "), std::string::npos)
+      << model.notes()[0];
+  EXPECT_NE(model.notes()[0].find("quantization_config holds"), std::string::npos) << model.notes()[0];
+  EXPECT_NE(model.notes()[1].find("says sym "), std::string::npos) << model.notes()[1];
+}
+
+TEST_F(StorageFiles, ThatAreWrongAreNamed) {
+  Json group = take_group("llama_gptq");
+  const std::string nothing = text_thrown_by<CheckpointError>([&] { loaded(); });
+  for (const char* word : {".qweight'", "GPTQ's or AWQ's", "quantize_config.json"})
+    EXPECT_NE(nothing.find(word), std::string::npos) << nothing;
+  group["bits"] = 5;
+  write("quantize_config.json", group);
+  const auto error = thrown_by<ConfigError>([&] { loaded(); });
+  ASSERT_TRUE(error);
+  EXPECT_TRUE(error->where().ends_with("quantize_config.json: bits")) << error->where();
+  group["bits"] = 8;
+  write("quantize_config.json", group);
+  const std::string shapes = text_thrown_by<CheckpointError>([&] { loaded(); });
+  EXPECT_NE(shapes.find("quantize_config.json"), std::string::npos) << shapes;
+  std::ofstream(folder_ / "quantize_config.json") << "[]";
+  EXPECT_NE(text_thrown_by<ConfigError>([&] { loaded(); }).find("no object"), std::string::npos);
+  // Beside weights that are not quantised it says nothing.
+  take("llama");
+  EXPECT_LT(difference(load()), 1e-12);
+}
+
 using BadStorage = StoredSources;
 
 TEST_F(BadStorage, Mxfp4) {

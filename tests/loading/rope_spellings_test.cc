@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/json.h"
@@ -17,6 +20,7 @@
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "models/rotary.h"
+#include "tests/support/checkpoint_tensors.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::rope_spellings_test {
@@ -118,6 +122,38 @@ TEST(RopeSpellings, ANumberWithoutEffectIsNoted) {
   }
   EXPECT_TRUE(notes_of("llama_theta_inside").empty());
   EXPECT_TRUE(notes_of("llama_yarn").empty());
+}
+
+// A share of no dimensions is no positions. The sums of squared logits are those of transformers 5.23 in
+// float64, for the tokens 1 to 6.
+TEST_F(CheckpointTensors, AShareOfNoDimensionsIsNoPositions) {
+  const std::vector<std::tuple<const char*, const char*, double>> cases = {
+      {"gpt_neox", "rotary_pct", 256.162106022},
+      {"phi", "partial_rotary_factor", 188.315855067},
+      {"phi3", "partial_rotary_factor", 244.760406202},
+      {"stablelm", "partial_rotary_factor", 216.854346443},
+      {"persimmon", "partial_rotary_factor", 230.267394130},
+      {"nemotron", "partial_rotary_factor", 839.825653283},
+      {"glm", "partial_rotary_factor", 146.234231508},
+      {"glm4", "partial_rotary_factor", 244.273965135},
+      {"glm4_moe", "partial_rotary_factor", 100.908915781},
+      {"minimax_m2", "rotary_dim", 112.306134200},
+      {"qwen3_next_dense", "partial_rotary_factor", 12123.127256234}};
+  for (const auto& [name, key, expected] : cases) {
+    SCOPED_TRACE(name);
+    take(name);
+    const std::filesystem::path file = folder_ / "config.json";
+    Json config = parse_json(read_text_file(file, 1 << 20), {});
+    Json* holder = &config;
+    if (config.contains("rope_parameters") && config["rope_parameters"].contains("partial_rotary_factor"))
+      holder = &config["rope_parameters"];
+    (*holder)[holder == &config ? key : "partial_rotary_factor"] = 0;
+    std::ofstream(file) << json_text(config);
+    const HookedTransformer model = load();
+    EXPECT_EQ(model.config().rotary(), nullptr);
+    const at::Tensor logits = model.run(at::arange(1, 7, at::kLong).unsqueeze(0)).logits();
+    EXPECT_NEAR(logits.square().sum().item<double>(), expected, 1e-6 * expected);
+  }
 }
 
 }  // namespace

@@ -35,6 +35,29 @@ TEST(AddedTokens, StripTheWhiteSpaceBesideThem) {
             (std::vector<Found>{{0, 4, 1}, {4, 7, 1}}));
 }
 
+// What the tokenizers package 0.23 makes of these texts; where it panics, the token is dropped as well.
+TEST(AddedTokens, AreDroppedWhereTheOneBeforeTookAllOfThem) {
+  const std::vector<AddedToken> tokens = {{.id = 1, .content = "<a>", .rstrip = true},
+                                          {.id = 2, .content = "\n", .lstrip = true}};
+  EXPECT_EQ(split(tokens, "<a> \nx"), (std::vector<Found>{{0, 5, 1}, {5, 6, -1}}));
+  EXPECT_EQ(split(tokens, "<a>\n"), (std::vector<Found>{{0, 4, 1}}));
+  EXPECT_EQ(split(tokens, "<a> \n \nx"), (std::vector<Found>{{0, 7, 1}, {7, 8, -1}}));
+  EXPECT_EQ(split(tokens, "x \n"), (std::vector<Found>{{0, 1, -1}, {1, 3, 2}}));
+  // One that takes both sides stands for all of its own kind that follow.
+  const std::vector<AddedToken> blank = {{.id = 3, .content = " ", .lstrip = true, .rstrip = true}};
+  EXPECT_EQ(split(blank, "a   b"), (std::vector<Found>{{0, 1, -1}, {1, 4, 3}, {4, 5, -1}}));
+  // Without lstrip a token comes again.
+  EXPECT_EQ(split({{.id = 1, .content = "<a>", .rstrip = true}, {.id = 2, .content = "\n"}}, "<a> \nx"),
+            (std::vector<Found>{{0, 5, 1}, {4, 5, 2}, {5, 6, -1}}));
+}
+
+TEST(AddedTokens, OfWhichTheNormalizerLeavesNothingAreFoundNowhere) {
+  const AddedTokens added({{.id = 1, .content = "xx", .normalized = true}},
+                          [](std::string_view) { return std::string(); });
+  EXPECT_EQ(added.never_found(), std::vector<std::string>{"xx"});
+  EXPECT_EQ(added.split("axxb", AddedTokens::Stage::normalized, AddedTokensInText::as_tokens).size(), 1u);
+}
+
 TEST(AddedTokens, SingleWordsAreNotInsideWords) {
   const std::vector<AddedToken> tokens = {{.id = 1, .content = "dog", .single_word = true}};
   EXPECT_EQ(split(tokens, "dog, hotdog dogs \u00e9dog"), (std::vector<Found>{{0, 3, 1}, {3, 22, -1}}));
