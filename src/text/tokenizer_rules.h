@@ -41,6 +41,9 @@ struct Tokenizer::Rules {
   /// What the files put around a text, in addition to what the post-processor does.
   void put_around(TokensAround tokens);
 
+  /// What tokenizer_config.json says of texts, whatever files the pipeline was read from.
+  void take_text_options(const text::SideFiles& beside);
+
   /// These chat templates, and a note where they cannot be used.
   void take_chat(text::ChatTemplates templates);
 

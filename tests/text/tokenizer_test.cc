@@ -20,7 +20,7 @@ using Ids = std::vector<std::int64_t>;
 using Pieces = std::vector<std::string>;
 
 constexpr std::string_view kVocab =
-    R"({"<unk>": 0, "a": 1, "b": 2, "Mary": 4, "!": 5, ".": 6, "a.": 7, "don": 8})";
+    R"({"<unk>": 0, "a": 1, "b": 2, "<bos>": 3, "Mary": 4, "!": 5, ".": 6, "a.": 7, "don": 8})";
 constexpr std::string_view kBos =
     R"({"id": 3, "content": "<bos>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})";
 
@@ -254,8 +254,24 @@ TEST_F(TokenizerTest, IdsMustBeOneToOneAndInRange) {
   expect_refused(vocab(R"({"a": -1})"), "model.vocab.a", "has the id -1; expected 0 to 16777215");
   expect_refused(vocab(R"({"a": 16777216})"), "model.vocab.a", "has the id 16777216; expected 0 to 16777215");
   expect_refused(vocab(R"({"a": 18446744073709551615})"), "model.vocab.a", "18446744073709551615");
-  expect_refused(vocab(R"({"<bos>": 0})"), "added_tokens[0]", "has the ids 0 and 3; expected one");
-  expect_refused(vocab(R"({"x": 3})"), "added_tokens[0]", "has the id 3, which is that of \"x\" already");
+}
+
+// The file states 3. Expected: tokenizers 0.23.3.
+TEST_F(TokenizerTest, AddedTokensHaveTheIdsThatThePackageGivesThem) {
+  const std::vector<std::pair<std::string_view, std::int64_t>> cases = {
+      {R"({"<bos>": 0})", 0}, {R"({"x": 3})", 1}, {R"({"a": 0, "b": 1})", 2}};
+  for (const auto& [vocab, id] : cases) {
+    FileParts parts;
+    parts.model = fmt::format(R"({{"type": "WordLevel", "vocab": {}}})", vocab);
+    load(parts);
+    for (const auto& path : {folder_.path(), folder_ / "tokenizer.json"}) {
+      const auto tokenizer = Tokenizer::load(path);
+      EXPECT_EQ(tokenizer.encode("<bos>").ids, (Ids{id})) << vocab;
+      ASSERT_EQ(tokenizer.notes().size(), 1u) << vocab;
+      EXPECT_NE(tokenizer.notes()[0].find(fmt::format("<bos> ({}, not 3)", id)), std::string::npos)
+          << tokenizer.notes()[0];
+    }
+  }
 }
 
 // Expected: tokenizers 0.23.3, for each model: ids, the pieces of ids 0 to 4 (empty: none) and the note.
