@@ -62,9 +62,14 @@ void read_around(const ConfigReader& json, Tokenizer::Rules& rules) {
   for (const auto* ids : {&rules.around->before, &rules.around->after}) {
     for (const auto id : *ids) {
       if (rules.piece(id)) continue;
-      throw TokenizerError(
-          where, fmt::format("adds the id {}, which no piece has; expected an id of the vocabulary, 0 to {}",
-                             id, rules.size() - 1));
+      if (id < 0 || id >= Vocabulary::kIds) {
+        throw TokenizerError(where,
+                             fmt::format("adds the id {}; expected 0 to {}", id, Vocabulary::kIds - 1));
+      }
+      // As the package does. A model may have the id.
+      rules.without_piece.emplace(id, fmt::format("<{}>", id));
+      rules.notes.push_back(
+          fmt::format("{} puts the id {} around a text, which no piece has", rules.around->why, id));
     }
   }
 }

@@ -111,9 +111,12 @@ Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_
     // The one token that GPT-2's pair knows besides its pieces where nothing else is said: the end of a
     // document.
     constexpr std::string_view kEndOfText = "<|endoftext|>";
-    const auto end = pieces.find(kEndOfText);
-    if (end != pieces.end() && end->is_number_integer())
-      document["added_tokens"] = Json::array({{{"id", *end}, {"content", kEndOfText}, {"special", true}}});
+    Json end;
+    for (const auto& [piece, piece_id] : pieces.items()) {
+      if (piece == kEndOfText) end = piece_id;  // the last, as in the package
+    }
+    if (end.is_number_integer())
+      document["added_tokens"] = Json::array({{{"id", end}, {"content", kEndOfText}, {"special", true}}});
     document["pre_tokenizer"] = byte_level_step(beside.flag("add_prefix_space", false));
     document["decoder"] = byte_level_step(false);
   }

@@ -106,6 +106,19 @@ TEST_F(SideFilesTest, AFileThatLeavesIdsOutIsNumberedWithoutThem) {
   EXPECT_TRUE(has_note("dog (407, not 700)"));
 }
 
+// The package gives the id that the post-processor states.
+TEST_F(SideFilesTest, TheIdsOfAPostProcessorNeedNoPiece) {
+  Json json = document("byte_level");
+  json["added_tokens"].back()["id"] = 600;
+  json["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"<end>", 600}}, {"cls", {"<s>", 0}}};
+  write("tokenizer.json", json);
+  write_options("PreTrainedTokenizerFast");
+  const auto encoding = load().encode("x<end>", {.add_special_tokens = true});
+  EXPECT_EQ(encoding.ids, (Ids{0, 91, 560, 600}));
+  EXPECT_EQ(encoding.pieces.back(), "<600>");
+  EXPECT_TRUE(has_note("puts the id 600 around a text, which no piece has"));
+}
+
 TEST_F(SideFilesTest, AClassThatBuildsItsPipelineKnowsTheListedTokensOnly) {
   const std::vector<std::pair<std::string, Ids>> cases = {{"Qwen2Tokenizer", {91, 31, 68, 33, 561, 560}},
                                                           {"GPT2Tokenizer", {91, 31, 68, 33, 561, 560}},

@@ -449,20 +449,20 @@ TEST_F(TokenizerTest, PartsAreCheckedByTheirPath) {
       "pre_tokenizer.prepend_scheme", "contradicts add_prefix_space");
   expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "FixedLength", "length": 0})"),
                  "pre_tokenizer.length", "0 is not a length");
-  expect_refused(
-      with(&FileParts::post_processor, R"({"type": "BertProcessing", "sep": ["a", 1], "cls": ["x", 99]})"),
-      "post_processor", "adds the id 99, which no piece has");
+  expect_refused(with(&FileParts::post_processor,
+                      R"({"type": "BertProcessing", "sep": ["a", 1], "cls": ["x", 16777216]})"),
+                 "post_processor", "adds the id 16777216; expected 0 to 16777215");
   expect_refused(with(&FileParts::post_processor, R"({"type": "TemplateProcessing", "single": []})"),
                  "post_processor.single", "has no Sequence");
 }
 
 TEST_F(TokenizerTest, SpecialTokensInTextAreTextOrTokens) {
   FileParts parts;
-  parts.added_tokens = R"([{"id": 9, "content": "<bos>", "special": true}, {"id": 10, "content": "Mary!"}])";
+  parts.added_tokens = R"([{"id": 3, "content": "<bos>", "special": true}, {"id": 9, "content": "Mary!"}])";
   const auto tokenizer = load(parts);
-  EXPECT_EQ(tokenizer.encode("<bos>Mary!").ids, (Ids{9, 10}));
+  EXPECT_EQ(tokenizer.encode("<bos>Mary!").ids, (Ids{3, 9}));
   EXPECT_EQ(tokenizer.encode("<bos>Mary!", {.added_tokens = AddedTokensInText::special_as_text}).ids,
-            (Ids{0, 0, 0, 10}));
+            (Ids{0, 0, 0, 9}));
   EXPECT_EQ(tokenizer.encode("<bos>Mary!", {.added_tokens = AddedTokensInText::as_text}).ids,
             (Ids{0, 0, 0, 4, 5}));
 }
