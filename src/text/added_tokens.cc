@@ -121,26 +121,13 @@ const std::string& AddedTokens::decoded(std::int64_t id) const {
   return found == normalized_.end() ? token(id)->content : found->second;
 }
 
-std::vector<AddedToken> read_added_tokens(const ConfigReader& json, const Vocabulary& model) {
+std::vector<AddedToken> read_added_tokens(const ConfigReader& json) {
   std::vector<AddedToken> tokens;
   if (!json.has("added_tokens")) return tokens;
-  Vocabulary added;
   for (const auto& entry : json.objects("added_tokens")) {
-    const auto content = entry.text("content");
-    const auto id = entry.integer("id");
-    if (content.empty()) entry.refuse("content", "is empty; expected the token's spelling");
-    const auto refuse = [&](std::string_view why) { throw TokenizerError(entry.where(), why); };
-    if (const auto refusal = added.add(content, id)) refuse(*refusal);
-    if (const auto known = model.find(content); known && *known != id) {
-      refuse(fmt::format("has the ids {} and {}; expected one", *known, id));
-    }
-    if (const auto* other = model.piece(id); other && *other != content) {
-      refuse(fmt::format("has the id {}, which is that of \"{}\" already; expected an id of its own", id,
-                         printable(*other)));
-    }
     const bool special = entry.boolean_or("special", false);
-    tokens.push_back({.id = id,
-                      .content = content,
+    tokens.push_back({.id = entry.integer("id"),
+                      .content = entry.text("content"),
                       .single_word = entry.boolean_or("single_word", false),
                       .lstrip = entry.boolean_or("lstrip", false),
                       .rstrip = entry.boolean_or("rstrip", false),

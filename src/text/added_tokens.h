@@ -79,8 +79,7 @@ class AddedTokens {
   std::int64_t size_ = 0;
 };
 
-/// Reads the `added_tokens` of `json`, a tokenizer.json, if it has any. An id that `model` has must be for
-/// the same spelling. Throws TokenizerError.
-std::vector<AddedToken> read_added_tokens(const ConfigReader& json, const Vocabulary& model);
+/// Reads the `added_tokens` of `json`, a tokenizer.json, if it has any. Throws TokenizerError.
+std::vector<AddedToken> read_added_tokens(const ConfigReader& json);
 
 }  // namespace hooked::text

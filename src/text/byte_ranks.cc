@@ -318,7 +318,8 @@ Tokenizer::Rules read_tiktoken(std::string_view lines, std::string_view name, co
     if (!bytes || !rank) refuse("is not a token; expected bytes in base64, a blank and a rank");
     if (const auto refusal = ranks.add(*std::move(bytes), *rank)) refuse(*refusal);
   }
-  std::vector<AddedToken> special = beside.read_added(ranks.vocabulary(), {});
+  const auto numbered = beside.number(ranks.vocabulary(), {.start = ClassTokens::Start::listed_as_pieces});
+  auto special = numbered.values();
   if (special.empty()) special = family.special(ranks.end());
   const auto bos = id_of(special, family.bos);
   const auto eos = id_of(special, family.eos);
@@ -327,6 +328,7 @@ Tokenizer::Rules read_tiktoken(std::string_view lines, std::string_view name, co
   rules.bos = bos;
   rules.eos = eos;
   if (bos) rules.put_around({{*bos}, {}, fmt::format("the class of {}", family.file)});
+  rules.notes = numbered.notes();
   rules.form = fmt::format("{} (tiktoken)", family.file);
   return rules;
 }

@@ -35,7 +35,7 @@ Steps blanks_and_bytes_steps();
 class ClassParts {
  public:
   ClassParts(Json& document, const SideFiles& beside, std::span<const DefaultToken> defaults)
-      : document_(document), beside_(beside), defaults_(defaults) {}
+      : document_(document), beside_(beside), defaults_(defaults), tokens_{.defaults = defaults} {}
 
   bool flag(std::string_view key, bool fallback) const { return beside_.flag(key, fallback); }
   std::int64_t number(std::string_view key, std::int64_t fallback) const;
@@ -67,8 +67,9 @@ class ClassParts {
   Json bert_normalizer() const;
 
   /// A special token that the class has where tokenizer_config.json lists none of its own.
-  void extra(std::string token) { extras_.push_back(std::move(token)); }
-  const std::vector<std::string>& extras() const noexcept { return extras_; }
+  void extra(std::string token) { tokens_.extras.push_back(std::move(token)); }
+  /// How they and all others are added.
+  ClassTokens& tokens() noexcept { return tokens_; }
 
   /// What stands around a text takes the place of the file's: the tokens of these keys. Throws TokenizerError
   /// for a key without a token.
@@ -88,7 +89,7 @@ class ClassParts {
   Json& document_;
   const SideFiles& beside_;
   std::span<const DefaultToken> defaults_;
-  std::vector<std::string> extras_;
+  ClassTokens tokens_;
 };
 
 /// What stands around a text for many classes.

@@ -140,6 +140,7 @@ void xlm_roberta(Parts& parts) {
 void t5(Parts& parts) {
   parts.unigram(2);
   charsmap_and_words(parts, "always");
+  parts.tokens().extras_stand = ClassTokens::Extras::after_listed;
   for (std::int64_t i = 0; i < parts.number("extra_ids", 100); ++i)
     parts.extra(fmt::format("<extra_id_{}>", i));
 }
@@ -166,6 +167,7 @@ void mbart(Parts& parts) {
   parts.unigram(3);
   parts.pipeline({}, {step("WhitespaceSplit"), metaspace_step("always")}, {metaspace_step("always")});
   languages(parts, kMbart50Languages, 25);
+  parts.tokens().extras_stand = ClassTokens::Extras::before_listed;
 }
 
 // One blank for several, after the rules of SentencePiece.
@@ -180,12 +182,14 @@ void mbart50(Parts& parts) {
   parts.unigram(3);
   parts.metaspace(charsmap_and_single_blanks(parts), "always");
   languages(parts, kMbart50Languages, kAllLanguages);
+  parts.tokens().extras_stand = ClassTokens::Extras::after_listed;
 }
 
 void xglm(Parts& parts) {
   parts.unigram(3);
   parts.metaspace(charsmap_and_single_blanks(parts), prefix_scheme(parts));
   for (int i = 0; i < 7; ++i) parts.extra(fmt::format("<madeupword{}>", i));
+  parts.tokens().extras_stand = ClassTokens::Extras::after_listed;
 }
 
 void pegasus(Parts& parts) {
@@ -195,6 +199,7 @@ void pegasus(Parts& parts) {
   parts.metaspace(steps, "always");
   parts.extra("<mask_1>");
   for (std::int64_t i = 2; i < parts.number("offset", 103); ++i) parts.extra(fmt::format("<unk_{}>", i));
+  parts.tokens().extras_stand = ClassTokens::Extras::alone;
 }
 
 // BPE on SentencePiece's pieces.

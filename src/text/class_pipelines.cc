@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/name_list.h"
 #include "text/class_parts.h"
 
 namespace hooked::text {
@@ -140,7 +141,10 @@ std::optional<std::string> fix_mistral_words(Json& document, const SideFiles& be
 
 }  // namespace
 
-std::string class_of(const ClassHints& hints) {
+namespace {
+
+// What AutoTokenizer chooses, known here or not; kAnyClass for its class without a pipeline.
+std::string chosen_class(const ClassHints& hints) {
   const auto named = without_fast(hints.named);
   const auto usual = class_of_model(hints.model_type);
   const bool mistaken = has_word(kMistaken, hints.model_type) && !hints.model_type.empty();
@@ -149,16 +153,30 @@ std::string class_of(const ClassHints& hints) {
                            "voxtral_realtime",
                            hints.model_type) &&
                        !hints.model_type.empty();
-  const auto chosen = [&]() -> std::string {
-    if (named.empty()) return std::string(usual);
-    if (hints.has_remote_code) return named;
-    // Llama 3's files name the class of Llama 2, which has no bytes for characters.
-    if (named == "LlamaTokenizer" && hints.byte_level && !mistral && !mistaken) return {};
-    if (usual.empty() || usual == named) return named;
-    if (usual == "TokenizersBackend") return {};
-    return mistaken ? std::string(usual) : named;
-  }();
+  if (named.empty()) return std::string(usual);
+  if (hints.has_remote_code) return named;
+  // Llama 3's files name the class of Llama 2, which has no bytes for characters.
+  if (named == "LlamaTokenizer" && hints.byte_level && !mistral && !mistaken) return std::string(kAnyClass);
+  if (usual.empty() || usual == named) return named;
+  if (usual == kAnyClass) return std::string(kAnyClass);
+  return mistaken ? std::string(usual) : named;
+}
+
+}  // namespace
+
+std::string class_of(const ClassHints& hints) {
+  auto chosen = chosen_class(hints);
   return is_known(chosen) ? chosen : std::string();
+}
+
+std::string sentencepiece_class(const SideFiles& beside) {
+  const auto& hints = beside.hints();
+  auto chosen = chosen_class(hints);
+  // A folder that was saved here names the class, if there is one.
+  const bool saved_here = hints.model_type == "hooked_transformer";
+  if (chosen.empty() && !hints.model_type.empty() && !saved_here) return std::string(kAnyClass);
+  constexpr std::string_view kGeneric = "PreTrainedTokenizer PythonBackend MistralCommonBackend";
+  return !chosen.empty() && has_word(kGeneric, chosen) ? std::string(kAnyClass) : chosen;
 }
 
 std::string json_class(std::string_view tokenizer_json, const SideFiles& beside) {
@@ -191,15 +209,16 @@ bool is_word_class(std::string_view name, std::string_view model) {
   });
 }
 
-std::vector<std::string> apply_class(std::string_view name, Json& document, const SideFiles& beside) {
-  std::vector<std::string> notes;
+ClassNotes apply_class(const ClassUse& use, Json& document, const SideFiles& beside) {
+  ClassNotes notes;
+  const auto name = use.name;
   if (has_word(kOwnFiles, name) && !name.empty()) {
-    notes.push_back(
+    notes.file.push_back(
         fmt::format("{} of transformers does not read tokenizer.json, which is read here: its ids "
                     "may be others",
                     name));
   } else if (has_word(kOtherPipelines, name) && !name.empty()) {
-    notes.push_back(fmt::format("tokenizer.json is used as it is; {} of transformers changes it", name));
+    notes.file.push_back(fmt::format("tokenizer.json is used as it is; {} of transformers changes it", name));
   }
   const auto* row = class_row(name);
   const auto model = document.find("model");
@@ -207,30 +226,35 @@ std::vector<std::string> apply_class(std::string_view name, Json& document, cons
   if (model == document.end() || !model->is_object() || !model->contains("vocab")) return notes;
   const auto type = model->find("type");
   if (row && type != model->end() && *type != row->model) {
-    notes.push_back(fmt::format("tokenizer.json is used as it is: {} of transformers expects a model {}",
-                                name, row->model));
+    notes.file.push_back(fmt::format("tokenizer.json is used as it is: {} of transformers expects a model {}",
+                                     name, row->model));
     row = nullptr;
   }
-  ClassParts parts(document, beside, row ? row->tokens : std::span<const DefaultToken>());
+  ClassParts parts(document, beside, row ? row->tokens : use.defaults);
   const bool rebuilt = row && row->build;
   if (rebuilt) {
     const auto before = plain_pipeline(document);
     row->build(parts);
     if (plain_pipeline(document) != before) {
-      notes.push_back(
+      notes.file.push_back(
           fmt::format("{} replaces the normalizer and the pre-tokenizer of tokenizer.json with others, as in "
                       "transformers 5; "
                       "without that tokenizer_class they are used as they are",
                       name));
     }
   }
-  const auto more = beside.complete(
-      document, {.defaults = row ? row->tokens : std::span<const DefaultToken>(),
-                 .extras = parts.extras(),
-                 .start = rebuilt ? ClassTokens::Start::nothing : ClassTokens::Start::those_of_file});
-  notes.insert(notes.end(), more.begin(), more.end());
+  auto& tokens = parts.tokens();
+  tokens.start = rebuilt ? ClassTokens::Start::nothing : ClassTokens::Start::those_of_file;
+  tokens.vocabulary_extras = use.vocabulary_extras;
+  auto numbered = beside.number(document, tokens);
+  document["added_tokens"] = std::move(numbered.list);
+  notes.ids = numbered.notes();
+  if (!numbered.added.empty()) {
+    notes.file.push_back(fmt::format("tokens that tokenizer.json lacks, added as AutoTokenizer adds them: {}",
+                                     name_list(numbered.added)));
+  }
   if (row && row->around) row->around(parts);
-  if (auto note = fix_mistral_words(document, beside)) notes.push_back(*std::move(note));
+  if (auto note = fix_mistral_words(document, beside)) notes.file.push_back(*std::move(note));
   return notes;
 }
 

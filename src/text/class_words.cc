@@ -44,7 +44,10 @@ void qwen(Parts& parts, std::string_view words) {
   bytes["use_regex"] = false;
   parts.pipeline({step("NFC")}, {split_step({{"Regex", words}}, "Isolated"), bytes}, {byte_level_step(true)});
 }
-void qwen2(Parts& parts) { qwen(parts, kQwenWords); }
+void qwen2(Parts& parts) {
+  qwen(parts, kQwenWords);
+  parts.tokens().readds_special = true;
+}
 void qwen3_5(Parts& parts) { qwen(parts, kQwen35Words); }
 
 void clip(Parts& parts) {

@@ -15,5 +15,6 @@ std::unique_ptr<const Normalizer> read_precompiled_normalizer(const ConfigReader
 
 /// The bytes that standard base64 with padding stands for, or nothing for any other text.
 std::optional<std::string> decode_base64(std::string_view text);
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace hooked::text

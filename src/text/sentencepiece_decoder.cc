@@ -19,11 +19,11 @@ constexpr std::string_view kNoCharacter = "\uFFFD";
 // bytes that are no character each becomes U+FFFD.
 class SentencePieceDecoder : public Decoder {
  public:
-  SentencePieceDecoder(const SentencePieceModel& model, bool spell_unknown)
+  explicit SentencePieceDecoder(const SentencePieceModel& model)
       : drops_first_blank_(model.add_dummy_prefix || model.remove_extra_whitespaces),
         drops_all_blanks_(model.remove_extra_whitespaces),
         unknown_(model.pieces[static_cast<std::size_t>(model.first_of(Type::unknown))].text),
-        unknown_surface_(spell_unknown ? unknown_ : model.unk_surface) {
+        unknown_surface_(model.unk_surface) {
     if (!model.byte_fallback) return;
     for (const auto& piece : model.pieces) {
       if (piece.type != Type::byte) continue;
@@ -98,9 +98,8 @@ class SentencePieceDecoder : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<const Decoder> make_sentencepiece_decoder(const SentencePieceModel& model,
-                                                          bool spell_unknown) {
-  return std::make_unique<SentencePieceDecoder>(model, spell_unknown);
+std::unique_ptr<const Decoder> make_sentencepiece_decoder(const SentencePieceModel& model) {
+  return std::make_unique<SentencePieceDecoder>(model);
 }
 
 }  // namespace hooked::text

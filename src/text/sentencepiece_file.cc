@@ -51,6 +51,9 @@ SentencePieceModel::Piece read_piece(const ProtobufReader& outer, const Field& m
 }
 
 void read_trainer_spec(const ProtobufReader& outer, const Field& message, SentencePieceModel& model) {
+  // A token that a model does not have has a negative id.
+  constexpr std::uint64_t kLargestId = 0x7FFFFFFF;
+  bool has_bos = true, has_eos = true;
   for_each_field(outer, message, [&](const Field& field, const ProtobufReader&) {
     switch (field.number) {
       case 3:
@@ -69,13 +72,27 @@ void read_trainer_spec(const ProtobufReader& outer, const Field& message, Senten
       case 35:
         model.byte_fallback = field.boolean();
         break;
+      case 41:
+        has_bos = field.value <= kLargestId;
+        break;
+      case 42:
+        has_eos = field.value <= kLargestId;
+        break;
       case 44:
         model.unk_surface = field.text();
+        break;
+      case 46:
+        model.bos = field.text();
+        break;
+      case 47:
+        model.eos = field.text();
         break;
       default:
         break;
     }
   });
+  if (!has_bos) model.bos.reset();
+  if (!has_eos) model.eos.reset();
 }
 
 void read_normalizer_spec(const ProtobufReader& outer, const Field& message, SentencePieceModel& model) {

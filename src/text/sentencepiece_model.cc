@@ -20,6 +20,8 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
+}  // namespace
+
 void check_pieces(const SentencePieceModel& model, std::string_view where) {
   const auto refuse = [&](std::size_t id, std::string_view why) {
     throw TokenizerError(where,
@@ -65,22 +67,10 @@ void check_pieces(const SentencePieceModel& model, std::string_view where) {
   }
 }
 
-}  // namespace
-
 std::int64_t SentencePieceModel::first_of(Type type) const noexcept {
   const auto found =
       std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.type == type; });
   return found == pieces.end() ? -1 : found - pieces.begin();
-}
-
-std::vector<AddedToken> control_tokens(const SentencePieceModel& model) {
-  std::vector<AddedToken> tokens;
-  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
-    if (model.pieces[id].type != Type::control) continue;
-    tokens.push_back(
-        {.id = static_cast<std::int64_t>(id), .content = model.pieces[id].text, .special = true});
-  }
-  return tokens;
 }
 
 PieceTrie user_defined_pieces(const SentencePieceModel& model) {
@@ -111,7 +101,7 @@ void UnknownCharacters::add(std::string_view text, std::size_t begin, std::size_
     tokens.push_back({bytes_[static_cast<unsigned char>(text[i])], {begin + i, begin + i + 1}});
 }
 
-Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, SentencePieceUse use,
+Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, std::vector<AddedToken> added,
                                      std::string_view where) {
   if (model.pieces.size() > static_cast<std::size_t>(Vocabulary::kIds)) {
     throw TokenizerError(
@@ -122,20 +112,15 @@ Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, SentencePi
   for (const auto& piece : model.pieces) vocabulary.append(piece.text);
   Tokenizer::Rules rules;
   try {
-    rules.normalizer = make_sentencepiece_normalizer(model, use.prefix_at_beginning_only);
+    rules.normalizer = make_sentencepiece_normalizer(model);
     rules.model = model.kind == SentencePieceModel::Kind::bpe
                       ? make_sentencepiece_bpe(model, std::move(vocabulary))
                       : make_sentencepiece_unigram(model, std::move(vocabulary));
   } catch (const std::invalid_argument& reason) {
     throw TokenizerError(where, reason.what());
   }
-  const auto unknown = model.first_of(Type::unknown);
-  rules.decoder =
-      make_sentencepiece_decoder(model, std::any_of(use.added.begin(), use.added.end(),
-                                                    [&](const auto& token) { return token.id == unknown; }));
-  for (auto& token : use.added) token.normalized = false;
-  rules.added = AddedTokens(std::move(use.added), {});
-  if (use.around) rules.put_around(*std::move(use.around));
+  rules.decoder = make_sentencepiece_decoder(model);
+  rules.added = AddedTokens(std::move(added), {});
   return rules;
 }
 

@@ -51,27 +51,20 @@ struct SentencePieceModel {
   bool escape_whitespaces = true;           ///< blanks are kSpaceSymbol in pieces
   std::string precompiled_charsmap;         ///< the normalizer's rules (Charsmap); empty: none
   std::string unk_surface = " \u2047 ";     ///< what the unknown piece is decoded to
+  std::optional<std::string> bos = "<s>";   ///< how the token is called, if there is one
+  std::optional<std::string> eos = "</s>";  ///< the same
 
   /// The id of the piece of a type that only one piece may have, or that is the first of its type; -1 if
   /// none.
   std::int64_t first_of(Type type) const noexcept;
 };
 
-/// How a SentencePieceModel is used by the tokenizer around it.
-struct SentencePieceUse {
-  /// Found in the text itself, before SentencePiece sees what lies between them. Where the unknown piece is
-  /// one of them, it is decoded to its spelling.
-  std::vector<AddedToken> added;
-  std::optional<TokensAround> around;     ///< what stands around a text, where anything says so
-  bool prefix_at_beginning_only = false;  ///< the dummy prefix only at the beginning of the whole text, not
-                                          ///< behind added tokens
-};
-
 /// The pipeline of a model: ids and decoded texts are those of the package `sentencepiece` for what lies
-/// between added tokens. Throws TokenizerError, `where` in its place, for a model that the package refuses,
-/// too (no or several unknown pieces, empty or repeated ones, bytes that are missing), for scores that are
-/// not finite, and for rules or pieces out of bounds or not UTF-8.
-Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, SentencePieceUse use,
+/// between the `added` tokens, which are found in the text itself. Throws TokenizerError, `where` in its
+/// place, for a model that the package refuses, too (no or several unknown pieces, empty or repeated ones,
+/// bytes that are missing), for scores that are not finite, and for rules or pieces out of bounds or not
+/// UTF-8.
+Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, std::vector<AddedToken> added,
                                      std::string_view where);
 
 /// Reads the bytes of a `tokenizer.model` (a protobuf ModelProto) from the file `where`. Throws
@@ -79,8 +72,8 @@ Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, SentencePi
 /// characters, rules for decoding.
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view where);
 
-/// The control pieces of a model as special added tokens, for files that no other file explains.
-std::vector<AddedToken> control_tokens(const SentencePieceModel& model);
+/// Throws what sentencepiece_rules() throws for the pieces of a model.
+void check_pieces(const SentencePieceModel& model, std::string_view where);
 
 // The parts, each in a source of its own. Models have been checked.
 
@@ -109,11 +102,9 @@ std::unique_ptr<const Model> make_sentencepiece_unigram(const SentencePieceModel
 PieceTrie user_defined_pieces(const SentencePieceModel& model);
 
 /// SentencePiece's normalizer. Throws std::invalid_argument with the reason for a charsmap of another form.
-std::unique_ptr<const Normalizer> make_sentencepiece_normalizer(const SentencePieceModel& model,
-                                                                bool prefix_at_beginning_only);
+std::unique_ptr<const Normalizer> make_sentencepiece_normalizer(const SentencePieceModel& model);
 
-/// SentencePiece's decoder. The unknown piece becomes `unk_surface`, or stays as it is.
-std::unique_ptr<const Decoder> make_sentencepiece_decoder(const SentencePieceModel& model,
-                                                          bool spell_unknown);
+/// SentencePiece's decoder. The unknown piece becomes `unk_surface`.
+std::unique_ptr<const Decoder> make_sentencepiece_decoder(const SentencePieceModel& model);
 
 }  // namespace hooked::text

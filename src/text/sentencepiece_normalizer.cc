@@ -15,11 +15,10 @@ namespace {
 // the dummy prefix: `Normalizer::Normalize` of SentencePiece, character by character.
 class SentencePieceNormalizer : public Normalizer {
  public:
-  SentencePieceNormalizer(const SentencePieceModel& model, bool prefix_at_beginning_only)
+  explicit SentencePieceNormalizer(const SentencePieceModel& model)
       : user_defined_(user_defined_pieces(model)),
         space_(model.escape_whitespaces ? kSpaceSymbol : " "),
         dummy_prefix_(model.add_dummy_prefix),
-        at_beginning_only_(prefix_at_beginning_only),
         as_suffix_(model.treat_whitespace_as_suffix),
         remove_extra_(model.remove_extra_whitespaces) {
     if (!model.precompiled_charsmap.empty()) rules_.emplace(model.precompiled_charsmap);
@@ -39,7 +38,6 @@ class SentencePieceNormalizer : public Normalizer {
   std::optional<Charsmap> rules_;
   std::string_view space_;
   bool dummy_prefix_;
-  bool at_beginning_only_;
   bool as_suffix_;
   bool remove_extra_;
 };
@@ -104,13 +102,11 @@ void SentencePieceNormalizer::apply(NormalizedString& text) const {
     if (!whole.empty()) text = NormalizedString::empty(text.original(), 0);
     return;
   }
-  const bool prefix =
-      dummy_prefix_ && (!at_beginning_only_ || text.origin({0, first_char(whole)->bytes}).begin == 0);
   const bool plain = !rules_ && !remove_extra_ && user_defined_.empty();
   Written written(NormalizedString::empty(text.original(), whole.size() + whole.size() / 2), space_,
                   remove_extra_);
   TextSpan origin = text.origin({at, at + first_chunk(whole.substr(at)).length});
-  if (prefix && !as_suffix_) written.add_space(origin);
+  if (dummy_prefix_ && !as_suffix_) written.add_space(origin);
   bool after_space = remove_extra_;
   while (at < whole.size()) {
     if (plain && whole[at] != ' ') {
@@ -133,15 +129,14 @@ void SentencePieceNormalizer::apply(NormalizedString& text) const {
     at += length;
   }
   auto& result = written.trimmed();
-  if (prefix && as_suffix_) result.append(space_, origin);
+  if (dummy_prefix_ && as_suffix_) result.append(space_, origin);
   text = std::move(result);
 }
 
 }  // namespace
 
-std::unique_ptr<const Normalizer> make_sentencepiece_normalizer(const SentencePieceModel& model,
-                                                                bool prefix_at_beginning_only) {
-  return std::make_unique<SentencePieceNormalizer>(model, prefix_at_beginning_only);
+std::unique_ptr<const Normalizer> make_sentencepiece_normalizer(const SentencePieceModel& model) {
+  return std::make_unique<SentencePieceNormalizer>(model);
 }
 
 }  // namespace hooked::text

@@ -80,12 +80,12 @@ bool has_mistral_words(const Json& config) {
   return type.empty() || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
+}  // namespace
+
 const Json* member(const Json& object, std::string_view key) {
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
-
-}  // namespace
 
 Json token_entry(const Json& token, std::string_view where) {
   Json entry = token.is_string() ? Json{{"content", token}} : token;
@@ -136,8 +136,8 @@ void SideFiles::name_class(const Json& config) {
   }
 }
 
-void SideFiles::refuse_class(std::string_view what) const {
-  throw TokenizerError(where_ + ": tokenizer_class", fmt::format("\"{}\" {}", printable(class_), what));
+void SideFiles::refuse_class(std::string_view name, std::string_view what) const {
+  throw TokenizerError(where_ + ": tokenizer_class", fmt::format("\"{}\" {}", printable(name), what));
 }
 
 bool SideFiles::names_ends() const {
@@ -179,42 +179,6 @@ std::optional<std::string> SideFiles::token(std::string_view key,
   const auto entry = named(key, defaults);
   if (!entry) return std::nullopt;
   return entry->at("content").get<std::string>();
-}
-
-Json SideFiles::added_tokens(const Vocabulary& vocabulary, std::span<const DefaultToken> defaults) const {
-  auto list = Json::array();
-  std::map<std::string, std::size_t> places;  // in the list, by content
-  std::int64_t next = vocabulary.size();
-  const auto add = [&](Json entry, std::optional<std::int64_t> id) {
-    const auto content = entry["content"].get<std::string>();
-    if (!id) {
-      if (places.contains(content)) return;  // listed already, with its flags
-      id = vocabulary.find(content);
-      if (!id) id = next;
-      entry["special"] = true;
-      if (!entry.contains("normalized")) entry["normalized"] = false;
-    }
-    entry["id"] = *id;
-    next = std::max(next, *id + 1);
-    places.emplace(content, list.size());
-    list.push_back(std::move(entry));
-  };
-  for (auto& token : listed()) {
-    const auto id = token["id"].get<std::int64_t>();
-    add(std::move(token), id);
-  }
-  for (const auto& key : token_keys(defaults)) {
-    if (auto entry = named(key, defaults)) add(std::move(*entry), std::nullopt);
-  }
-  for (auto& token : extra_tokens({})) add(std::move(token), std::nullopt);
-  return list;
-}
-
-std::vector<AddedToken> SideFiles::read_added(const Vocabulary& vocabulary,
-                                              std::span<const DefaultToken> defaults) const {
-  const ConfigReader json({{"added_tokens", added_tokens(vocabulary, defaults)}}, where_,
-                          make_error<TokenizerError>);
-  return read_added_tokens(json, vocabulary);
 }
 
 std::optional<std::string> SideFiles::config_with_class(std::string_view tokenizer_class) const {

@@ -30,6 +30,9 @@ struct DefaultToken {
 inline constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                   "pad_token", "cls_token", "mask_token"};
 
+/// The value at `key` of an object, or null.
+const Json* member(const Json& object, std::string_view key);
+
 /// A token as an entry of `added_tokens`: it is a string, or an object with its content and flags. Throws
 /// TokenizerError.
 Json token_entry(const Json& token, std::string_view where);
@@ -37,12 +40,31 @@ Json token_entry(const Json& token, std::string_view where);
 /// How a class of transformers comes by its added tokens.
 struct ClassTokens {
   enum class Start : std::uint8_t {
-    those_of_file,  ///< it begins with those of the tokenizer.json
-    nothing,        ///< it begins with a vocabulary alone, and adds those of the file like all others
+    those_of_file,    ///< it begins with those of the tokenizer.json
+    nothing,          ///< it begins with a vocabulary alone, and adds those of the file like all others
+    listed_as_pieces  ///< the ids that the files list from the end of the vocabulary on are in it
   };
+  /// Where a class puts extra tokens of its own if special_tokens_map.json lists some.
+  enum class Extras : std::uint8_t { left_out, after_listed, before_listed, alone };
+
   std::span<const DefaultToken> defaults{};
-  std::vector<std::string> extras{};  ///< where tokenizer_config.json lists no extra tokens
+  std::vector<std::string> extras{};  ///< of the class
+  Extras extras_stand = Extras::left_out;
+  std::optional<std::vector<Json>> vocabulary_extras{};  ///< of SentencePiece, in place of the map's
   Start start = Start::those_of_file;
+  bool readds_special = false;  ///< special tokens lose their flags at the end
+};
+
+/// Added tokens with their ids, and what a user should know about them.
+struct NumberedTokens {
+  Json list = Json::array();              ///< as the `added_tokens` of a tokenizer.json
+  std::vector<std::string> added{};       ///< those that the tokenizer.json lacks
+  std::vector<std::string> renumbered{};  ///< those whose ids are not those of a file
+
+  /// The list as values.
+  std::vector<AddedToken> values() const;
+  /// The renumbered ones as a note, if there are any.
+  std::vector<std::string> notes() const;
 };
 
 /// What `AutoTokenizer` knows before it chooses a class.
@@ -80,8 +102,9 @@ class SideFiles {
   /// models, where its file asks for it (`fix_mistral_regex`).
   bool may_have_mistral_words() const noexcept { return mistral_words_; }
 
-  /// Refuses the folder's tokenizer_class.
-  [[noreturn]] void refuse_class(std::string_view what) const;
+  /// Refuses the folder's tokenizer_class, or the class `name`.
+  [[noreturn]] void refuse_class(std::string_view what) const { refuse_class(class_, what); }
+  [[noreturn]] void refuse_class(std::string_view name, std::string_view what) const;
 
   /// The options in tokenizer_config.json, or null.
   const ConfigReader* options() const noexcept { return options_ ? &*options_ : nullptr; }
@@ -97,18 +120,16 @@ class SideFiles {
   /// The content of the token that `key` names, or nothing.
   std::optional<std::string> token(std::string_view key, std::span<const DefaultToken> defaults) const;
 
-  /// All added tokens: those that the files list with their ids, and the special ones that they or `defaults`
-  /// name, which get the next ids where the vocabulary lacks them. As the `added_tokens` of a tokenizer.json.
-  Json added_tokens(const Vocabulary& vocabulary, std::span<const DefaultToken> defaults) const;
+  /// What the files list, each with its id, in the order of these. Without a list in tokenizer_config.json,
+  /// the tokens `own` of a tokenizer.json, too.
+  std::vector<Json> listed(const std::vector<Json>& own) const;
 
-  /// Gives a tokenizer.json all its added tokens, numbered as `AutoTokenizer` numbers them: its own, those
-  /// that the files list, and the special ones that they or the class name. Returns what a user should know:
-  /// tokens that tokenizer.json lacks. Throws TokenizerError.
-  std::vector<std::string> complete(Json& document, const ClassTokens& tokens) const;
+  /// All added tokens of a tokenizer.json, numbered as `AutoTokenizer` numbers them: its own, those that the
+  /// files list, and the special ones that they or the class name. Throws TokenizerError.
+  NumberedTokens number(const Json& document, const ClassTokens& tokens) const;
 
-  /// The same as values. Throws TokenizerError.
-  std::vector<AddedToken> read_added(const Vocabulary& vocabulary,
-                                     std::span<const DefaultToken> defaults) const;
+  /// The same for a vocabulary of another form.
+  NumberedTokens number(const Vocabulary& vocabulary, const ClassTokens& tokens) const;
 
   /// What tokenizer_config.json must hold so that tokenizer_class() is known without config.json, or nothing
   /// where it says so already.
@@ -118,11 +139,17 @@ class SideFiles {
 
  private:
   std::optional<Json> named(std::string_view key, std::span<const DefaultToken> defaults) const;
-  /// What the files list in their order, each with its id where they state one.
-  std::vector<Json> listed() const;
+  class Numbering;
+  NumberedTokens number(const std::vector<Json>& own, Numbering numbering, const ClassTokens& tokens) const;
   /// The keys of special tokens, in the order in which transformers adds these.
   std::vector<std::string> token_keys(std::span<const DefaultToken> defaults) const;
-  std::vector<Json> extra_tokens(const std::vector<std::string>& extras) const;
+  /// What the keys of special tokens name.
+  std::vector<Json> named_tokens(std::span<const DefaultToken> defaults) const;
+  std::vector<Json> extra_tokens(const ClassTokens& tokens) const;
+  /// The list of tokens at `key` of a file, or nothing where there is none.
+  std::optional<std::vector<Json>> token_list(const Json& file, std::string_view key) const;
+  /// Whether a token of added_tokens.json is a special one.
+  bool is_special(const std::string& content) const;
   /// Whether special_tokens_map.json and added_tokens.json are left alone, as transformers does it.
   bool lists_added() const { return config_.contains("added_tokens_decoder"); }
   void name_class(const Json& config);

@@ -13,6 +13,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "text/byte_ranks.h"
 #include "text/class_pipelines.h"
 #include "text/limited_files.h"
 #include "text/pre_tokenized.h"
@@ -135,8 +136,10 @@ std::map<std::string, std::string> Tokenizer::read_files(const std::filesystem::
   if (files.empty()) return files;
   const auto beside = text::SideFiles::read(folder);
   const auto json = files.find("tokenizer.json");
-  auto config = json == files.end() ? beside.config_with_class()
-                                    : beside.config_with_class(text::json_class(json->second, beside));
+  const bool pieces = names.front().ends_with(".model") && !text::looks_like_tiktoken(files[names.front()]);
+  auto config = json != files.end() ? beside.config_with_class(text::json_class(json->second, beside))
+                : pieces            ? beside.config_with_class(text::sentencepiece_class(beside))
+                                    : beside.config_with_class();
   if (config) files.insert_or_assign("tokenizer_config.json", *std::move(config));
   return files;
 }
@@ -148,6 +151,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 Tokenizer Tokenizer::parse(std::string_view json, std::string_view name, std::string_view config) {
   const auto beside = config.empty() ? text::SideFiles() : text::SideFiles::parse(config, name);
   Rules rules = text::read_tokenizer(json, name, beside);
+  rules.take_text_options(beside);
   if (!config.empty()) rules.take_chat(text::chat_templates_of(config, name));
   return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
 }

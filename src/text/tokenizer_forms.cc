@@ -148,7 +148,9 @@ Tokenizer::Rules read_tokenizer_at(const Path& path) {
   if (!form) refuse_folder(path);
   std::vector<Path> files{path / form->files[0]};
   if (!form->files[1].empty()) files.push_back(path / form->files[1]);
-  auto rules = form->read(files, SideFiles::read(path));
+  const auto beside = SideFiles::read(path);
+  auto rules = form->read(files, beside);
+  rules.take_text_options(beside);
   rules.take_chat(read_chat_templates(path));
   return rules;
 }

@@ -19,6 +19,14 @@ void Tokenizer::Rules::put_around(TokensAround tokens) {
   around = std::move(tokens);
 }
 
+void Tokenizer::Rules::take_text_options(const text::SideFiles& beside) {
+  splits_special_tokens = beside.flag("split_special_tokens", false);
+  if (!splits_special_tokens) return;
+  notes.emplace_back(
+      "special tokens inside a text are ordinary text, as split_special_tokens of tokenizer_config.json "
+      "says");
+}
+
 void Tokenizer::Rules::take_chat(text::ChatTemplates templates) {
   chat = std::move(templates);
   if (chat.problem)
@@ -54,11 +62,23 @@ void read_around(const ConfigReader& json, Tokenizer::Rules& rules) {
   for (const auto* ids : {&rules.around->before, &rules.around->after}) {
     for (const auto id : *ids) {
       if (rules.piece(id)) continue;
-      throw TokenizerError(
-          where, fmt::format("adds the id {}, which no piece has; expected an id of the vocabulary, 0 to {}",
-                             id, rules.size() - 1));
+      if (id < 0 || id >= Vocabulary::kIds) {
+        throw TokenizerError(where,
+                             fmt::format("adds the id {}; expected 0 to {}", id, Vocabulary::kIds - 1));
+      }
+      // As the package does. A model may have the id.
+      rules.without_piece.emplace(id, fmt::format("<{}>", id));
+      rules.notes.push_back(
+          fmt::format("{} puts the id {} around a text, which no piece has", rules.around->why, id));
     }
   }
+}
+
+// The file's own tokens must be right before they are numbered.
+void check_added_tokens(const Json& document, std::string_view name) {
+  const auto listed = document.find("added_tokens");
+  if (listed == document.end()) return;
+  read_added_tokens(ConfigReader({{"added_tokens", *listed}}, name, make_error<TokenizerError>));
 }
 
 // What the keys of tokenizer_config.json say of the tokens around a text, where no post-processor does.
@@ -105,8 +125,8 @@ Tokenizer::Rules read_rules(Json document, std::string_view name) {
 
   if (const auto step = json.object_if("normalizer")) rules.normalizer = read_normalizer(*step);
   if (const auto step = json.object_if("decoder")) rules.decoder = read_decoder(*step);
-  rules.added = AddedTokens(read_added_tokens(json, rules.model->vocabulary()),
-                            [&](std::string_view text) { return rules.normalize(text); });
+  rules.added =
+      AddedTokens(read_added_tokens(json), [&](std::string_view text) { return rules.normalize(text); });
   if (const auto& lost = rules.added.never_found(); !lost.empty()) {
     rules.notes.push_back(
         fmt::format("the normalizer leaves nothing of some added tokens, so they are found in no text, where "
@@ -133,19 +153,19 @@ Json parse_tokenizer_json(std::string_view json, std::string_view name,
 
 Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name, const SideFiles& beside) {
   Json document = parse_tokenizer_json(json, name, std::vector<std::string_view>{"model", "vocab"});
+  check_added_tokens(document, name);
   const auto used_by = json_class(json, beside);
-  std::vector<std::string> notes;
-  if (beside.options()) notes = apply_class(used_by, document, beside);
+  const auto notes = apply_class({.name = used_by}, document, beside);
   auto rules = read_rules(std::move(document), name);
   rules.form = "tokenizer.json";
-  rules.notes.insert(rules.notes.end(), notes.begin(), notes.end());
+  for (const auto* some : {&notes.file, &notes.ids})
+    rules.notes.insert(rules.notes.end(), some->begin(), some->end());
   const auto id_of = [&](std::string_view key) {
     const auto content = beside.token(key, default_tokens(used_by));
     return content ? rules.find(*content) : std::nullopt;
   };
   rules.bos = id_of("bos_token");
   rules.eos = id_of("eos_token");
-  rules.splits_special_tokens = beside.flag("split_special_tokens", false);
   take_around_keys(beside, rules);
   return rules;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,9 +38,13 @@ struct Tokenizer::Rules {
   std::vector<std::string> notes;      ///< what a user should know about the files
   std::string form;                    ///< which files it was read from, and what they are
   text::ChatTemplates chat;
+  std::map<std::int64_t, std::string> without_piece;  ///< ids of the post-processor, spelled `<560>`
 
   /// What the files put around a text, in addition to what the post-processor does.
   void put_around(TokensAround tokens);
+
+  /// What tokenizer_config.json says of texts, whatever files the pipeline was read from.
+  void take_text_options(const text::SideFiles& beside);
 
   /// These chat templates, and a note where they cannot be used.
   void take_chat(text::ChatTemplates templates);
@@ -47,7 +52,10 @@ struct Tokenizer::Rules {
   /// The spelling of an id, or null.
   const std::string* piece(std::int64_t id) const noexcept {
     const auto* token = added.token(id);
-    return token ? &token->content : model->vocabulary().piece(id);
+    if (token) return &token->content;
+    if (const auto* piece = model->vocabulary().piece(id)) return piece;
+    const auto known = without_piece.find(id);
+    return known == without_piece.end() ? nullptr : &known->second;
   }
 
   std::optional<std::int64_t> find(std::string_view piece) const noexcept {

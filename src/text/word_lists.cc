@@ -41,15 +41,12 @@ void append_member(Json& object, std::string_view key, Json value) {
   object.get_ref<Json::object_t&>().emplace_back(std::string(key), std::move(value));
 }
 
-Vocabulary read_vocabulary(const Json& vocab, std::string_view name) {
-  return Vocabulary::read(ConfigReader(Json{{"vocab", vocab}}, name, make_error<TokenizerError>));
-}
-
 // The pipeline of a class with these pieces, and the merges of BPE.
 Tokenizer::Rules rules_by_class(std::string_view used_by, Json document, std::string_view name,
                                 const SideFiles& beside) {
-  apply_class(used_by, document, beside);  // whose notes compare with a tokenizer.json
+  auto notes = apply_class({.name = used_by}, document, beside).ids;
   auto rules = read_rules(std::move(document), name);
+  rules.notes.insert(rules.notes.end(), notes.begin(), notes.end());
   const auto id_of = [&](std::string_view key) {
     const auto content = beside.token(key, default_tokens(used_by));
     return content ? rules.find(*content) : std::nullopt;
@@ -111,13 +108,15 @@ Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_
   });
   Json document = {{"model", {{"type", kModel}, {"merges", std::move(list)}}}};
   if (used_by.empty()) {
-    const auto vocabulary = read_vocabulary(pieces, name);
-    // The one token that GPT-2's pair knows beside its pieces where nothing else is said: the end of a
+    // The one token that GPT-2's pair knows besides its pieces where nothing else is said: the end of a
     // document.
-    constexpr DefaultToken kEndOfText[] = {{"unk_token", "<|endoftext|>"}};
-    const bool ends = vocabulary.find(kEndOfText[0].content).has_value();
-    const auto defaults = std::span<const DefaultToken>(kEndOfText).first(ends ? 1 : 0);
-    document["added_tokens"] = beside.added_tokens(vocabulary, defaults);
+    constexpr std::string_view kEndOfText = "<|endoftext|>";
+    Json end;
+    for (const auto& [piece, piece_id] : pieces.items()) {
+      if (piece == kEndOfText) end = piece_id;  // the last, as in the package
+    }
+    if (end.is_number_integer())
+      document["added_tokens"] = Json::array({{{"id", end}, {"content", kEndOfText}, {"special", true}}});
     document["pre_tokenizer"] = byte_level_step(beside.flag("add_prefix_space", false));
     document["decoder"] = byte_level_step(false);
   }

@@ -20,7 +20,7 @@ using Ids = std::vector<std::int64_t>;
 using Pieces = std::vector<std::string>;
 
 constexpr std::string_view kVocab =
-    R"({"<unk>": 0, "a": 1, "b": 2, "Mary": 4, "!": 5, ".": 6, "a.": 7, "don": 8})";
+    R"({"<unk>": 0, "a": 1, "b": 2, "<bos>": 3, "Mary": 4, "!": 5, ".": 6, "a.": 7, "don": 8})";
 constexpr std::string_view kBos =
     R"({"id": 3, "content": "<bos>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})";
 
@@ -254,8 +254,24 @@ TEST_F(TokenizerTest, IdsMustBeOneToOneAndInRange) {
   expect_refused(vocab(R"({"a": -1})"), "model.vocab.a", "has the id -1; expected 0 to 16777215");
   expect_refused(vocab(R"({"a": 16777216})"), "model.vocab.a", "has the id 16777216; expected 0 to 16777215");
   expect_refused(vocab(R"({"a": 18446744073709551615})"), "model.vocab.a", "18446744073709551615");
-  expect_refused(vocab(R"({"<bos>": 0})"), "added_tokens[0]", "has the ids 0 and 3; expected one");
-  expect_refused(vocab(R"({"x": 3})"), "added_tokens[0]", "has the id 3, which is that of \"x\" already");
+}
+
+// The file states 3. Expected: tokenizers 0.23.3.
+TEST_F(TokenizerTest, AddedTokensHaveTheIdsThatThePackageGivesThem) {
+  const std::vector<std::pair<std::string_view, std::int64_t>> cases = {
+      {R"({"<bos>": 0})", 0}, {R"({"x": 3})", 1}, {R"({"a": 0, "b": 1})", 2}};
+  for (const auto& [vocab, id] : cases) {
+    FileParts parts;
+    parts.model = fmt::format(R"({{"type": "WordLevel", "vocab": {}}})", vocab);
+    load(parts);
+    for (const auto& path : {folder_.path(), folder_ / "tokenizer.json"}) {
+      const auto tokenizer = Tokenizer::load(path);
+      EXPECT_EQ(tokenizer.encode("<bos>").ids, (Ids{id})) << vocab;
+      ASSERT_EQ(tokenizer.notes().size(), 1u) << vocab;
+      EXPECT_NE(tokenizer.notes()[0].find(fmt::format("<bos> ({}, not 3)", id)), std::string::npos)
+          << tokenizer.notes()[0];
+    }
+  }
 }
 
 // Expected: tokenizers 0.23.3, for each model: ids, the pieces of ids 0 to 4 (empty: none) and the note.
@@ -433,20 +449,20 @@ TEST_F(TokenizerTest, PartsAreCheckedByTheirPath) {
       "pre_tokenizer.prepend_scheme", "contradicts add_prefix_space");
   expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "FixedLength", "length": 0})"),
                  "pre_tokenizer.length", "0 is not a length");
-  expect_refused(
-      with(&FileParts::post_processor, R"({"type": "BertProcessing", "sep": ["a", 1], "cls": ["x", 99]})"),
-      "post_processor", "adds the id 99, which no piece has");
+  expect_refused(with(&FileParts::post_processor,
+                      R"({"type": "BertProcessing", "sep": ["a", 1], "cls": ["x", 16777216]})"),
+                 "post_processor", "adds the id 16777216; expected 0 to 16777215");
   expect_refused(with(&FileParts::post_processor, R"({"type": "TemplateProcessing", "single": []})"),
                  "post_processor.single", "has no Sequence");
 }
 
 TEST_F(TokenizerTest, SpecialTokensInTextAreTextOrTokens) {
   FileParts parts;
-  parts.added_tokens = R"([{"id": 9, "content": "<bos>", "special": true}, {"id": 10, "content": "Mary!"}])";
+  parts.added_tokens = R"([{"id": 3, "content": "<bos>", "special": true}, {"id": 9, "content": "Mary!"}])";
   const auto tokenizer = load(parts);
-  EXPECT_EQ(tokenizer.encode("<bos>Mary!").ids, (Ids{9, 10}));
+  EXPECT_EQ(tokenizer.encode("<bos>Mary!").ids, (Ids{3, 9}));
   EXPECT_EQ(tokenizer.encode("<bos>Mary!", {.added_tokens = AddedTokensInText::special_as_text}).ids,
-            (Ids{0, 0, 0, 10}));
+            (Ids{0, 0, 0, 9}));
   EXPECT_EQ(tokenizer.encode("<bos>Mary!", {.added_tokens = AddedTokensInText::as_text}).ids,
             (Ids{0, 0, 0, 4, 5}));
 }

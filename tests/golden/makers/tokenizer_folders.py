@@ -68,18 +68,14 @@ def with_plain_blanks(model: bytes) -> bytes:
 
 
 class SentencePieceOracle:
-    """What the package gives; `shift` maps its ids to those of the folder."""
+    """What the package gives."""
 
-    def __init__(self, model: bytes, shift=lambda i: i, before=(), behind=(), unknown_is_special=False):
+    def __init__(self, model: bytes):
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self.shift, self.before, self.behind, self.unknown_is_special = shift, list(before), list(behind), unknown_is_special
 
     def row(self, text: str) -> dict:
         ids = self.processor.encode(text)
-        return {"plain": [self.shift(i) for i in ids], "decoded": self.decode(ids)}
-
-    def decode(self, ids: list) -> str:
-        return self.processor.decode([i for i in ids if not (self.unknown_is_special and i == self.processor.unk_id())])
+        return {"plain": ids, "decoded": self.processor.decode(ids)}
 
     def decodings(self, generator: random.Random) -> list:
         """Any ids, those of control and unknown pieces and parts of characters with them."""
@@ -89,57 +85,23 @@ class SentencePieceOracle:
         for _ in range(60):
             kinds = [range(size), range(min(size, 8)), bytes_ or range(size)]
             ids = [generator.choice(generator.choice(kinds)) for _ in range(generator.randrange(1, 12))]
-            rows.append([[self.shift(i) for i in ids], self.decode(ids)])
+            rows.append([ids, self.processor.decode(ids)])
         return rows
 
 
-class LlamaOracle:
-    """What the class of Llama does around SentencePiece, where it is not asked to be as it was (legacy): special tokens are
-    found in the text, and only what stands at its beginning gets the dummy prefix. (In transformers 5 a text that begins with
-    a blank gets none; SentencePiece, and transformers 4, give it one.)"""
-
-    def __init__(self, model: bytes, special: dict):
-        self.first = sentencepiece.SentencePieceProcessor(model_proto=model)
-        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-        proto.normalizer_spec.add_dummy_prefix = False
-        self.later = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
-        self.special = special
-
-    def row(self, text: str) -> dict:
-        ids, at, begin = [], 0, 0
-        while at <= len(text):
-            name = next((name for name in self.special if text.startswith(name, at)), None)
-            if name is None and at < len(text):
-                at += 1
-                continue
-            part = text[begin:at]
-            if name == "<mask>":
-                part = part.rstrip()
-            ids += (self.first if begin == 0 else self.later).encode(part)
-            if name is None:
-                break
-            ids.append(self.special[name])
-            at += len(name)
-            while name == "<|im_start|>" and at < len(text) and text[at].isspace():
-                at += 1
-            begin = at
-        size = self.first.get_piece_size()
-        return {"found": ids, "special": [1] + ids + [2], "decoded": self.first.decode([i for i in ids if 2 < i < size])}
-
-
-def llama_folder() -> tuple:
+def llama_files() -> dict:
     model = llama()
     size = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()
     config = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": True, "legacy": False,
               "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "added_tokens_decoder": {
                   "0": added("<unk>"), "1": added("<s>"), "2": added("</s>"), str(size): added("<|im_start|>", rstrip=True),
                   str(size + 1): added("<mask>", lstrip=True)}}
-    special = {"<unk>": 0, "<s>": 1, "</s>": 2, "<|im_start|>": size, "<mask>": size + 1}
-    return {"tokenizer.model": model, "tokenizer_config.json": as_json(config)}, LlamaOracle(model, special)
+    return {"tokenizer.model": model, "tokenizer_config.json": as_json(config)}
 
 
 class TransformersOracle:
-    def __init__(self, files: dict):
+    def __init__(self, files: dict, columns: tuple):
+        self.columns = columns
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 (pathlib.Path(folder) / name).write_bytes(content)
@@ -148,9 +110,10 @@ class TransformersOracle:
     def row(self, text: str) -> dict:
         plain = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         special = self.tokenizer(text)["input_ids"]
-        return {"special": special, "found": plain,
-                "shown": self.tokenizer.decode(special, clean_up_tokenization_spaces=False),
-                "decoded": self.tokenizer.decode(special, skip_special_tokens=True, clean_up_tokenization_spaces=False)}
+        row = {"special": special, "found": plain,
+               "shown": self.tokenizer.decode(special, clean_up_tokenization_spaces=False),
+               "decoded": self.tokenizer.decode(special, skip_special_tokens=True, clean_up_tokenization_spaces=False)}
+        return {column: row[column] for column in self.columns}
 
 
 class TiktokenOracle:
@@ -261,16 +224,16 @@ def folders(scratch: pathlib.Path, wide: bool) -> dict:
     sentencepiece_folder("sentencepiece_blanks", with_plain_blanks(train(
         model_type="unigram", vocab_size=380, normalization_rule_tsv=str(rules), add_dummy_prefix=False)))
     fairseq = train(model_type="unigram", vocab_size=380, normalization_rule_tsv=str(rules))
-    made["xlm_roberta"] = ({"sentencepiece.bpe.model": fairseq, "tokenizer_config.json": as_json({"tokenizer_class": "XLMRobertaTokenizer"})},
-                           SentencePieceOracle(fairseq, lambda i: 3 if i == 0 else i + 1, [0], [2], unknown_is_special=True))
     if wide:
         sentencepiece_folder("sentencepiece_nfkc", train(model_type="unigram", vocab_size=380, normalization_rule_name="nmt_nfkc"))
         sentencepiece_folder("sentencepiece_nfkc_bpe", train(model_type="bpe", vocab_size=600, normalization_rule_name="nfkc_cf"))
 
-    def transformers_folder(name: str, files: dict):
-        made[name] = (files, TransformersOracle(files))
+    def transformers_folder(name: str, files: dict, columns: tuple = ("special", "found", "shown", "decoded")):
+        made[name] = (files, TransformersOracle(files, columns))
 
-    made["llama_slow"] = llama_folder()
+    transformers_folder("llama_slow", llama_files(), ("special", "decoded"))
+    transformers_folder("xlm_roberta", {"sentencepiece.bpe.model": fairseq, "tokenizer_config.json": as_json({"tokenizer_class": "XLMRobertaTokenizer"})},
+                        ("special", "decoded"))
     bert = tokenizer_families.bert()
     vocab = "".join(piece + "\n" for piece, _ in sorted(bert.get_vocab().items(), key=lambda row: row[1])).encode()
     transformers_folder("bert_words", {"vocab.txt": vocab, "tokenizer_config.json": as_json({"tokenizer_class": "BertTokenizer"})})
