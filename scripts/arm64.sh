@@ -48,7 +48,7 @@ there="qemu-aarch64-static -L $sysroot build/arm64/libexec/hooked/hooked-engine"
 # What this machine and arm64 print must be the same. LibTorch complains on stderr that qemu hides the processor's kind.
 same() {
   local expected got
-  expected=$($here "$@" 2>&1) || fail "hooked $*: $expected"
+  expected=$($here "$@") || fail "hooked $* fails here"
   # shellcheck disable=SC2086  # a command and its options
   got=$($there "$@" 2>build/arm64/stderr) || fail "hooked $* fails under qemu: $(cat build/arm64/stderr)"
   [[ $got == "$expected" ]] || fail "hooked $* prints under qemu
