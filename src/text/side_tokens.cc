@@ -1,4 +1,4 @@
-// The added tokens of a vocabulary and of the files beside it, numbered as transformers numbers them.
+// The added tokens of a vocabulary and of the files next to it, numbered as transformers numbers them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -157,19 +157,18 @@ std::vector<std::string> NumberedTokens::notes() const {
 }
 
 bool SideFiles::is_special(const std::string& content) const {
-  const auto is_it = [&](const Json* token) {
-    return token && ((token->is_string() && *token == content) ||
-                     (token->is_object() && token->value("content", "") == content));
-  };
+  // transformers asks before it makes tokens of the objects in tokenizer_config.json.
+  const auto spells = [&](const Json* token) { return token && token->is_string() && *token == content; };
   for (const auto key : kTokenKeys) {
     const auto* token = member(special_, key);
-    if (is_it(token ? token : member(config_, key))) return true;
+    const auto* spelled = token && token->is_object() ? member(*token, "content") : token;
+    if (spells(token ? spelled : member(config_, key))) return true;
   }
   const auto* listed = member(config_, "extra_special_tokens");
   if (is_empty(listed)) listed = member(config_, "additional_special_tokens");
   for (const auto* list : {listed, member(special_, "extra_special_tokens")}) {
     if (list && list->is_array() &&
-        std::ranges::any_of(*list, [&](const Json& token) { return is_it(&token); }))
+        std::ranges::any_of(*list, [&](const Json& token) { return spells(&token); }))
       return true;
   }
   return false;
@@ -213,8 +212,8 @@ std::vector<std::string> SideFiles::token_keys(std::span<const DefaultToken> def
     if (file == &special_ && lists_added()) continue;
     for (const auto& [key, value] : file->items()) {
       // An object of tokenizer_config.json that is not marked as a token is none.
-      const bool token =
-          value.is_object() && (file == &special_ || value.value("__type", "") == "AddedToken");
+      const auto* mark = value.is_object() ? member(value, "__type") : nullptr;
+      const bool token = value.is_object() && (file == &special_ || (mark && *mark == "AddedToken"));
       if (key.ends_with("_token") && (value.is_string() || token)) add(key);
     }
   }
@@ -323,7 +322,7 @@ NumberedTokens SideFiles::number(const std::vector<Json>& own, Numbering numberi
   }
   all.insert(all.end(), named_once.begin(), named_once.end());
   for (auto& token : all) {
-    if (token.value("special", false) || !contains(named, content_of(token))) continue;
+    if (flag_of(token, "special") || !contains(named, content_of(token))) continue;
     token = with_flags(token);
     token["special"] = true;
   }

@@ -20,7 +20,7 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-// A tokenizer.json without files beside it: byte_level has 560 pieces and `<end>` 560, words 420, unigram
+// A tokenizer.json without files next to it: byte_level has 560 pieces and `<end>` 560, words 420, unigram
 // 359.
 const Json& document(const std::string& name) {
   static const Json all = [] {
@@ -150,6 +150,27 @@ TEST_F(SideFilesTest, QwensClassTakesTheFlagsFromSpecialTokens) {
   EXPECT_EQ(ids("x <b> y"), (Ids{91, 224, 562, 402, 560}));
 }
 
+TEST_F(SideFilesTest, ATokenOfSeveralKeysHasTheLastFlags) {
+  write_document("byte_level");
+  const auto write_named = [&](Json bos, Json eos, Json foo) {
+    write_options("GPT2Tokenizer", {{"added_tokens_decoder", {{"560", token("<end>")}}},
+                                    {"unk_token", "<end>"},
+                                    {"bos_token", std::move(bos)},
+                                    {"eos_token", std::move(eos)},
+                                    {"foo_token", std::move(foo)}});
+  };
+  const Json strips = token("<b>", {{"lstrip", true}, {"__type", "AddedToken"}});
+  write_named(strips, "<b>", nullptr);
+  EXPECT_EQ(ids("x <b>"), (Ids{91, 224, 561, 560}));
+  write_named("<b>", strips, nullptr);
+  EXPECT_EQ(ids("x <b>"), (Ids{91, 561, 560}));
+  // An object that is not marked as a token names none.
+  write_named("<end>", "<end>", token("<foo>"));
+  EXPECT_EQ(ids("x<foo>"), (Ids{91, 31, 73, 82, 82, 33, 560}));
+  write_named("<end>", "<end>", token("<foo>", {{"__type", "AddedToken"}}));
+  EXPECT_EQ(ids("x<foo>"), (Ids{91, 561, 560}));
+}
+
 TEST_F(SideFilesTest, SpecialTokensInATextAreTextWhereTheFilesSaySo) {
   const auto expect_split = [&](std::string_view text, const Ids& expected) {
     EXPECT_EQ(ids(text), expected) << text;
@@ -209,7 +230,7 @@ TEST_F(SideFilesTest, ASentencePieceFileMayHaveNoClassOfItsOwn) {
   const auto expect_plain = [&](const Ids& expected) {
     EXPECT_EQ(ids("ab ab<s>"), expected);
     EXPECT_TRUE(has_note("no blank is put before a text"));
-    // Saved beside a model, whose config.json is another one.
+    // Saved with a model, whose config.json is another one.
     const TempFolder saved;
     for (const auto& [name, content] : Tokenizer::read_files(folder_.path()))
       std::ofstream(saved / name, std::ios::binary) << content;
