@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "subject.h"
+
+namespace hooked::combinations {
+
+/// What of a combination is refused. An error counts as a refusal only where a row has its words and holds.
+struct Refusal {
+  std::string_view words;    ///< in the error
+  std::string_view because;  ///< for the report
+  bool (*holds)(const Combination& c, const ModelConfig& config);
+  bool always = false;  ///< whether what it holds of must be refused
+};
+
+const std::vector<Refusal>& refusals();
+
+}  // namespace hooked::combinations
