@@ -17,7 +17,7 @@ namespace {
 
 /// What a run draws where nobody asks for another number or seed, and the time after which it ends in any
 /// case.
-constexpr std::int64_t kDrawn = 2000;
+constexpr std::int64_t kDrawn = 1200;
 constexpr std::uint64_t kSeed = 1;
 
 std::string variable(const char* name) {

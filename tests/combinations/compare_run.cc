@@ -25,11 +25,10 @@ Selection captured(const Subject& subject) {
   return all;
 }
 
-RunOptions options_of(const Subject& subject, const std::vector<Change>& changes) {
+RunOptions options_of(const Subject& subject, const Selection& capture) {
   const Combination& c = subject.combination();
-  RunOptions options{.hooks = subject.hooks(changes, Said::hook),
-                     .edits = subject.edits(changes),
-                     .capture = captured(subject)};
+  RunOptions options{
+      .hooks = subject.hooks(c.changes, Said::hook), .edits = subject.edits(c.changes), .capture = capture};
   if (c.less.kept.given()) options.keep.positions = index_of(c.less.kept);
   if (c.less.kept_on_device) options.keep.device = "cpu";
   if (!subject.config().has_unembedding() || c.less.stop) options.output = Output::residual;
@@ -61,25 +60,25 @@ Input last_input(const Subject& subject) {
   return {rest.tokens, {.prefix = prefix, .first_columns = c.less.first_columns}};
 }
 
-EngineRun run_engine(const Subject& subject) {
+EngineRun run_engine(const Subject& subject, const Selection& capture) {
   const Combination& c = subject.combination();
   const Subject::Attached handle = subject.attached(c.changes);
   if (c.less.split == Split::prefix || c.less.split == Split::joined) {
     const Batch head = subject.batch(subject.rows(), 0, c.less.at),
                 rest = subject.batch(subject.rows(), c.less.at, c.columns());
     const bool joined = c.less.split == Split::joined;
-    RunOptions first = joined ? options_of(subject, c.changes) : RunOptions{};
+    RunOptions first = joined ? options_of(subject, capture) : RunOptions{};
     first.output = Output::none;
     first.logit_positions = std::nullopt;
     first.keep_prefix = true;
     const auto& model = joined ? handle.model : subject.model();
     RunResult head_run = model.run({head.tokens, {.attention_mask = head.mask}}, first);
     RunResult run = handle.model.run({rest.tokens, {.attention_mask = rest.mask, .prefix = head_run.prefix}},
-                                     options_of(subject, c.changes));
+                                     options_of(subject, capture));
     ActivationCache cache = joined ? ActivationCache::join({head_run.cache, run.cache}) : run.cache;
     return {std::move(run), std::move(cache), c.less.at};
   }
-  RunResult run = handle.model.run(last_input(subject), options_of(subject, c.changes));
+  RunResult run = handle.model.run(last_input(subject), options_of(subject, capture));
   const bool shared = c.less.split == Split::first_columns;
   ActivationCache cache = run.cache;
   return {std::move(run), std::move(cache), shared ? std::ranges::min(c.less.first_columns) : 0};
@@ -139,9 +138,13 @@ Held held_columns(const Combination& c, const std::vector<Row>& rows) {
   return held;
 }
 
+ActivationCache cache_of_run(const Subject& subject, const Selection& capture) {
+  return run_engine(subject, capture).cache;
+}
+
 void compare_run(const Subject& subject, Comparison& comparison) {
   const Combination& c = subject.combination();
-  EngineRun engine = run_engine(subject);
+  EngineRun engine = run_engine(subject, captured(subject));
   expect_output(subject, engine, comparison);
   if (c.consumer == Consumer::file) {
     const TempFolder folder;

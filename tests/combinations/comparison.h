@@ -29,6 +29,8 @@ class Comparison {
               double tolerance = kTolerance);
   /// One number; NaN is to be NaN.
   void expect_number(const std::string& what, double got, double expected, double tolerance = kTolerance);
+  /// Counts numbers that were compared elsewhere.
+  void count(std::int64_t numbers) { outcome_.numbers += numbers; }
   /// Notes what differs in words.
   void differs(const std::string& what);
 
@@ -60,9 +62,17 @@ Outcome compared(const Combination& combination);
 /// The columns that the cache of a combination holds.
 Held held_columns(const Combination& c, const std::vector<Row>& rows);
 
+/// The cache that the engine makes of a combination's run.
+ActivationCache cache_of_run(const Subject& subject, const Selection& capture);
+
 // One for each consumer.
 void compare_run(const Subject& subject, Comparison& comparison);  // read, edit and file
 void compare_sweep(const Subject& subject, Comparison& comparison);
+void compare_estimates(const Subject& subject, Comparison& comparison);
+void compare_gradients(const Subject& subject, Comparison& comparison);
+void compare_readings(const Subject& subject, Comparison& comparison);  // attribution, lens, head scores
+void compare_edges(const Subject& subject, Comparison& comparison);
+void compare_circuits(const Subject& subject, Comparison& comparison);
 void compare_generation(const Subject& subject, Comparison& comparison);
 
 }  // namespace hooked::combinations

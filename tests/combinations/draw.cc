@@ -52,7 +52,9 @@ void draw_rows(Dice& dice, Combination& c) {
 
 Consumer draw_consumer(Dice& dice) {
   using enum Consumer;
-  static const std::vector<Consumer> kDrawn{read, read, edit, file, sweep, sweep, sweep, generation};
+  static const std::vector<Consumer> kDrawn{read,      read,        edit,  file,        sweep,     sweep,
+                                            estimates, estimates,   edges, circuits,    gradients, generation,
+                                            lens,      attribution, edges, head_scores, sweep};
   return dice.one_of(kDrawn);
 }
 
@@ -66,6 +68,39 @@ bool takes_less(Consumer consumer) {
   using enum Consumer;
   return consumer == read || consumer == edit || consumer == file || consumer == attribution ||
          consumer == lens || consumer == head_scores;
+}
+
+/// Points that stand between what parts write and what edges carry.
+const std::set<std::string, std::less<>> kNotOnTheWay{
+    "attn.hook_q",  "attn.hook_k",   "attn.hook_v",  "attn.hook_z",     "attn.hook_pattern",
+    "hook_mlp_out", "mlp.hook_post", "mlp.hook_pre", "attn.hook_rot_q", "attn.hook_rot_k"};
+
+/// What a consumer has no use for goes, and what it needs comes.
+void fit_to_consumer(Dice& dice, Combination& c) {
+  using enum Consumer;
+  if (c.consumer == attribution || c.consumer == lens || c.consumer == head_scores) {
+    c.less.start.reset();
+    c.less.stop.reset();
+    c.less.asked = {};
+    if (c.less.split == Split::first_columns) c.less = {};
+    c.reads.resize(1);
+  }
+  if (c.consumer == gradients) {
+    c.reads = {draw_where(dice, c, changed_points(config_of(c)))};
+    c.less.kept_on_device = dice.percent(30);
+  }
+  if (c.consumer == edges || c.consumer == circuits) {
+    if (c.sweep.source.kind == Source::Kind::resampled) c.sweep.source = {};
+    c.sweep.estimate = {.over_inputs = true, .steps = c.sweep.estimate.steps};
+    std::erase_if(c.changes, [&](const Change& change) {
+      return !kNotOnTheWay.contains(change.where.path) && dice.percent(85);
+    });
+    if (c.changes.empty()) {
+      std::vector<ActivationName> points = changed_points(config_of(c));
+      std::erase_if(points, [](const ActivationName& name) { return !kNotOnTheWay.contains(path_of(name)); });
+      if (!points.empty() && dice.percent(70)) c.changes.push_back(draw_change_of(dice, c, points));
+    }
+  }
 }
 
 }  // namespace
@@ -113,7 +148,10 @@ Where draw_where(Dice& dice, const Combination& c, const std::vector<ActivationN
   const auto index = [&](Index of, Places& places, int chance, bool last) {
     const auto dimension = dimension_of(name.site, of);
     if (!dimension || !dice.percent(chance)) return;
-    std::int64_t size = size_of(row(name.site).axes[*dimension], config, std::max(name.layer, 0));
+    std::int64_t size = std::numeric_limits<std::int64_t>::max();  // of the smallest layer
+    for (const std::int64_t layer : layers_of(where, config)) {
+      size = std::min(size, size_of(row(name.site).axes[*dimension], config, layer));
+    }
     if (size < 0) size = of == Index::row ? c.rows() : c.columns();
     places = draw_places(dice, size, last);
   };
@@ -125,7 +163,11 @@ Where draw_where(Dice& dice, const Combination& c, const std::vector<ActivationN
 }
 
 Change draw_change(Dice& dice, const Combination& c) {
-  Change change{.where = draw_where(dice, c, changed_points(config_of(c)))};
+  return draw_change_of(dice, c, changed_points(config_of(c)));
+}
+
+Change draw_change_of(Dice& dice, const Combination& c, const std::vector<ActivationName>& points) {
+  Change change{.where = draw_where(dice, c, points)};
   change.number = std::vector<double>{-1.5, -0.5, 0.5, 2.0}[static_cast<std::size_t>(dice.below(4))];
   change.made = static_cast<Made>(dice.below(6));
   if (dice.percent(30)) {
@@ -133,13 +175,18 @@ Change draw_change(Dice& dice, const Combination& c) {
     change.made = static_cast<Made>(dice.below(4));
     change.where.row = change.where.pos = change.where.head = change.where.key = {};
   }
+  // A norm is not to divide by nothing, and a score of -inf not to become one of +inf.
   const bool scores = change.where.path == "attn.hook_attn_scores";
+  if (change.where.path.ends_with("hook_scale") || scores) change.number = std::abs(change.number);
+  if (change.where.path.ends_with("hook_scale") && change.made == Made::zero) change.made = Made::scale;
   if (scores && change.said == Said::edit && dice.percent(40)) {
     change.made = Made::set;
     change.number = -std::numeric_limits<double>::infinity();
   }
   const bool of_keys = dimension_of(name_in(change.where, 0).site, Index::key).has_value();
-  if (change.made == Made::project_out && (of_keys || change.where.path.ends_with("scale"))) {
+  const bool of_one_width = !config_of(c).full_heads || change.where.layer;
+  if (change.made == Made::project_out &&
+      (of_keys || change.where.path.ends_with("scale") || !of_one_width)) {
     change.made = Made::scale;
   }
   if (change.made == Made::replace) {
@@ -186,7 +233,7 @@ Combination draw(std::uint64_t seed) {
   c.changes = draw_changes(dice, c, c.consumer == Consumer::edit ? 3 : 2);
   if (c.consumer == Consumer::edit && c.changes.empty()) c.changes.push_back(draw_change(dice, c));
   if (c.less.split == Split::joined) {
-    for (Change& change : c.changes) change.where.pos = {};  // columns of both stretches
+    for (Change& change : c.changes) change.where.pos = change.where.key = {};
     c.less.kept = {};
   }
   c.sweep = draw_sweep(dice, c);
@@ -202,6 +249,10 @@ Combination draw(std::uint64_t seed) {
       for (Change& change : *changes) {
         if (change.made == Made::replace) change.made = Made::scale;  // a cache has no columns to come
         change.kept = {};
+        // From which end a range is counted changes with each step.
+        for (Places* places : {&change.where.pos, &change.where.key}) {
+          if (places->form == Places::Form::range && places->from_the_end()) *places = {};
+        }
       }
     }
     for (auto* changes : {&c.generation.prompt_changes, &c.generation.new_token_changes}) {
@@ -214,6 +265,7 @@ Combination draw(std::uint64_t seed) {
   for (std::int64_t reads = 1 + dice.below(3); reads > 0; --reads) {
     c.reads.push_back(draw_where(dice, grown, read_points(config_of(c))));
   }
+  fit_to_consumer(dice, c);
   c.same_clean = dice.percent(8);
   return c;
 }

@@ -74,16 +74,33 @@ Sweep draw_sweep(Dice& dice, const Combination& c) {
   if (dimension_of(name.site, Index::key) && dice.percent(25)) add("key", c.columns(), 30);
   if (dice.percent(25)) std::swap(sweep.over.front(), sweep.over.back());
   sweep.source = draw_source(dice, c);
+  if (sweep.path.ends_with("hook_scale") && sweep.source.kind == Source::Kind::zero) {
+    sweep.source = {.kind = Source::Kind::value, .number = 1.3};  // nothing is divided by nothing
+  }
   sweep.score = draw_score(dice, c);
   if (dice.percent(30)) sweep.tokens_per_run = c.columns() * (1 + dice.below(3));
   if (c.consumer == Consumer::sweep && dice.percent(15)) {
     sweep.resumed_after = 1;
     sweep.other_source = dice.percent(50);
   }
-  sweep.estimate = {.query_key = dice.percent(15), .drop_layers = dice.percent(15)};
-  if (dice.percent(25)) {
-    sweep.estimate.steps = 2 + dice.below(2);
-    sweep.estimate.over_inputs = dice.percent(60);
+  switch (dice.below(5)) {
+    case 0:
+      sweep.estimate.drop_layers = true;
+      break;
+    case 1:
+      if (c.consumer != Consumer::estimates || !config.attends(0)) break;
+      sweep.estimate.query_key = true;
+      sweep.path = dice.percent(50) ? "attn.hook_q" : "attn.hook_k";
+      std::erase_if(sweep.over,
+                    [](const SweptPlaces& places) { return places.axis == "key" || places.axis == "head"; });
+      if (dice.percent(70)) sweep.over.push_back({.axis = "head"});
+      break;
+    case 2:
+      sweep.estimate.steps = 2 + dice.below(2);
+      sweep.estimate.over_inputs = dice.percent(60);
+      break;
+    default:
+      break;
   }
   return sweep;
 }

@@ -38,6 +38,9 @@ Where draw_where(Dice& dice, const Combination& c, const std::vector<ActivationN
 /// A change that fits the combination's run.
 Change draw_change(Dice& dice, const Combination& c);
 
+/// The same at one of these points.
+Change draw_change_of(Dice& dice, const Combination& c, const std::vector<ActivationName>& points);
+
 /// In which way a run is less than a whole one.
 Less draw_less(Dice& dice, const Combination& c);
 

@@ -150,6 +150,13 @@ bool asks_for_logits_before_the_run(C c, M) {
          });
 }
 
+bool asks_for_logits_of_some_rows(C c, M) {
+  const auto asked = resolved(c.less.asked, c.columns());
+  return c.less.split == Split::first_columns && c.less.asked.given() &&
+         std::ranges::any_of(
+             asked, [&](std::int64_t column) { return column < std::ranges::max(c.less.first_columns); });
+}
+
 bool keeps_columns_before_the_run(C c, M) {
   const auto kept = resolved(c.less.kept, c.columns(), c.columns());
   return runs(c) && c.less.kept.given() &&
@@ -171,12 +178,15 @@ bool scores_padding(C c, M config) {
 }
 
 bool sweeps_padding(C c, M) {
+  const Source::Kind kind = c.sweep.source.kind;
+  const bool of_a_run = kind == Source::Kind::run || kind == Source::Kind::resampled;
   return sweeps(c) && std::ranges::any_of(c.sweep.over, [&](const SweptPlaces& places) {
            const auto padding = [&](std::int64_t place) {
              return padding_at(c, place < 0 ? place + c.columns() : place);
            };
            return (places.axis == "pos" || places.axis == "key") &&
-                  (std::ranges::any_of(places.into, padding) || std::ranges::any_of(places.from, padding));
+                  (std::ranges::any_of(places.into, padding) ||
+                   (of_a_run && std::ranges::any_of(places.from, padding)));
          });
 }
 
@@ -250,6 +260,46 @@ const std::vector<Refusal>& refusals() {
        true},
       {"is not among those that this run computes", "changed columns before the run's",
        changes_columns_before_the_run, true},
+      {"does not fit the addressed block", "a replacement where the logits that are asked for are not",
+       [](C c, M) {
+         return any_change(c, [](const Change& change) {
+           return change.made == Made::replace && row(site_of(change.where)).asked_rows;
+         });
+       }},
+      {"a run from layer", "a start behind the layers that make shared keys",
+       [](C c, M config) { return c.less.start.value_or(0) > 0 && config.shared_keys; }},
+      {"has no unembedding", "logit_positions of a model without logits",
+       [](C c, M config) { return runs(c) && c.less.asked.given() && !config.has_unembedding(); }, true},
+      {"none of the layers in `over`", "a sweep of layers without the point",
+       [](C c, M config) {
+         return sweeps(c) && std::ssize(layers_of({.path = c.sweep.path}, config)) < config.n_layers;
+       }},
+      {"the model predicts another vocabulary", "a generation by a model that predicts other tokens",
+       [](C c, M config) {
+         return c.consumer == Consumer::generation && config.d_vocab_out() != config.d_vocab;
+       }},
+      {"does not fit the addressed block", "a replacement of all columns in stretches",
+       [](C c, M) {
+         return c.less.split == Split::joined &&
+                any_change(c, [](const Change& change) { return change.made == Made::replace; });
+       }},
+      {"positions that every row has", "logits of columns that a row does not run",
+       asks_for_logits_of_some_rows},
+      {"this replaces all columns", "a replacement where the logits that are asked for are not",
+       [](C c, M) {
+         return any_change(c, [](const Change& change) { return row(site_of(change.where)).asked_rows; });
+       }},
+      {"is not among the tokens that the model predicts", "a loss of tokens that the model does not predict",
+       [](C c, M config) {
+         return sweeps(c) && c.sweep.score.kind == Score::Kind::loss && config.d_vocab_out() < config.d_vocab;
+       }},
+      {"is padding in row", "a column from the end of a generation that is padding in a row",
+       [](C c, M) {
+         return c.consumer == Consumer::generation && c.padded() &&
+                std::ranges::any_of(c.reads, [](const Where& read) {
+                  return read.pos.from_the_end() || read.key.from_the_end();
+                });
+       }},
       {"is padding in row", "a position from the end that is padding in a row",
        position_from_the_end_is_padding},
   };

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "combination.h"
+#include "oracle.h"
 
 namespace hooked::combinations {
 namespace {
@@ -22,8 +23,25 @@ class Shrinking {
  private:
   /// Whether the parts fit each other as they do where they are drawn.
   static bool consistent(const Combination& c) {
+    const auto fits = [](const Places& places, std::int64_t size) {
+      const auto inside = [size](std::int64_t number) { return number >= -size && number < size; };
+      return std::ranges::all_of(places.numbers, inside) &&
+             (places.form != Places::Form::range || !resolved(places, size).empty());
+    };
+    const bool grows = c.consumer == Consumer::generation;
+    const auto where_fits = [&](const Where& where, std::int64_t columns) {
+      return fits(where.row, c.rows()) && fits(where.pos, columns) && fits(where.key, columns);
+    };
+    const auto change_fits = [&](const Change& change) {
+      return where_fits(change.where, c.columns()) && fits(change.kept, c.columns());
+    };
+    const auto read_fits = [&](const Where& read) {
+      return where_fits(read, c.columns() + (grows ? c.generation.tokens : 0));
+    };
     const auto& data = c.sweep.source.data_lengths;
-    return data.empty() || std::ranges::max(data) == c.columns();
+    return (data.empty() || std::ranges::max(data) == c.columns()) &&
+           (grows || fits(c.less.kept, c.columns())) && std::ranges::all_of(c.reads, read_fits) &&
+           std::ranges::all_of(c.changes, change_fits);
   }
 
   template <class F>
@@ -112,7 +130,9 @@ class Shrinking {
       with([&](Combination& c) { c.sweep.over[axis].from.clear(); });
       with([&](Combination& c) { c.sweep.over[axis] = {.axis = c.sweep.over[axis].axis}; });
     }
-    with([](Combination& c) { c.sweep.source = {.kind = Source::Kind::zero}; });
+    if (!from_.sweep.path.ends_with("hook_scale")) {
+      with([](Combination& c) { c.sweep.source = {.kind = Source::Kind::zero}; });
+    }
     with([](Combination& c) { c.sweep.source.share_of_zero.reset(); });
     with([](Combination& c) { c.sweep.score = {}; });
     with([](Combination& c) { c.sweep.score.by_row = false; });

@@ -143,7 +143,7 @@ Edit Subject::edit_of(const Change& change) const {
       break;
   }
   const std::int64_t layer = layers_of(change.where, config()).front();
-  RunOptions keep;
+  RunOptions keep{.output = Output::none};
   if (change.kept.given()) keep.keep.positions = index_of(change.kept);
   const auto cache =
       model_.run_with_cache(whole(other_rows_), Selection(name_in(change.where, layer)), keep).cache;

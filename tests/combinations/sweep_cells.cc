@@ -21,6 +21,8 @@ Cell cell_at(const Subject& subject, const Row& row, const std::vector<std::int6
       continue;
     }
     if (places.last) place = row.last();
+    // Rows that are drawn have all columns, and a last token of their own.
+    if (places.last && sweep.source.kind == Source::Kind::resampled) cell.from = row.width - 1;
     if (places.axis == "pos" || places.axis == "key") {
       if (place < 0) place += row.width;
       cell.exists = cell.exists && row.place_of(place) >= 0;

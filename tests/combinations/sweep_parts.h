@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comparison.h"
+#include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/sweep.h"
 #include "subject.h"
 
@@ -70,6 +71,14 @@ reference::Change patch_of(const OracleSource& source, const Cell& cell, const R
 
 /// The sweep's options for the engine, without hooks that are attached.
 SweepOptions sweep_options(const Subject& subject);
+
+/// How an estimate integrates, as the engine takes it.
+Integration integration_of(const Estimate& how);
+
+/// What an estimate of a cell in a row should be, of a source that draws nothing; nothing where the score has
+/// a kink nearby.
+std::optional<double> estimate_of(const Subject& subject, const OracleSource& source, const Row& row,
+                                  const Cell& cell);
 
 /// Indices of at most so many cells of a grid of these sizes, spread over it.
 std::vector<std::vector<std::int64_t>> some_cells(const std::vector<std::int64_t>& sizes, std::int64_t most);

@@ -252,7 +252,10 @@ Array softmax_rows(const Array& scores, const Array& sinks) {
   for (std::int64_t r = 0; r < scores.rows(); ++r) {
     double largest = kMasked, total = 0.0;
     for (std::int64_t j = 0; j < scores.last(); ++j) largest = std::max(largest, scores.row(r)[j]);
-    if (largest == kMasked) continue;
+    // What is not a number stays so.
+    const bool numbers = std::none_of(scores.row(r), scores.row(r) + scores.last(),
+                                      [](double score) { return std::isnan(score); });
+    if (largest == kMasked && numbers) continue;
     if (!sinks.shape.empty()) total += std::exp(sinks(r / scores.size(2) % scores.size(1)) - largest);
     for (std::int64_t j = 0; j < scores.last(); ++j) total += std::exp(scores.row(r)[j] - largest);
     for (std::int64_t j = 0; j < scores.last(); ++j) {
