@@ -8,6 +8,7 @@
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/edge_attribution.h"
 #include "points.h"
+#include "slopes.h"
 #include "sweep_parts.h"
 
 namespace hooked::combinations {
@@ -65,7 +66,8 @@ void compare_edges(const Subject& subject, Comparison& comparison) {
       const auto expected = estimate_of(subject, source, row, {.where = where_of(writers[writer])});
       if (!expected) continue;
       comparison.expect_number(fmt::format("edges of {} in row {}", writers[writer].to_string(), row.index),
-                               sums[static_cast<std::int64_t>(writer)].item<double>(), *expected, 1e-6);
+                               sums[static_cast<std::int64_t>(writer)].item<double>(), *expected,
+                               kSlopeTolerance);
     }
   }
 }

@@ -70,7 +70,7 @@ bool takes_less(Consumer consumer) {
          consumer == lens || consumer == head_scores;
 }
 
-/// Points that stand between what parts write and what edges carry.
+/// Points that do not stand between what parts write and what edges carry.
 const std::set<std::string, std::less<>> kNotOnTheWay{
     "attn.hook_q",  "attn.hook_k",   "attn.hook_v",  "attn.hook_z",     "attn.hook_pattern",
     "hook_mlp_out", "mlp.hook_post", "mlp.hook_pre", "attn.hook_rot_q", "attn.hook_rot_k"};
@@ -86,7 +86,9 @@ void fit_to_consumer(Dice& dice, Combination& c) {
     c.reads.resize(1);
   }
   if (c.consumer == gradients) {
-    c.reads = {draw_where(dice, c, changed_points(config_of(c)))};
+    std::vector<ActivationName> points = changed_points(config_of(c));
+    std::erase_if(points, [](const ActivationName& name) { return row(name.site).asked_rows; });
+    c.reads = {draw_where(dice, c, points)};
     c.less.kept_on_device = dice.percent(30);
   }
   if (c.consumer == edges || c.consumer == circuits) {
@@ -193,7 +195,9 @@ Change draw_change_of(Dice& dice, const Combination& c, const std::vector<Activa
     if (change.where.in_block && !change.where.layer) {
       change.where.layer = layers_of(change.where, config_of(c)).front();
     }
-    if (dice.percent(50)) change.kept = draw_places(dice, c.columns(), true);
+    // Of what covers the logits that are asked for, those columns are meant that a cache has.
+    const bool asked_rows = row(name_in(change.where, 0).site).asked_rows;
+    if (!asked_rows && dice.percent(50)) change.kept = draw_places(dice, c.columns(), true);
   }
   return change;
 }

@@ -5,33 +5,11 @@
 #include <functional>
 
 #include "comparison.h"
-#include "points.h"
+#include "conditions.h"
 #include "sweep_parts.h"
 
 namespace hooked::combinations {
 namespace {
-
-using C = const Combination&;
-using M = const ModelConfig&;
-
-bool sweeps(C c) { return c.consumer == Consumer::sweep || c.consumer == Consumer::estimates; }
-
-bool runs(C c) {
-  return c.consumer == Consumer::read || c.consumer == Consumer::edit || c.consumer == Consumer::file;
-}
-
-Site site_of(const Where& where) { return name_in(where, 0).site; }
-
-std::vector<Change> all_changes(C c) {
-  std::vector<Change> all = c.changes;
-  all.insert(all.end(), c.generation.prompt_changes.begin(), c.generation.prompt_changes.end());
-  all.insert(all.end(), c.generation.new_token_changes.begin(), c.generation.new_token_changes.end());
-  return all;
-}
-
-bool any_change(C c, const std::function<bool(const Change&)>& holds) {
-  return std::ranges::any_of(all_changes(c), holds);
-}
 
 bool names_positions(const std::vector<Change>& changes) {
   return std::ranges::any_of(changes, [](const Change& change) { return change.where.pos.given(); });
@@ -50,14 +28,6 @@ std::vector<std::int64_t> from_the_end(const Places& places, std::int64_t size) 
   return columns;
 }
 
-/// Whether a column is padding in one of these rows.
-bool padding_at(C c, std::int64_t column, const Places& rows = {}) {
-  return std::ranges::any_of(resolved(rows, c.rows()), [&](std::int64_t row) {
-    const std::int64_t length = c.lengths.at(static_cast<std::size_t>(row));
-    return c.side == reference::Padding::right ? column >= length : column < c.columns() - length;
-  });
-}
-
 bool ends_in_padding(C c, const Places& places, const Places& rows = {}) {
   return std::ranges::any_of(from_the_end(places, c.columns()),
                              [&](std::int64_t column) { return padding_at(c, column, rows); });
@@ -71,7 +41,7 @@ bool position_from_the_end_is_padding(C c, M) {
                             return ends_in_padding(c, read.pos, read.row) ||
                                    ends_in_padding(c, read.key, read.row);
                           }) &&
-      (runs(c) || c.consumer == Consumer::generation)) {
+      (reads_addresses(c) || c.consumer == Consumer::generation)) {
     return true;
   }
   return std::ranges::any_of(c.changes, [&](const Change& change) {
@@ -81,7 +51,7 @@ bool position_from_the_end_is_padding(C c, M) {
 }
 
 bool reads_a_column_that_is_not_held(C c, M config) {
-  if (!runs(c)) return false;
+  if (!reads_addresses(c)) return false;
   std::vector<Row> rows = make_rows(config, c, 0);
   const Held held = held_columns(c, rows);
   return std::ranges::any_of(c.reads, [&](const Where& read) {
@@ -128,7 +98,7 @@ bool names_what_is_not_reached(C c, M config, const Where& where) {
 bool asks_for_what_is_not_reached(C c, M config) {
   if (!runs(c)) return false;
   const auto not_reached = [&](const Where& where) { return names_what_is_not_reached(c, config, where); };
-  return std::ranges::any_of(c.reads, not_reached) ||
+  return (reads_addresses(c) && std::ranges::any_of(c.reads, not_reached)) ||
          std::ranges::any_of(c.changes, [&](const Change& change) { return not_reached(change.where); });
 }
 
@@ -139,7 +109,7 @@ bool reaches_nothing_by_a_glob(C c, M config) {
     return std::ranges::none_of(layers_of(where, config),
                                 [&](std::int64_t l) { return reached(row, name_in(where, l)); });
   };
-  return std::ranges::any_of(c.reads, nothing) ||
+  return (reads_addresses(c) && std::ranges::any_of(c.reads, nothing)) ||
          std::ranges::any_of(c.changes, [&](const Change& change) { return nothing(change.where); });
 }
 
@@ -172,14 +142,14 @@ bool changes_columns_before_the_run(C c, M) {
 }
 
 bool scores_padding(C c, M config) {
-  if (!sweeps(c) || c.sweep.score.kind == Score::Kind::loss) return false;
+  if (!scores_runs(c) || c.sweep.score.kind == Score::Kind::loss) return false;
   const auto rows = make_rows(config, c, 0);
   return std::ranges::any_of(rows, [&](const Row& row) { return score_column(c.sweep.score, row) < 0; });
 }
 
 bool sweeps_padding(C c, M) {
   const Source::Kind kind = c.sweep.source.kind;
-  const bool of_a_run = kind == Source::Kind::run || kind == Source::Kind::resampled;
+  const bool of_a_run = kind == Source::Kind::run;  // rows that are drawn have no padding
   return sweeps(c) && std::ranges::any_of(c.sweep.over, [&](const SweptPlaces& places) {
            const auto padding = [&](std::int64_t place) {
              return padding_at(c, place < 0 ? place + c.columns() : place);
@@ -197,8 +167,8 @@ bool makes_infinite(const Change& change) {
 
 }  // namespace
 
-const std::vector<Refusal>& refusals() {
-  static const std::vector<Refusal> rows{
+std::vector<Refusal> refusals_of_runs() {
+  return {
       {"keys of different queries have no mean", "a mean of scores or patterns over positions",
        [](C c, M) {
          return sweeps(c) && c.sweep.source.kind == Source::Kind::mean_positions &&
@@ -235,7 +205,7 @@ const std::vector<Refusal>& refusals() {
            return dimension_of(site_of(where), Index::key).has_value();
          };
          return c.less.split == Split::first_columns &&
-                (std::ranges::any_of(c.reads, of_keys) ||
+                ((reads_addresses(c) && std::ranges::any_of(c.reads, of_keys)) ||
                  any_change(c, [&](const Change& change) { return of_keys(change.where); }));
        },
        true},
@@ -248,7 +218,7 @@ const std::vector<Refusal>& refusals() {
       {"`prompt_edits`", "an edit of the prompt at a later column",
        [](C c, M) { return names_positions(c.generation.prompt_changes); }},
       {"the model has no unembedding", "a metric of logits that a model has not",
-       [](C c, M config) { return sweeps(c) && !config.has_unembedding(); }, true},
+       [](C c, M config) { return scores_runs(c) && !config.has_unembedding(); }, true},
       {"recurrent layers know one state", "rows that leave the prefix of a delta net at their own columns",
        [](C c, M config) { return c.less.split == Split::first_columns && config.delta_net; }, true},
       {"does not continue text", "a generation by a bidirectional model",
@@ -283,6 +253,13 @@ const std::vector<Refusal>& refusals() {
          return c.less.split == Split::joined &&
                 any_change(c, [](const Change& change) { return change.made == Made::replace; });
        }},
+      {"[prefix] beyond", "a prefix whose keys turn with the length of the whole",
+       [](C c, M config) {
+         const RotaryPositions* rotary = config.rotary();
+         return c.less.split != Split::none && rotary != nullptr &&
+                (std::holds_alternative<LongropeScaling>(rotary->scaling) ||
+                 std::holds_alternative<DynamicScaling>(rotary->scaling));
+       }},
       {"positions that every row has", "logits of columns that a row does not run",
        asks_for_logits_of_some_rows},
       {"this replaces all columns", "a replacement where the logits that are asked for are not",
@@ -291,7 +268,8 @@ const std::vector<Refusal>& refusals() {
        }},
       {"is not among the tokens that the model predicts", "a loss of tokens that the model does not predict",
        [](C c, M config) {
-         return sweeps(c) && c.sweep.score.kind == Score::Kind::loss && config.d_vocab_out() < config.d_vocab;
+         return scores_runs(c) && c.sweep.score.kind == Score::Kind::loss &&
+                config.d_vocab_out() < config.d_vocab;
        }},
       {"is padding in row", "a column from the end of a generation that is padding in a row",
        [](C c, M) {
@@ -300,9 +278,22 @@ const std::vector<Refusal>& refusals() {
                   return read.pos.from_the_end() || read.key.from_the_end();
                 });
        }},
+      {"ask for it in logit_positions", "kept positions where the logits that are asked for are not",
+       [](C c, M) {
+         return c.less.kept.given() &&
+                std::ranges::any_of(c.reads, [](const Where& read) { return row(site_of(read)).asked_rows; });
+       }},
       {"is padding in row", "a position from the end that is padding in a row",
        position_from_the_end_is_padding},
   };
+}
+
+const std::vector<Refusal>& refusals() {
+  static const std::vector<Refusal> rows = [] {
+    std::vector<Refusal> all = refusals_of_runs();
+    for (Refusal& row : refusals_of_analyses()) all.push_back(row);
+    return all;
+  }();
   return rows;
 }
 

@@ -16,6 +16,9 @@ struct Refusal {
   bool always = false;  ///< whether what it holds of must be refused
 };
 
+/// The table: the rows of runs and those of analyses.
 const std::vector<Refusal>& refusals();
+std::vector<Refusal> refusals_of_runs();
+std::vector<Refusal> refusals_of_analyses();
 
 }  // namespace hooked::combinations

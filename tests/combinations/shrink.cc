@@ -2,6 +2,7 @@
 
 #include "combination.h"
 #include "oracle.h"
+#include "points.h"
 
 namespace hooked::combinations {
 namespace {
@@ -21,6 +22,17 @@ class Shrinking {
   }
 
  private:
+  /// Heads that every layer of a Where has; many where it has none.
+  static std::int64_t heads_of(const Where& where, const ModelConfig& config) {
+    std::int64_t least = 1000;
+    for (const std::int64_t layer : layers_of(where, config)) {
+      const Site site = name_in(where, layer).site;
+      if (const auto dim = dimension_of(site, Index::head))
+        least = std::min(least, size_of(row(site).axes[*dim], config, layer));
+    }
+    return least;
+  }
+
   /// Whether the parts fit each other as they do where they are drawn.
   static bool consistent(const Combination& c) {
     const auto fits = [](const Places& places, std::int64_t size) {
@@ -28,9 +40,11 @@ class Shrinking {
       return std::ranges::all_of(places.numbers, inside) &&
              (places.form != Places::Form::range || !resolved(places, size).empty());
     };
+    const ModelConfig config = config_of(c);
     const bool grows = c.consumer == Consumer::generation;
     const auto where_fits = [&](const Where& where, std::int64_t columns) {
-      return fits(where.row, c.rows()) && fits(where.pos, columns) && fits(where.key, columns);
+      return fits(where.head, heads_of(where, config)) && fits(where.row, c.rows()) &&
+             fits(where.pos, columns) && fits(where.key, columns);
     };
     const auto change_fits = [&](const Change& change) {
       return where_fits(change.where, c.columns()) && fits(change.kept, c.columns());
@@ -39,7 +53,9 @@ class Shrinking {
       return where_fits(read, c.columns() + (grows ? c.generation.tokens : 0));
     };
     const auto& data = c.sweep.source.data_lengths;
-    return (data.empty() || std::ranges::max(data) == c.columns()) &&
+    const bool needs_a_read = c.consumer == Consumer::gradients || c.consumer == Consumer::attribution ||
+                              c.consumer == Consumer::lens || c.consumer == Consumer::head_scores;
+    return !(needs_a_read && c.reads.empty()) && (data.empty() || std::ranges::max(data) == c.columns()) &&
            (grows || fits(c.less.kept, c.columns())) && std::ranges::all_of(c.reads, read_fits) &&
            std::ranges::all_of(c.changes, change_fits);
   }

@@ -7,11 +7,11 @@
 namespace hooked::combinations {
 
 std::optional<double> slope_at_zero(const std::function<double(double)>& f) {
-  constexpr double kStep = 1e-3;
+  constexpr double kStep = 2e-4;
   const double near = f(kStep) - f(-kStep), far = f(2 * kStep) - f(-2 * kStep);
   const double slope = (8 * near - far) / (12 * kStep), rough = near / (2 * kStep);
   // Where f is smooth these differ by its third derivative times the step's square.
-  if (std::abs(slope - rough) > 1e-3 * (std::abs(slope) + 1e-3)) return std::nullopt;
+  if (!(std::abs(slope - rough) < 1e-6 * (std::abs(slope) + 1.0))) return std::nullopt;
   return slope;
 }
 

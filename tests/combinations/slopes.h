@@ -9,7 +9,7 @@
 namespace hooked::combinations {
 
 /// Allowed difference of gradients and differences of runs, relative.
-inline constexpr double kSlopeTolerance = 1e-6;
+inline constexpr double kSlopeTolerance = 5e-6;
 
 /// d f / d x at 0 by differences, or nothing where f has a kink nearby.
 std::optional<double> slope_at_zero(const std::function<double(double)>& f);
