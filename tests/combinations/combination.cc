@@ -50,6 +50,7 @@ std::string sweep_text(const Sweep& sweep) {
     text += fmt::format(", resumed after {} runs{}", *sweep.resumed_after,
                         sweep.other_source ? " with another source" : "");
   }
+  if (sweep.edges) text += ", of edges";
   if (sweep.estimate.query_key) text += ", query_key";
   if (sweep.estimate.drop_layers) text += ", drop_layers";
   if (sweep.estimate.steps > 0) {

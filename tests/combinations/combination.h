@@ -157,6 +157,7 @@ struct Sweep {
   /// Ended after so many runs and resumed from its partial file; with `other_source` by another source.
   std::optional<std::int64_t> resumed_after = {};
   bool other_source = false;
+  bool edges = false;  ///< of a circuit: whether it is one of edges
   Estimate estimate = {};
 
   bool operator==(const Sweep&) const = default;

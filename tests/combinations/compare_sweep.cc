@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "points.h"
 #include "sweep_parts.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kCells = 12;
 
-SweepReport run_sweep(const Subject& subject, const HookedTransformer& model) {
+SweepReport run_sweep(const Subject& subject, const HookedTransformer& model, Comparison& comparison) {
   const Sweep& sweep = subject.combination().sweep;
   SweepOptions options = sweep_options(subject);
   if (!sweep.resumed_after) return sweep_report(model, options);
@@ -22,10 +23,24 @@ SweepReport run_sweep(const Subject& subject, const HookedTransformer& model) {
   options.partial = folder / "partial.safetensors";
   std::int64_t runs = 0;
   options.progress = [&](const SweepProgress&) { return ++runs < *sweep.resumed_after; };
-  sweep_report(model, options);
+  const SweepReport ended = sweep_report(model, options);
   options.progress = nullptr;
   if (sweep.other_source) options.from = PatchSource::value(0.123);
-  return sweep_report(model, options);
+  SweepReport whole = sweep_report(model, options);
+  // What an ended sweep came to has its number, and the rest none.
+  const at::Tensor there = ended.grid.values().isfinite();
+  if (!ended.grid.values().masked_select(there).equal(whole.grid.values().masked_select(there)))
+    comparison.differs("an ended sweep has other numbers than the whole one");
+  return whole;
+}
+
+/// A NaN has no sign where it is printed.
+void expect_no_signed_nan(const Grid& grid, Comparison& comparison) {
+  std::ostringstream text;
+  text << grid;
+  for (const std::string& printed : {text.str(), grid.to_csv(), grid.to_json()}) {
+    if (printed.find("-nan") != std::string::npos) comparison.differs("-nan is printed: " + printed);
+  }
 }
 
 }  // namespace
@@ -33,7 +48,8 @@ SweepReport run_sweep(const Subject& subject, const HookedTransformer& model) {
 void compare_sweep(const Subject& subject, Comparison& comparison) {
   const Combination& c = subject.combination();
   const Subject::Attached handle = subject.attached(c.changes);
-  const SweepReport report = run_sweep(subject, handle.model);
+  const SweepReport report = run_sweep(subject, handle.model, comparison);
+  expect_no_signed_nan(report.unpatched, comparison);
   const OracleSource source(subject);
   const bool several = c.rows() > 1;
   const std::vector<std::int64_t> sizes = report.grid.values().sizes().vec();

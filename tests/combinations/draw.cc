@@ -75,6 +75,18 @@ const std::set<std::string, std::less<>> kNotOnTheWay{
     "attn.hook_q",  "attn.hook_k",   "attn.hook_v",  "attn.hook_z",     "attn.hook_pattern",
     "hook_mlp_out", "mlp.hook_post", "mlp.hook_pre", "attn.hook_rot_q", "attn.hook_rot_k"};
 
+/// Norms of queries and keys, of which there are several kinds.
+void draw_norm_of_heads(Dice& dice, Combination& c) {
+  const auto& table = reference::option_table();
+  for (std::size_t option = 0; option < table.size(); ++option) {
+    if (table[option].name != "q/k norm") continue;
+    Combination tried = c;
+    tried.options[option] =
+        static_cast<std::size_t>(1 + dice.below(static_cast<std::int64_t>(table[option].values.size()) - 1));
+    if (valid(tried)) c = tried;
+  }
+}
+
 /// What a consumer has no use for goes, and what it needs comes.
 void fit_to_consumer(Dice& dice, Combination& c) {
   using enum Consumer;
@@ -85,6 +97,7 @@ void fit_to_consumer(Dice& dice, Combination& c) {
     if (c.less.split == Split::first_columns) c.less = {};
     c.reads.resize(1);
   }
+  if (c.consumer == estimates && c.sweep.estimate.query_key && dice.percent(50)) draw_norm_of_heads(dice, c);
   if (c.consumer == gradients) {
     std::vector<ActivationName> points = changed_points(config_of(c));
     std::erase_if(points, [](const ActivationName& name) { return row(name.site).asked_rows; });
@@ -93,6 +106,9 @@ void fit_to_consumer(Dice& dice, Combination& c) {
   }
   if (c.consumer == edges || c.consumer == circuits) {
     if (c.sweep.source.kind == Source::Kind::resampled) c.sweep.source = {};
+    if (c.consumer == circuits && dice.percent(20)) c.sweep.resumed_after = 1 + dice.below(4);
+    c.sweep.edges = c.consumer == circuits && dice.percent(50);
+    if (c.sweep.edges) c.sweep.source = {};
     c.sweep.estimate = {.over_inputs = true, .steps = c.sweep.estimate.steps};
     std::erase_if(c.changes, [&](const Change& change) {
       return !kNotOnTheWay.contains(change.where.path) && dice.percent(85);
@@ -270,7 +286,7 @@ Combination draw(std::uint64_t seed) {
     c.reads.push_back(draw_where(dice, grown, read_points(config_of(c))));
   }
   fit_to_consumer(dice, c);
-  c.same_clean = dice.percent(8);
+  c.same_clean = dice.percent(c.consumer == Consumer::circuits ? 25 : 8);
   return c;
 }
 

@@ -34,6 +34,7 @@ bool ends_in_padding(C c, const Places& places, const Places& rows = {}) {
 }
 
 bool position_from_the_end_is_padding(C c, M) {
+  if (c.consumer == Consumer::generation) return false;  // where it ends each step says
   if (ends_in_padding(c, c.less.kept) && runs(c)) return true;
   if (ends_in_padding(c, c.less.asked) && runs(c)) return true;
   if (std::ranges::any_of(c.reads,
@@ -41,7 +42,7 @@ bool position_from_the_end_is_padding(C c, M) {
                             return ends_in_padding(c, read.pos, read.row) ||
                                    ends_in_padding(c, read.key, read.row);
                           }) &&
-      (reads_addresses(c) || c.consumer == Consumer::generation)) {
+      reads_addresses(c)) {
     return true;
   }
   return std::ranges::any_of(c.changes, [&](const Change& change) {
@@ -260,6 +261,11 @@ std::vector<Refusal> refusals_of_runs() {
                 (std::holds_alternative<LongropeScaling>(rotary->scaling) ||
                  std::holds_alternative<DynamicScaling>(rotary->scaling));
        }},
+      {"with a bidirectional model", "a prefix of a bidirectional model",
+       [](C c, M config) {
+         return c.less.split != Split::none && config.direction == AttentionDirection::bidirectional;
+       },
+       true},
       {"positions that every row has", "logits of columns that a row does not run",
        asks_for_logits_of_some_rows},
       {"this replaces all columns", "a replacement where the logits that are asked for are not",
@@ -273,10 +279,12 @@ std::vector<Refusal> refusals_of_runs() {
        }},
       {"is padding in row", "a column from the end of a generation that is padding in a row",
        [](C c, M) {
+         const auto from_the_end = [](const Where& where) {
+           return where.pos.from_the_end() || where.key.from_the_end();
+         };
          return c.consumer == Consumer::generation && c.padded() &&
-                std::ranges::any_of(c.reads, [](const Where& read) {
-                  return read.pos.from_the_end() || read.key.from_the_end();
-                });
+                (std::ranges::any_of(c.reads, from_the_end) ||
+                 any_change(c, [&](const Change& change) { return from_the_end(change.where); }));
        }},
       {"ask for it in logit_positions", "kept positions where the logits that are asked for are not",
        [](C c, M) {
@@ -284,7 +292,7 @@ std::vector<Refusal> refusals_of_runs() {
                 std::ranges::any_of(c.reads, [](const Where& read) { return row(site_of(read)).asked_rows; });
        }},
       {"is padding in row", "a position from the end that is padding in a row",
-       position_from_the_end_is_padding},
+       position_from_the_end_is_padding, true},
   };
 }
 

@@ -61,6 +61,15 @@ std::vector<Refusal> refusals_of_analyses() {
        [](C c, M) { return c.consumer == Consumer::edges && !c.changes.empty(); }},
       {"from a prefix", "scores of heads behind a prefix",
        [](C c, M) { return c.consumer == Consumer::head_scores && c.less.split == Split::prefix; }, true},
+      {"edges are carried from writers to readers",
+       "circuits of edges under changes between writers and readers",
+       [](C c, M) { return c.consumer == Consumer::circuits && c.sweep.edges && !c.changes.empty(); }},
+      {"", "a model in which circuits of edges do not run",
+       [](C c, M config) {
+         return c.consumer == Consumer::circuits && c.sweep.edges &&
+                documented(config, "`run_circuits` of edges");
+       },
+       true},
       {"", "a model whose edges nobody knows",
        [](C c, M config) {
          return c.consumer == Consumer::edges && documented(config, "`edge_attribution`");

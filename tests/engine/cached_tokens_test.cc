@@ -118,10 +118,11 @@ TEST_F(CachedTokens, AGenerationKnowsWhereItsRowsEnd) {
 // A step of which nothing is kept is a part of the sequence too: its end and its keys are there.
 TEST_F(CachedTokens, AGenerationThatKeepsSomeColumnsKnowsItsEnd) {
   const auto capture = act::resid_post | act::pattern;
-  const auto whole = model_.generate(input_, {.max_new_tokens = 3, .capture = capture}).cache;
+  const auto whole = model_.generate(input_.tokens, {.max_new_tokens = 3, .capture = capture}).cache;
   for (const std::vector<std::int64_t>& kept : {std::vector<std::int64_t>{1, 4}, {2, 6}}) {
     const auto some =
-        model_.generate(input_, {.max_new_tokens = 3, .capture = capture, .keep = {.positions = kept}}).cache;
+        model_.generate(input_.tokens, {.max_new_tokens = 3, .capture = capture, .keep = {.positions = kept}})
+            .cache;
     ASSERT_TRUE(some.tokens());
     EXPECT_EQ(some.tokens()->end, 8);
     for (const std::int64_t column : kept) {
