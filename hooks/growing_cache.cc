@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -251,16 +252,20 @@ ActivationCache GrowingCache::take() {
   for (Grown& grown : grown_) {
     put_waiting(grown);
     at::Tensor value = grown.room.narrow(sequence_dimension(grown.name.site), 0, grown.columns);
-    if (has_keys(grown.name)) value = value.narrow(-1, 0, grown.keys);
+    const auto axis = axis_on(grown.name.site, Axis::pos);
+    const bool of_encoder = axis && counts_source(grown.name, *axis);
+    const auto& columns = joined.tokens(of_encoder ? Stack::encoder : Stack::none);
+    if (has_keys(grown.name)) {
+      value = value.narrow(-1, 0, grown.keys);
+      // Where the last queries were not kept, their keys are still columns of the sequence.
+      const std::int64_t later = columns ? columns->end - grown.keys : 0;
+      if (later > 0) value = at::constant_pad_nd(value, {0, later}, row(grown.name.site).unseen);
+    }
     // As in a run's cache: views that pin far more memory than they show are compacted.
     if (grown.stretches > 1 && grown.room.nbytes() > 2 * value.nbytes())
       value = value.clone(at::MemoryFormat::Contiguous);
-    const auto axis = axis_on(grown.name.site, Axis::pos);
-    const bool of_encoder = axis && counts_source(grown.name, *axis);
-    joined.insert(
-        {grown.name, value,
-         unless_all(std::move(grown.positions), joined.tokens(of_encoder ? Stack::encoder : Stack::none)),
-         grown.row_positions.empty() ? at::Tensor() : at::cat(grown.row_positions, 1)});
+    joined.insert({grown.name, value, unless_all(std::move(grown.positions), columns),
+                   grown.row_positions.empty() ? at::Tensor() : at::cat(grown.row_positions, 1)});
   }
   *this = GrowingCache(at_once_, std::move(transport_));
   return joined;

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/where.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "analysis/float32_at_least.h"
 #include "analysis/gradient_run.h"
 #include "analysis/numberless.h"
+#include "analysis/source_reader.h"
 #include "analysis/standing_edits.h"
 #include "analysis/sweep_grid.h"
 #include "analysis/work_clock.h"
@@ -295,7 +297,10 @@ void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, co
   GradientSum gradients;
   for (const ActivationName& name : plan_.patched) {
     const at::Tensor here = values[Address(name)];
-    const at::Tensor there = whole_values(options_.sweep.from, name, here, swept_rows(chunk));
+    at::Tensor there = whole_values(options_.sweep.from, name, here, swept_rows(chunk));
+    // On the way, too, what may not be attended to has no share of a pattern.
+    if (const auto scores = scores_behind(name))
+      there = at::where(values[Address(*scores)].eq(row(scores->site).unseen), here, there);
     GradientAsk mixed = ask;
     mixed.of = {name};
     mixed.keep.clear();

@@ -9,10 +9,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <utility>
 
 #include "analysis/kept_parts.h"
+#include "analysis/least_score.h"
 #include "analysis/row_columns.h"
 #include "analysis/source_reader.h"
 #include "hooked/core/error.h"
@@ -199,7 +201,12 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
   // Where nothing lies between the whole model and none of it, what is left of the difference is rounding.
   const double range = runs.whole() - runs[none];
   const double rounding = model.dtype() == at::kDouble ? 1e-10 : model.dtype() == at::kFloat ? 1e-4 : 1e-2;
-  const bool nothing = std::abs(range) <= rounding * std::max(std::abs(runs.whole()), std::abs(runs[none]));
+  // Both may be the least that the metric gives, of which rounding is all.
+  const std::optional<double> minimum = options.sweep.metric.all().front().definition().minimum;
+  const bool least =
+      minimum && std::max(runs.whole(), runs[none]) - *minimum <= rounding_of_least_score(model.dtype());
+  const bool nothing =
+      least || std::abs(range) <= rounding * std::max(std::abs(runs.whole()), std::abs(runs[none]));
   const auto share = [&](double change) { return nothing ? kNoNumber : change / range; };
   const auto faithfulness = [&](std::size_t run) { return share(runs[run] - runs[none]); };
   const auto completeness = [&](std::size_t run) { return share(runs.whole() - runs[run]); };

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "analysis/least_score.h"
 #include "analysis/standing_edits.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -199,8 +200,7 @@ std::vector<Edit> InputWay::at(double share) const {
 void require_slope(const HookedTransformer& model, const BoundMetric& metric, const at::Tensor& scores) {
   const Metric& scored = metric.metric();
   if (!scored.definition().minimum) return;
-  const at::ScalarType dtype = model.dtype();
-  const double rounding = dtype == at::kDouble ? 1e-10 : dtype == at::kFloat ? 1e-5 : 1e-3;
+  const double rounding = rounding_of_least_score(model.dtype());
   const at::Tensor least = scores.to(at::kCPU, at::kDouble).sub(*scored.definition().minimum).le(rounding);
   if (!least.any().item<bool>()) return;
   const auto row = least.to(at::kLong).argmax(0).item<std::int64_t>();

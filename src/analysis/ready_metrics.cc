@@ -186,25 +186,26 @@ Metric top1(Answers answer, Position position) {
 }
 
 Metric loss() {
-  return Metric({.name = "loss",
-                 .function =
-                     [](const MetricInput& run) {
-                       if (!run.tokens.defined()) {
-                         throw ShapeError("loss",
-                                          "the tokens that are predicted are not known; expected a run "
-                                          "of token ids (Metric::score, Metric::on)");
-                       }
-                       const auto tokens = to_device(run.tokens, run.logits.device());
-                       const auto real =
-                           run.real.defined() ? to_device(run.real, run.logits.device()) : run.real;
-                       const auto losses =
-                           next_token_loss(run.logits, tokens, real, LossReduction::per_token);
-                       const auto n = losses.size(1);
-                       if (!real.defined()) return losses.mean(1);
-                       const auto counted = real.narrow(1, 0, n).logical_and(real.narrow(1, 1, n));
-                       return losses.sum(1) / counted.sum(1);
-                     },
-                 .positions = {}});
+  return Metric(
+      {.name = "loss",
+       .function =
+           [](const MetricInput& run) {
+             if (!run.tokens.defined()) {
+               throw ShapeError("loss",
+                                "the tokens that are predicted are not known; expected a run "
+                                "of token ids (Metric::score, Metric::on)");
+             }
+             // What stands in the padding is predicted by nobody.
+             const auto tokens =
+                 run.real.defined() ? run.tokens.masked_fill(run.real.logical_not(), 0) : run.tokens;
+             const auto real = run.real.defined() ? to_device(run.real, run.logits.device()) : run.real;
+             const auto losses = next_token_loss(run.logits, tokens, real, LossReduction::per_token);
+             const auto n = losses.size(1);
+             if (!real.defined()) return losses.mean(1);
+             const auto counted = real.narrow(1, 0, n).logical_and(real.narrow(1, 1, n));
+             return losses.sum(1) / counted.sum(1);
+           },
+       .positions = {}});
 }
 
 Metric kl_divergence(at::Tensor reference, std::vector<Position> positions) {

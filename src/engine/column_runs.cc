@@ -125,7 +125,8 @@ at::Tensor ColumnRuns::run_columns(const Step& step, const StepWatch& watch) {
   const at::Tensor logits = model_->graph->forward(input, reach_, run);  // [batch, column, vocab]
   cache().advance(length, step.real);
   if (room_) room_->columns.settle_encoder();
-  if (const ActivationCache kept = run.watch.take_cache(); !kept.empty()) captured_.append(kept);
+  // A step of which nothing is kept is a part of the sequence too.
+  if (watch.plan->captures()) captured_.append(run.watch.take_cache());
   if (!wanted.defined()) return logits.select(1, -1);
   const at::Tensor columns = to_device(wanted, logits.device());
   return logits.index({at::arange(logits.size(0), columns.options()), columns});
@@ -183,9 +184,7 @@ at::Tensor ColumnRuns::run_at_column(const Step& step, const StepWatch& watch) {
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(std::move(note));
   }
   columns.advance(1);
-  if (!computed.cache.empty()) {
-    captured_.append(kept_at(computed.cache, extent, watch.plan->kept()));
-  }
+  if (watch.plan->captures()) captured_.append(kept_at(computed.cache, extent, watch.plan->kept()));
   return computed.output.select(1, -1);
 }
 

@@ -2,12 +2,30 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_softmax.h>
+#include <fmt/format.h>
 
 #include "core/to_device.h"
+#include "hooked/core/error.h"
 
 namespace hooked {
 
+namespace {
+
+// Tokens on another device are not looked at, as that would wait for it.
+void require_predicted(const at::Tensor& tokens, std::int64_t vocab) {
+  if (!tokens.is_cpu() || tokens.numel() == 0) return;
+  const auto largest = tokens.max().item<std::int64_t>();
+  if (largest < vocab) return;
+  throw ShapeError("loss",
+                   fmt::format("token id {} is not among the tokens that the model predicts; expected "
+                               "0 to {}",
+                               largest, vocab - 1));
+}
+
+}  // namespace
+
 at::Tensor token_log_probs(const at::Tensor& logits, const at::Tensor& tokens) {
+  require_predicted(tokens, logits.size(-1));
   const at::ScalarType precision = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor there = to_device(tokens, logits.device()).unsqueeze(-1);
   return at::log_softmax(logits.to(precision), -1).gather(-1, there).squeeze(-1);

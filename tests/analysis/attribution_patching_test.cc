@@ -113,6 +113,17 @@ TEST_F(AttributionPatchingOf, IntegrationOverAnActivationIsComplete) {
   }
 }
 
+/// What may not be attended to has no share of a pattern on the way either.
+TEST_F(AttributionPatchingOf, IntegrationOverPatternsLeavesMaskedKeysOut) {
+  SweepOptions options = sweep_over(act::pattern, {Axis::layer});
+  options.from = PatchSource::value(0.3);
+  const at::Tensor exact = effects(options);
+  const AttributionPatchingOptions many{.sweep = options,
+                                        .integration = {.over = IntegrateOver::activations, .steps = 64}};
+  EXPECT_GT(largest(exact), 1e-3);
+  EXPECT_LE(largest(attribution_patching(model_, many).values() - exact), 1e-3 * largest(exact));
+}
+
 /// Over inputs the numbers of the whole stream before the first block add up to what changes between the
 /// runs.
 TEST_F(AttributionPatchingOf, IntegrationOverInputsIsComplete) {

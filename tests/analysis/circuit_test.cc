@@ -354,13 +354,17 @@ TEST_F(CircuitOf, IsNotJudgedWhereNothingLiesBetweenTheRuns) {
     const Circuit circuit = kind == CircuitKind::nodes
                                 ? Circuit::of_nodes(model_, {"head 0.1", "mlp 1"})
                                 : Circuit::of_edges(model_, {{"embed", "mlp 0"}, {"mlp 0", "logits"}});
-    const auto judged = judge_circuit(model_, circuit, {.sweep = same, .sets = 5});
-    EXPECT_NEAR(judged.whole, judged.none, 1e-10);
-    for (const double share :
-         {judged.faithfulness, judged.completeness, judged.incompleteness, judged.more_faithful})
-      EXPECT_TRUE(std::isnan(share));
-    EXPECT_TRUE(judged.minimality.values().isnan().all().item<bool>());
-    EXPECT_TRUE(judged.others.values().isnan().all().item<bool>());
+    // A divergence from itself is rounding alone, as all that is judged by it.
+    for (const Metric& metric : {same.metric.all().front(), kl_divergence(logits_at(model_, clean_))}) {
+      same.metric = metric;
+      const auto judged = judge_circuit(model_, circuit, {.sweep = same, .sets = 5});
+      EXPECT_NEAR(judged.whole, judged.none, 1e-10);
+      for (const double share :
+           {judged.faithfulness, judged.completeness, judged.incompleteness, judged.more_faithful})
+        EXPECT_TRUE(std::isnan(share));
+      EXPECT_TRUE(judged.minimality.values().isnan().all().item<bool>());
+      EXPECT_TRUE(judged.others.values().isnan().all().item<bool>());
+    }
   }
 }
 

@@ -115,6 +115,30 @@ TEST_F(CachedTokens, AGenerationKnowsWhereItsRowsEnd) {
                         resid.index({at::arange(3), made.cache.tokens()->last(3)})));
 }
 
+// A step of which nothing is kept is a part of the sequence too: its end and its keys are there.
+TEST_F(CachedTokens, AGenerationThatKeepsSomeColumnsKnowsItsEnd) {
+  const auto capture = act::resid_post | act::pattern;
+  const auto whole = model_.generate(input_.tokens, {.max_new_tokens = 3, .capture = capture}).cache;
+  for (const std::vector<std::int64_t>& kept : {std::vector<std::int64_t>{1, 4}, {2, 6}}) {
+    const auto some =
+        model_.generate(input_.tokens, {.max_new_tokens = 3, .capture = capture, .keep = {.positions = kept}})
+            .cache;
+    ASSERT_TRUE(some.tokens());
+    EXPECT_EQ(some.tokens()->end, 8);
+    for (const std::int64_t column : kept) {
+      for (const Address& name : {act::resid_post(1), act::pattern(1)}) {
+        EXPECT_LT(relative_difference(some[name.pos(column - 8)], whole[name.pos(column)]), kFloatTolerance);
+      }
+    }
+    EXPECT_LT(relative_difference(some[act::pattern(0).key(-2)],
+                                  at::stack({whole[act::pattern(0).pos(kept[0]).key(6)],
+                                             whole[act::pattern(0).pos(kept[1]).key(6)]},
+                                            2)),
+              kFloatTolerance);
+    EXPECT_THROW(some[act::resid_post(1).pos(-1)], HookError);
+  }
+}
+
 TEST_F(CachedTokens, BehindAPrefixPositionsAreAbsolute) {
   const auto first = model_.run(random_tokens(model_.config(), {1, 2}, 9), {.keep_prefix = true});
   const auto run = model_.run_with_cache({input_.tokens, {.attention_mask = mask_, .prefix = first.prefix}});

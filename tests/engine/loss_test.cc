@@ -3,14 +3,17 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 #include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::loss_test {
 namespace {
@@ -124,6 +127,16 @@ TEST_F(Loss, WithoutAnyPredictionIsRefused) {
 }
 
 // Of a large vocabulary's logits a loss holds some columns at a time: 128 of these.
+// Of a model that predicts fewer tokens than it reads.
+TEST(TokenLogProbs, OfATokenThatNobodyPredictsAreRefused) {
+  const std::string text = text_thrown_by<ShapeError>([] {
+    token_log_probs(at::zeros({1, 2, 5}), at::full({1, 2}, 7, at::kLong));
+  });
+  EXPECT_NE(text.find("token id 7 is not among the tokens that the model predicts; expected 0 to 4"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(Loss, InPartsIsTheLossOfAllLogits) {
   ModelConfig config = small_config();
   config.n_ctx = 300;

@@ -137,6 +137,25 @@ TEST(Batch, EqualsItsRows) {
   }
 }
 
+// What changes scores and patterns does not make padding attended to: a row is what it is alone.
+TEST(Edits, OfScoresAndPatternsLeavePaddingOut) {
+  for (const bool left : {true, false}) {
+    const HookedTransformer model = random_model();
+    const at::Tensor tokens = random_tokens(model.config(), {2, 6});
+    at::Tensor mask = at::ones({2, 6}, at::kLong);
+    mask[0].narrow(0, left ? 0 : 4, 2).zero_();
+    const Hook hook(act::pattern, [](const at::Tensor& pattern) { return pattern + 0.25; });
+    for (const RunOptions& options :
+         {RunOptions{.edits = {set(EditTarget(act::attn_scores(1)), 0.5)}},
+          RunOptions{.edits = {add(EditTarget(act::pattern), -0.5)}}, RunOptions{.hooks = {hook}}}) {
+      const auto batch = model.run({tokens, {.attention_mask = mask}}, options).logits();
+      const auto alone = model.run(tokens.narrow(0, 0, 1).narrow(1, left ? 2 : 0, 4), options).logits();
+      EXPECT_LT(relative_difference(batch.narrow(0, 0, 1).narrow(1, left ? 2 : 0, 4), alone),
+                kFloatTolerance);
+    }
+  }
+}
+
 TEST(Edits, LastFollowsThePadding) {
   const HookedTransformer model = random_model();
   const at::Tensor tokens = random_tokens(model.config(), {2, 6});

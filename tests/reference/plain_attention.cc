@@ -57,8 +57,8 @@ Heads heads_from_latents(const ModelConfig& config, const Weights& weights, cons
   const auto latent = [&](const std::string& which, const std::string& side) {
     Norm norm = norm_of(config, weights, NormKind::rms_norm, name + side + "_latent_norm");
     norm.eps = config.latent->eps;
-    return points[name + "hook_" + side + "_latent"] =
-               apply_norm(norm, read(which), name + side + "_latent_norm", points);
+    return points.keep(name + "hook_" + side + "_latent",
+                       apply_norm(norm, read(which), name + side + "_latent_norm", points));
   };
   Heads heads;
   if (config.query_latent()) {
@@ -70,7 +70,7 @@ Heads heads_from_latents(const ModelConfig& config, const Weights& weights, cons
   heads.k = project_heads(kv, weights.at(name + "W_UK"), {});
   heads.v = project_heads(kv, weights.at(name + "W_UV"), {});
   if (config.latent->d_shared_key > 0) {
-    heads.k = with_shared_part(heads.k, points[name + "hook_k_shared"] = read("KR"));
+    heads.k = with_shared_part(heads.k, points.keep(name + "hook_k_shared", read("KR")));
   }
   return heads;
 }
@@ -108,12 +108,12 @@ Array norm_heads(const ModelConfig& config, const Weights& weights, const Array&
     }
     return out;
   }
+  Norm over_all = norm;
+  over_all.heads = x.size(2);
   Array flat = x;
   flat.shape = {x.size(0), x.size(1), x.size(2) * x.size(3)};
-  Array out = apply_norm(norm, flat, name, points);
+  Array out = apply_norm(over_all, flat, name, points);
   out.shape = x.shape;
-  points[name + ".hook_normalized"].shape = x.shape;
-  points[name + ".hook_scale"].shape = {x.size(0), x.size(1), 1, 1};
   return out;
 }
 
@@ -252,7 +252,10 @@ Array softmax_rows(const Array& scores, const Array& sinks) {
   for (std::int64_t r = 0; r < scores.rows(); ++r) {
     double largest = kMasked, total = 0.0;
     for (std::int64_t j = 0; j < scores.last(); ++j) largest = std::max(largest, scores.row(r)[j]);
-    if (largest == kMasked) continue;
+    // What is not a number stays so.
+    const bool numbers = std::none_of(scores.row(r), scores.row(r) + scores.last(),
+                                      [](double score) { return std::isnan(score); });
+    if (largest == kMasked && numbers) continue;
     if (!sinks.shape.empty()) total += std::exp(sinks(r / scores.size(2) % scores.size(1)) - largest);
     for (std::int64_t j = 0; j < scores.last(); ++j) total += std::exp(scores.row(r)[j] - largest);
     for (std::int64_t j = 0; j < scores.last(); ++j) {
@@ -315,13 +318,13 @@ Array sum_of_heads(const Array& result, const Array& b_O) {
 Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
                 const Sequence& sequence, Points& points) {
   const std::string name = sequence.stack + "." + std::to_string(layer) + ".attn.";
-  const auto [q, k, v] = config.latent_attention() ? heads_from_latents(config, weights, name, x, points)
-                                                   : heads_from_stream(config, weights, name, x, sequence);
+  Heads made = config.latent_attention() ? heads_from_latents(config, weights, name, x, points)
+                                         : heads_from_stream(config, weights, name, x, sequence);
   // The last layers may attend with what an earlier one made.
   const bool makes_keys = !config.shared_keys || layer < config.n_layers - config.shared_keys->layers;
-  points[name + "hook_q"] = q;
-  if (makes_keys) points[name + "hook_k"] = k;
-  if (makes_keys) points[name + "hook_v"] = v;
+  const Array q = points.keep(name + "hook_q", std::move(made.q));
+  const Array k = makes_keys ? points.keep(name + "hook_k", std::move(made.k)) : Array();
+  const Array v = makes_keys ? points.keep(name + "hook_v", std::move(made.v)) : Array();
 
   const bool norms = config.norms_heads(layer);
   const bool norms_first = norms && !config.qk_norm->after_rotary;
@@ -335,10 +338,11 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
       .kind = config.value_norm ? NormKind::rms_norm : NormKind::none, .eps = config.eps, .w = {}, .b = {}};
   Array value = makes_keys ? clamped(config, apply_norm(values, v, name + "v_norm", points)) : Array();
   if (config.rotates(layer)) {
-    query = points[name + "hook_rot_q"] = rotate(query, config, layer, sequence);
-    if (makes_keys) key = points[name + "hook_rot_k"] = rotate(key, config, layer, sequence);
+    query = rotate(query, config, layer, sequence);
+    if (makes_keys) key = points.keep(name + "hook_rot_k", rotate(key, config, layer, sequence));
   }
-  if (config.grows_queries(layer)) points[name + "hook_rot_q"] = query = grown(config, query, sequence);
+  if (config.grows_queries(layer)) query = grown(config, query, sequence);
+  if (config.rotates(layer) || config.grows_queries(layer)) query = points.keep(name + "hook_rot_q", query);
   if (norms && !norms_first) {
     query = norm_heads(config, weights, query, name + "q_norm", points);
     if (makes_keys) key = norm_keys(key);
@@ -352,19 +356,19 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
 
   const Array relative = relative_bias(config, weights, layer, sequence);
   const bool own = layer == 0 || (config.relative() != nullptr && config.relative()->in_every_block);
-  if (!relative.shape.empty() && own) points[name + "rel_pos_hook"] = relative;
-  const Array scores = points[name + "hook_attn_scores"] =
-      score(config, layer, query, key, sequence, relative);
-  const Array pattern = points[name + "hook_pattern"] =
-      softmax_rows(scores, weight_or_empty(weights, name + "sinks"));
+  if (!relative.shape.empty() && own) points.note(name + "rel_pos_hook", relative);
+  const Array scores =
+      points.keep(name + "hook_attn_scores", score(config, layer, query, key, sequence, relative));
+  const Array pattern =
+      points.keep(name + "hook_pattern", softmax_rows(scores, weight_or_empty(weights, name + "sinks")));
   Array mixed = mix(pattern, value);
   if (config.gated_heads) {
-    const Array gate = points[name + "hook_gate"] =
-        project_heads(x, weights.at(name + "W_G"), weight_or_empty(weights, name + "b_G"));
+    const Array gate = points.keep(name + "hook_gate", project_heads(x, weights.at(name + "W_G"),
+                                                                     weight_or_empty(weights, name + "b_G")));
     for (std::size_t i = 0; i < mixed.values.size(); ++i) mixed.values[i] /= 1.0 + std::exp(-gate.values[i]);
   }
-  const Array z = points[name + "hook_z"] = mixed;
-  const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
+  const Array z = points.keep(name + "hook_z", mixed);
+  const Array result = points.keep(name + "hook_result", head_results(z, weights.at(name + "W_O")));
   return sum_of_heads(result, weight_or_empty(weights, name + "b_O"));
 }
 
@@ -376,9 +380,9 @@ Array cross_attention(const ModelConfig& config, const Weights& weights, std::in
     return project_heads(read, weights.at(prefix + "W_" + which),
                          weight_or_empty(weights, prefix + "b_" + which));
   };
-  const Array q = points[name + "hook_q"] = project(x, name, "Q");
-  const Array k = points[name + "hook_k"] = project(encoded.output, kv, "K");
-  const Array v = points[name + "hook_v"] = project(encoded.output, kv, "V");
+  const Array q = points.keep(name + "hook_q", project(x, name, "Q"));
+  const Array k = points.keep(name + "hook_k", project(encoded.output, kv, "K"));
+  const Array v = points.keep(name + "hook_v", project(encoded.output, kv, "V"));
 
   const std::int64_t group = q.size(2) / k.size(2);
   Array scores({q.size(0), q.size(2), q.size(1), k.size(1)});
@@ -393,10 +397,10 @@ Array cross_attention(const ModelConfig& config, const Weights& weights, std::in
       }
     }
   }
-  points[name + "hook_attn_scores"] = scores;
-  const Array pattern = points[name + "hook_pattern"] = softmax_rows(scores, {});
-  const Array z = points[name + "hook_z"] = mix(pattern, v);
-  const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
+  scores = points.keep(name + "hook_attn_scores", scores);
+  const Array pattern = points.keep(name + "hook_pattern", softmax_rows(scores, {}));
+  const Array z = points.keep(name + "hook_z", mix(pattern, v));
+  const Array result = points.keep(name + "hook_result", head_results(z, weights.at(name + "W_O")));
   return sum_of_heads(result, weight_or_empty(weights, name + "b_O"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <stdexcept>
 
@@ -33,9 +34,14 @@ Array linear(const Array& x, const Array& weight, const Array& bias) {
 Array apply_norm(const Norm& norm, const Array& x, const std::string& name, Points& points) {
   if (norm.kind == NormKind::none) return x;
   const std::int64_t width = x.last();
-  std::vector<std::int64_t> scale_shape = x.shape;
+  // A norm over all heads has one scale a token, and its points have the heads' shape.
+  std::vector<std::int64_t> shape = x.shape, scale_shape = x.shape;
   scale_shape.back() = 1;
-  Array scale(scale_shape), normalized(x.shape), out(x.shape);
+  if (norm.heads > 0) {
+    shape = {x.size(0), x.size(1), norm.heads, width / norm.heads};
+    scale_shape = {x.size(0), x.size(1), 1, 1};
+  }
+  Array scale(scale_shape), centred = x;
   for (std::int64_t r = 0; r < x.rows(); ++r) {
     double mean = 0.0;
     if (norm.kind == NormKind::layer_norm) {
@@ -43,20 +49,25 @@ Array apply_norm(const Norm& norm, const Array& x, const std::string& name, Poin
     }
     double mean_square = 0.0;
     for (std::int64_t i = 0; i < width; ++i) {
-      mean_square += (x.row(r)[i] - mean) * (x.row(r)[i] - mean) / static_cast<double>(width);
+      centred.row(r)[i] -= mean;
+      mean_square += centred.row(r)[i] * centred.row(r)[i] / static_cast<double>(width);
     }
-    const double divisor = std::sqrt(mean_square + norm.eps);
-    scale.row(r)[0] = divisor;
+    scale.row(r)[0] = std::sqrt(mean_square + norm.eps);
+  }
+  scale = points.keep(name + ".hook_scale", scale);
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    for (std::int64_t i = 0; i < width; ++i) centred.row(r)[i] /= scale.row(r)[0];
+  }
+  centred.shape = shape;
+  Array out = points.keep(name + ".hook_normalized", centred);
+  out.shape = x.shape;
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
     for (std::int64_t i = 0; i < width; ++i) {
-      const double unit = (x.row(r)[i] - mean) / divisor;
       const double w = norm.w.shape.empty() ? 1.0 : (norm.offset ? 1.0 + norm.w(i) : norm.w(i));
       const double b = norm.b.shape.empty() ? 0.0 : norm.b(i);
-      normalized.row(r)[i] = unit;
-      out.row(r)[i] = unit * w + b;
+      out.row(r)[i] = out.row(r)[i] * w + b;
     }
   }
-  points[name + ".hook_scale"] = scale;
-  points[name + ".hook_normalized"] = normalized;
   return out;
 }
 
@@ -263,17 +274,17 @@ Array mlp(const ModelConfig& config, const Weights& weights, const std::string& 
   const bool gated = config.mlp == MlpKind::gated;
   const bool bias_after_product = gated && config.gated_bias_after_product;
 
-  const Array pre = gated ? linear(x, weights.at(name + "W_gate"), weight_or_empty(weights, name + "b_gate"))
-                          : linear(x, weights.at(name + "W_in"), b_in);
-  points[name + "hook_pre"] = pre;
+  const Array pre = points.keep(name + "hook_pre", gated ? linear(x, weights.at(name + "W_gate"),
+                                                                  weight_or_empty(weights, name + "b_gate"))
+                                                         : linear(x, weights.at(name + "W_in"), b_in));
   const auto activated = [&](const Array& input) {
     if (config.activation.kind() == Activation::xielu) return xielu_all(weights, name + "xielu.", input);
     return activate_all(config.activation, input);
   };
   Array neurons;
   if (gated) {
-    const Array linear_branch = linear(x, weights.at(name + "W_in"), bias_after_product ? Array() : b_in);
-    points[name + "hook_pre_linear"] = linear_branch;
+    const Array linear_branch = points.keep(
+        name + "hook_pre_linear", linear(x, weights.at(name + "W_in"), bias_after_product ? Array() : b_in));
     neurons = product(config, activated(held(config, pre)), linear_branch);
   } else {
     neurons = activated(pre);
@@ -284,11 +295,11 @@ Array mlp(const ModelConfig& config, const Weights& weights, const std::string& 
     }
   }
   if (config.mlp_norm) {
-    points[name + "hook_mid"] = neurons;
+    neurons = points.keep(name + "hook_mid", neurons);
     neurons =
         apply_norm(norm_of(config, weights, NormKind::layer_norm, name + "ln"), neurons, name + "ln", points);
   }
-  points[name + "hook_post"] = neurons;
+  neurons = points.keep(name + "hook_post", neurons);
   return linear(neurons, weights.at(name + "W_out"), weight_or_empty(weights, name + "b_out"));
 }
 
@@ -304,6 +315,21 @@ Norm norm_of(const ModelConfig& config, const Weights& weights, NormKind kind, c
                     !name.ends_with(".mlp.ln"),
           .w = weight_or_empty(weights, name + ".w"),
           .b = weight_or_empty(weights, name + ".b")};
+}
+
+Array Points::keep(const std::string& name, Array value) {
+  if (change_) change_(name, value);
+  return values_[name] = std::move(value);
+}
+
+void Points::note(const std::string& name, Array value) {
+  const std::vector<double> before = value.values;
+  if (change_) change_(name, value);
+  const auto differ = [](double a, double b) { return a != b && !(std::isnan(a) && std::isnan(b)); };
+  if (!std::ranges::equal(before, value.values, std::not_fn(differ))) {
+    throw std::invalid_argument("the plain model has no way to change " + name);
+  }
+  values_[name] = std::move(value);
 }
 
 }  // namespace hooked::reference

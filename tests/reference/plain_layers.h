@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "array.h"
@@ -13,7 +14,22 @@
 namespace hooked::reference {
 
 using Weights = std::map<std::string, Array>;
-using Points = std::map<std::string, Array>;
+
+/// What a run computes at its points, after the changes there.
+class Points {
+ public:
+  explicit Points(Change change = nullptr) : change_(std::move(change)) {}
+  /// Records the value at a point after the change there, and returns it: what comes after reads that.
+  Array keep(const std::string& name, Array value);
+  /// Records what nothing reads again. Throws std::invalid_argument where the change there changes it.
+  void note(const std::string& name, Array value);
+  /// All of them by name.
+  const std::map<std::string, Array>& values() const { return values_; }
+
+ private:
+  Change change_;
+  std::map<std::string, Array> values_;
+};
 
 /// What a decoder reads of its encoder.
 struct Encoded {
@@ -50,9 +66,10 @@ Array linear(const Array& x, const Array& weight, const Array& bias);
 struct Norm {
   NormKind kind = NormKind::none;
   double eps = 0.0;
-  bool offset = false;  ///< the stored weight means 1 + w
-  Array w;              ///< [width]
-  Array b;              ///< [width]
+  bool offset = false;     ///< the stored weight means 1 + w
+  Array w;                 ///< [width]
+  Array b;                 ///< [width]
+  std::int64_t heads = 0;  ///< that the last axis consists of, where one norm spans them; else 0
 };
 
 /// Norms over the last axis (Ba et al. 2016; Zhang and Sennrich 2019), and records `name.hook_scale` [..., 1]

@@ -39,14 +39,15 @@ Array short_convolution(const ModelConfig&, const Weights& weights, std::int64_t
                         const Sequence& sequence, Points& points) {
   const std::string name = sequence.stack + "." + std::to_string(layer) + ".conv.";
   const auto part = [&](const std::string& which, const std::string& point) {
-    return points[name + point] =
-               linear(x, weights.at(name + "W_" + which), weight_or_empty(weights, name + "b_" + which));
+    return points.keep(name + point, linear(x, weights.at(name + "W_" + which),
+                                            weight_or_empty(weights, name + "b_" + which)));
   };
   const Array before = part("B", "hook_b"), behind = part("C", "hook_c"), value = part("X", "hook_x");
-  const Array read = points[name + "hook_bx"] = times(before, value);
-  const Array filtered = points[name + "hook_conv"] = convolved(
-      read, weights.at(name + "filter.weight"), weight_or_empty(weights, name + "filter.bias"), sequence);
-  const Array gated = points[name + "hook_gated"] = times(behind, filtered);
+  const Array read = points.keep(name + "hook_bx", times(before, value));
+  const Array filtered =
+      points.keep(name + "hook_conv", convolved(read, weights.at(name + "filter.weight"),
+                                                weight_or_empty(weights, name + "filter.bias"), sequence));
+  const Array gated = points.keep(name + "hook_gated", times(behind, filtered));
   return linear(gated, weights.at(name + "W_out"), weight_or_empty(weights, name + "b_out"));
 }
 
@@ -83,7 +84,7 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
       }
     }
   }
-  points[name + "hook_qkv"] = qkv;
+  qkv = points.keep(name + "hook_qkv", qkv);
   const Array filtered = convolved(qkv, weights.at(name + "filter.weight"), {}, sequence);
   Array q(parts[0].shape), k(parts[1].shape), v(parts[2].shape);
   for (std::int64_t b = 0; b < batch; ++b) {
@@ -96,9 +97,9 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
       }
     }
   }
-  points[name + "hook_q"] = q;
-  points[name + "hook_k"] = k;
-  points[name + "hook_v"] = v;
+  q = points.keep(name + "hook_q", q);
+  k = points.keep(name + "hook_k", k);
+  v = points.keep(name + "hook_v", v);
   Array beta = linear(x, weights.at(name + "W_beta"), {}),
         decay = linear(x, weights.at(name + "W_decay"), {});
   for (std::int64_t r = 0; r < beta.rows(); ++r) {
@@ -108,12 +109,12 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
       decay.row(r)[h] = -std::exp(weights.at(name + "A_log")(h)) * std::log1p(std::exp(step));
     }
   }
-  points[name + "hook_beta"] = beta;
-  points[name + "hook_decay"] = decay;
+  beta = points.keep(name + "hook_beta", beta);
+  decay = points.keep(name + "hook_decay", decay);
 
   // Token by token, as the recurrence is written.
   Array out(v.shape);
-  Array& states = points[name + "hook_state"] = Array({batch, length, net.n_heads, net.d_key, net.d_value});
+  Array states({batch, length, net.n_heads, net.d_key, net.d_value});
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t h = 0; h < net.n_heads; ++h) {
       Array state({net.d_key, net.d_value});
@@ -146,14 +147,15 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
       }
     }
   }
-  points[name + "hook_out"] = out;
-  const Array gate = points[name + "hook_gate"] = heads("W_gate");
+  points.note(name + "hook_state", states);
+  out = points.keep(name + "hook_out", out);
+  const Array gate = points.keep(name + "hook_gate", heads("W_gate"));
   Norm norm = norm_of(config, weights, NormKind::rms_norm, name + "norm");
   norm.offset = false;
   norm.eps = net.norm_eps.value_or(config.eps);
   Array gated = apply_norm(norm, out, name + "norm", points);
   for (std::size_t i = 0; i < gated.values.size(); ++i) gated.values[i] *= silu(gate.values[i]);
-  points[name + "hook_gated"] = gated;
+  gated = points.keep(name + "hook_gated", gated);
   Array flat = gated, W_O = weights.at(name + "W_O");
   flat.shape = {batch, length, net.n_heads * net.d_value};
   W_O.shape = {net.n_heads * net.d_value, config.d_model};

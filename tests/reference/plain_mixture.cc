@@ -147,11 +147,13 @@ Array shared_expert(const ModelConfig& config, const Weights& weights, const std
                     const Array& x, Points& points) {
   const std::string shared = name + "shared_expert.";
   const auto bias = [&](const char* which) { return weight_or_empty(weights, shared + which); };
-  const Array gate = points[shared + "hook_pre"] = linear(x, weights.at(shared + "W_gate"), bias("b_gate"));
-  const Array up = points[shared + "hook_pre_linear"] = linear(x, weights.at(shared + "W_in"), bias("b_in"));
+  const Array gate =
+      points.keep(shared + "hook_pre", linear(x, weights.at(shared + "W_gate"), bias("b_gate")));
+  const Array up =
+      points.keep(shared + "hook_pre_linear", linear(x, weights.at(shared + "W_in"), bias("b_in")));
   Array post = gate;
   post.values = activated(config, gate.values, up.values);
-  points[shared + "hook_post"] = post;
+  post = points.keep(shared + "hook_post", post);
   Array written = linear(post, weights.at(shared + "W_out"), bias("b_out"));
   Array weight({x.size(0), x.size(1), 1});
   std::fill(weight.values.begin(), weight.values.end(), 1.0);
@@ -160,7 +162,7 @@ Array shared_expert(const ModelConfig& config, const Weights& weights, const std
       const Numbers token(x.row(r), x.row(r) + x.last());
       weight.row(r)[0] = 1.0 / (1.0 + std::exp(-apply(weights, name + "shared_expert_gate", token)[0]));
     }
-    points[shared + "hook_weight"] = weight;
+    weight = points.keep(shared + "hook_weight", weight);
   }
   for (std::int64_t r = 0; r < written.rows(); ++r) {
     for (std::int64_t m = 0; m < written.last(); ++m) written.row(r)[m] *= weight.row(r)[0];
@@ -190,8 +192,8 @@ Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t la
       indices.row(r)[k] = static_cast<double>(routed.back().experts[static_cast<std::size_t>(k)]);
     }
   }
-  points[name + "hook_expert_weights"] = expert_weights;
-  points[name + "hook_expert_indices"] = indices;
+  points.note(name + "hook_expert_weights", expert_weights);
+  points.note(name + "hook_expert_indices", indices);
 
   Array out(x.shape);
   for (std::int64_t i = 0; i < e.n_experts; ++i) {
@@ -221,10 +223,10 @@ Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t la
         }
       }
     }
-    if (e.weighted_inputs) points[expert + "hook_in"] = reads;
-    points[expert + "hook_gate"] = gates;
-    points[expert + "hook_pre"] = ups;
-    points[expert + "hook_post"] = posts;
+    if (e.weighted_inputs) points.note(expert + "hook_in", reads);
+    points.note(expert + "hook_gate", gates);
+    points.note(expert + "hook_pre", ups);
+    points.note(expert + "hook_post", posts);
   }
   if (e.own_norms) out = own_norm("experts_ln_post", out);
   if (e.d_shared == 0) return out;

@@ -95,17 +95,17 @@ Array layer_input(const ModelConfig& config, const Weights& weights, const std::
   for (std::size_t i = 0; i < in.values.size(); ++i) {
     in.values[i] = (std::sqrt(width) * in.values[i] + normed.values[i]) / std::sqrt(2.0);
   }
-  points[name + "hook_in"] = in;
-  const Array pre = points[name + "hook_pre"] = linear(x, weights.at(name + "W_gate"), {});
+  in = points.keep(name + "hook_in", in);
+  const Array pre = points.keep(name + "hook_pre", linear(x, weights.at(name + "W_gate"), {}));
   Array post = activate_all(config.activation, pre);
   for (std::size_t i = 0; i < post.values.size(); ++i) post.values[i] *= in.values[i];
-  points[name + "hook_post"] = post;
+  post = points.keep(name + "hook_post", post);
   return apply_norm(norm_of(config, weights, config.norm, name + "ln_post"),
                     linear(post, weights.at(name + "W_out"), {}), name + "ln_post", points);
 }
 
 /// One block on the stream [batch, pos, d_model]; returns the next block's.
-Array block(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& resid_pre,
+Array block(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& given,
             const Sequence& sequence, Points& points) {
   const std::string name = sequence.stack + "." + std::to_string(layer) + ".";
   const bool pre = !config.pre_norm_layers.empty() && config.pre_norm_layers[layer];
@@ -124,20 +124,22 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const auto norm_if = [&](bool on, const std::string& which, const Array& x) {
     return on ? norm(name + which, name + which, x) : x;
   };
-  const auto keep = [&](const std::string& point, Array value) -> Array {
-    points[name + point] = value;
-    return value;
+  const auto keep = [&](const std::string& point, Array value) {
+    return points.keep(name + point, std::move(value));
+  };
+  const auto note = [&](const std::string& point, Array value) {
+    points.note(name + point, std::move(value));
   };
 
-  keep("hook_resid_pre", resid_pre);
+  const Array resid_pre = keep("hook_resid_pre", given);
   // The stream that attention's output is added to, and the one that it reads.
   const Array before = norm_if(norms_stream, "ln1", resid_pre);
   if (config.attends(layer) && !config.latent_attention()) {
-    if (!config.grouped_query()) keep("hook_attn_in", for_each_head(before, config.n_heads));
-    keep("hook_q_input", for_each_head(before, config.n_heads));
+    if (!config.grouped_query()) note("hook_attn_in", for_each_head(before, config.n_heads));
+    note("hook_q_input", for_each_head(before, config.n_heads));
     if (!config.shared_keys || layer < config.n_layers - config.shared_keys->layers) {
-      keep("hook_k_input", for_each_head(before, config.kv_heads(layer)));
-      keep("hook_v_input", for_each_head(before, config.kv_heads(layer)));
+      note("hook_k_input", for_each_head(before, config.kv_heads(layer)));
+      note("hook_v_input", for_each_head(before, config.kv_heads(layer)));
     }
   }
 
@@ -152,19 +154,20 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   // The block's number multiplies the stream at its end (Gemma 4).
   const auto scaled = [&](Array stream_sum) {
     if (!config.layer_scale) return stream_sum;
-    keep("hook_resid_sum", stream_sum);
+    stream_sum = keep("hook_resid_sum", stream_sum);
     for (double& value : stream_sum.values) value *= weights.at(name + "resid_scale")(0);
     return stream_sum;
   };
   if (!config.has_mlp()) return keep("hook_resid_post", scaled(norm_if(norms_sums, "ln1", after_attention)));
 
-  if (!config.parallel()) keep("hook_resid_mid", after_attention);
+  if (!config.parallel()) after_attention = keep("hook_resid_mid", after_attention);
   // The stream that the MLP's output is added to, and the one that it reads.
   Array stream =
       norms_stream ? norm_if(true, "ln2", after_attention) : norm_if(norms_sums, "ln1", after_attention);
   const bool crosses = sequence.encoded != nullptr;
   if (crosses) {
-    const Array cross_read = norm_if(norms_inputs, "ln2", keep("hook_cross_attn_in", stream));
+    stream = keep("hook_cross_attn_in", stream);
+    const Array cross_read = norm_if(norms_inputs, "ln2", stream);
     const Array cross_out = cross_attention(config, weights, layer, cross_read, *sequence.encoded, points);
     stream = keep("hook_resid_mid_cross", sum(stream, keep("hook_cross_attn_out", cross_out)));
     stream = norm_if(norms_sums, "ln2", stream);
@@ -178,7 +181,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
                                          : mlp(config, weights, name + "mlp.", mlp_read, points)));
   Array with_mlp = sum(stream, mlp_out);
   if (config.layer_input) {
-    keep("hook_resid_mid_mlp", with_mlp);
+    with_mlp = keep("hook_resid_mid_mlp", with_mlp);
     const Array out = layer_input(config, weights, name + "layer_input.", with_mlp, sequence, points);
     with_mlp = sum(with_mlp, keep("hook_layer_input_out", out));
   }
@@ -210,10 +213,11 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
             const std::optional<Tokens>& token_types, Sequence& sequence, Points& points) {
   const auto batch = static_cast<std::int64_t>(tokens.size());
   const auto length = static_cast<std::int64_t>(tokens[0].size());
-  points["hook_tokens"] = Array({batch, length});
+  Array ids({batch, length});
   for (std::int64_t b = 0; b < batch; ++b) {
-    for (std::int64_t p = 0; p < length; ++p) points["hook_tokens"](b, p) = static_cast<double>(tokens[b][p]);
+    for (std::int64_t p = 0; p < length; ++p) ids(b, p) = static_cast<double>(tokens[b][p]);
   }
+  points.note("hook_tokens", ids);
   Array stream = gather(weights.at("embed.W_E"), batch, length, [&](auto b, auto p) { return tokens[b][p]; });
   for (double& value : stream.values) value *= config.embedding_scale;
   if (config.post_embedding_norm) {
@@ -225,27 +229,28 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
   // The parts of a sum of embeddings that is normed or has types stand under the module that makes it.
   const bool summed = config.embedding_sum_norm || config.token_types > 0;
   const std::string part = summed ? "embed." : "";
-  points[part + "hook_embed"] = stream;
+  stream = points.keep(part + "hook_embed", stream);
   sequence.tokens = tokens;
   sequence.embedding = stream;
   if (config.has_pos_embed()) {
     sequence.pos_embed =
         gather(weights.at(of_decoder ? "decoder_embed.W_pos" : "pos_embed.W_pos"), batch, length,
                [&](auto b, auto p) { return sequence.real[b][p] ? sequence.positions[b][p] : -1; });
-    points[part + "hook_pos_embed"] = sequence.pos_embed;
+    sequence.pos_embed = points.keep(part + "hook_pos_embed", sequence.pos_embed);
     if (config.learned_positions()) stream = sum(stream, sequence.pos_embed);
   }
   if (config.token_types > 0) {
-    const Array types = gather(weights.at("embed.token_type_embed.W_token_type"), batch, length,
-                               [&](auto b, auto p) { return token_types ? (*token_types)[b][p] : 0; });
-    points["embed.hook_token_type_embed"] = types;
+    const Array types =
+        points.keep("embed.hook_token_type_embed",
+                    gather(weights.at("embed.token_type_embed.W_token_type"), batch, length,
+                           [&](auto b, auto p) { return token_types ? (*token_types)[b][p] : 0; }));
     stream = sum(stream, types);
   }
   if (config.embedding_sum_norm) {
     const std::string name = of_decoder ? "decoder_embed.ln" : "embed.ln";
     stream = apply_norm(norm_of(config, weights, config.embedding_norm, name), stream, name, points);
   }
-  if (summed) points["hook_full_embed"] = stream;
+  if (summed) stream = points.keep("hook_full_embed", stream);
   return stream;
 }
 
@@ -288,14 +293,10 @@ Array run_two_stacks(const ModelConfig& config, const Weights& weights, const To
   return run_stack(config, weights, config.n_layers, first, target, points);
 }
 
-}  // namespace
-
-PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens& tokens,
-                 const Beside& beside) {
-  check_tokens(config, tokens);
-  const Weights weights = read_weights(config, state);
+/// The logits, or the stream, of a run.
+PlainRun outputs(const ModelConfig& config, const Weights& weights, const Tokens& tokens,
+                 const Beside& beside, Points& points) {
   PlainRun run;
-  Points& points = run.activations;
   Array stream;
   if (config.has_encoder()) {
     stream = run_two_stacks(config, weights, tokens, beside, points);
@@ -318,17 +319,29 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
                         activate_all(*config.unembedding->mlm_head, stream), "mlm_head.ln", points);
   }
   for (double& value : stream.values) value *= config.unembedding->in_scale;
-  points["unembed.hook_in"] = stream;
+  stream = points.keep("unembed.hook_in", stream);
   const Array W_U =
       config.tied_unembedding() ? transposed(weights.at("embed.W_E")) : weights.at("unembed.W_U");
   run.logits = linear(stream, W_U, weight_or_empty(weights, "unembed.b_U"));
   for (double& logit : run.logits.values) logit *= config.unembedding->scale;
-  points["unembed.hook_out"] = run.logits;
+  run.logits = points.keep("unembed.hook_out", run.logits);
   if (config.unembedding->soft_cap > 0.0) {
     for (double& logit : run.logits.values) {
       logit = config.unembedding->soft_cap * std::tanh(logit / config.unembedding->soft_cap);
     }
   }
+  return run;
+}
+
+}  // namespace
+
+PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens& tokens,
+                 const Beside& beside) {
+  check_tokens(config, tokens);
+  const Weights weights = read_weights(config, state);
+  Points points(beside.change);
+  PlainRun run = outputs(config, weights, tokens, beside, points);
+  run.activations = points.values();
   return run;
 }
 

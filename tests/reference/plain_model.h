@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +19,9 @@ namespace hooked::reference {
 using Tokens = std::vector<std::vector<std::int64_t>>;  ///< [batch][pos]
 using Mask = std::vector<std::vector<std::int64_t>>;    ///< [batch][pos], 1 for real tokens and 0 for padding
 
+/// Changes the value that was computed at the point of that name. What comes after it reads the new one.
+using Change = std::function<void(const std::string& name, Array& value)>;
+
 /// What may go with the tokens.
 struct Beside {
   std::optional<Mask> mask = std::nullopt;
@@ -25,6 +29,10 @@ struct Beside {
   /// [batch][pos] what the decoder of an encoder-decoder reads; absent: its start token in each row.
   std::optional<Tokens> decoder = std::nullopt;
   std::optional<Mask> decoder_mask = std::nullopt;  ///< of the decoder's tokens
+  /// Called at every point, in the order of the forward pass. Of copies that each head reads, relative
+  /// biases, states of delta nets and what is inside of mixtures the plain model has no way to change; a
+  /// function that tries it is an std::invalid_argument.
+  Change change = nullptr;
 };
 
 /// What one run computes.

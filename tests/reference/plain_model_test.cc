@@ -72,6 +72,30 @@ TEST(PlainModel, ADecoderReadsItsStartTokenWhereNothingElseIsGiven) {
             forward(config, weights, {{0, 1}}, {.decoder = Tokens{{2}}}).logits.values);
 }
 
+// What comes after a point reads what a change makes of it: a model without its blocks' writing is its
+// embedding and its end.
+TEST(PlainModel, WhatComesAfterAPointReadsWhatIsPutThere) {
+  const ModelConfig config = default_config();
+  const StateDict weights = random_weights(config, 3);
+  const auto silent = [](const std::string& name, Array& value) {
+    if (name.ends_with("hook_attn_out") || name.ends_with("hook_mlp_out"))
+      for (double& number : value.values) number = 0.0;
+  };
+  const PlainRun run = forward(config, weights, {{5, 2, 4}}, {.change = silent});
+  EXPECT_EQ(run.activations.at("blocks.1.hook_resid_post").values,
+            run.activations.at("blocks.0.hook_resid_pre").values);
+  EXPECT_NE(run.logits.values, forward(config, weights, {{5, 2, 4}}).logits.values);
+}
+
+TEST(PlainModel, WhatItCannotChangeIsRefused) {
+  const ModelConfig config = default_config();
+  const auto other_token = [](const std::string& name, Array& value) {
+    if (name == "hook_tokens") value.values.front() += 1.0;
+  };
+  EXPECT_THROW(forward(config, random_weights(config, 3), {{5, 2}}, {.change = other_token}),
+               std::invalid_argument);
+}
+
 TEST(PlainModel, LogProbabilitiesSumToOne) {
   Array logits({1, 1, 3});
   logits.values = {700.0, 701.0, -5.0};

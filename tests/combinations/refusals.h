@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "subject.h"
+
+namespace hooked::combinations {
+
+/// What of a combination is refused. An error counts as a refusal only where a row has its words and holds.
+struct Refusal {
+  std::string_view words;    ///< in the error
+  std::string_view because;  ///< for the report
+  bool (*holds)(const Combination& c, const ModelConfig& config);
+  bool always = false;  ///< whether what it holds of must be refused
+};
+
+/// The table: the rows of runs and those of analyses.
+const std::vector<Refusal>& refusals();
+std::vector<Refusal> refusals_of_runs();
+std::vector<Refusal> refusals_of_analyses();
+
+}  // namespace hooked::combinations
