@@ -5,7 +5,7 @@
 #   FOLDER  counts what travels to another machine: the tracked files, those that git neither tracks nor ignores, and the files of
 #           FOLDER. Without it only the tracked ones count.
 set -euo pipefail
-limit=$1
+limit=${1:?the limit in bytes is missing}
 folder=${2:+$(realpath "$2")}
 cd "$(git rev-parse --show-toplevel)"
 

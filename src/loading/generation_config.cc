@@ -10,6 +10,7 @@
 
 #include "core/config_reader.h"
 #include "core/json.h"
+#include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "io/path_text.h"
 #include "loading/identify.h"
