@@ -262,7 +262,9 @@ inline std::vector<Refusal> of_patched_runs() {
       {{"`run_circuits` of edges"},
        "norms on the stream or behind what is written to it, numbers that multiply it, latent attention",
        "a part's share of what is read is no sum",
-       [](Config c, Asked) { return c.changes_stream() || c.norms_outputs() || c.latent_attention(); }},
+       [](Config c, Asked) {
+         return c.changes_stream() || c.norms_outputs() || c.embedding_sum_norm || c.latent_attention();
+       }},
       {{"`run_circuits` of edges"},
        "two stacks",
        "cross-attention's heads read one copy of each stream",

@@ -37,6 +37,7 @@ void require_edges(const ModelConfig& config) {
   const char* why = config.norms_stream()       ? "norms on the stream itself"
                     : config.layer_scale        ? "numbers that multiply the stream"
                     : config.norms_outputs()    ? "norms behind what is written to the stream"
+                    : config.embedding_sum_norm ? "a norm over the sum of embeddings"
                     : config.latent_attention() ? "latent attention"
                                                 : nullptr;
   if (why == nullptr) return;

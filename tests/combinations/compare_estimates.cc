@@ -105,28 +105,19 @@ class RowEstimates {
     return sum / static_cast<double>(of_stream ? layers : layers - 1);
   }
 
-  /// What other queries or keys make of the pattern, one head at a time, and from there on the slope.
+  /// What the cell's queries or keys make of the pattern, of other heads too where one norm spans them, and
+  /// from there on the slope.
   std::optional<double> through_patterns(const Cell& cell, std::int64_t draw) const {
     const ActivationName name = name_in(cell.where, *cell.where.layer);
     ActivationName pattern = name;
     pattern.site = Site::pattern;
     const std::string at = pattern.to_string();
-    Array along = base_.activations.at(at);
-    for (double& value : along.values) value = 0.0;
     std::vector<reference::Change> changes = subject_.changes_of(row_);
     changes.push_back(patch_of(source_, cell, row_, {.draw = draw}));
     const PlainRun patched = subject_.oracle().run(row_, changes);
-    const Array& before = base_.activations.at(at);
-    const Array& after = patched.activations.at(at);
-    const std::int64_t heads = before.size(1);
-    const std::int64_t group = heads / base_.activations.at(name.to_string()).size(2);
-    std::size_t flat = 0;
-    for_each(along, [&](const std::vector<std::int64_t>& index, double& element) {
-      const std::size_t i = flat++;
-      const bool all = !cell.where.head.given();
-      if (all || index[1] / group == cell.where.head.numbers.front())
-        element = after.values[i] - before.values[i];
-    });
+    Array along = patched.activations.at(at);
+    for (std::size_t i = 0; i < along.values.size(); ++i)
+      along.values[i] -= base_.activations.at(at).values[i];
     return score_slope(subject_, row_, [&](double x) {
       std::vector<reference::Change> moved = subject_.changes_of(row_);
       moved.push_back(adding(at, along, x));
