@@ -180,7 +180,7 @@ TEST_F(ModelWithText, IdsWithoutAPieceAreValidAndHaveNoText) {
   write_file(folder_ / "model" / "tokenizer.json",
              R"({"added_tokens": [{"id": 0, "content": "<bos>", "special": true}],
                  "pre_tokenizer": {"type": "WhitespaceSplit"},
-                 "model": {"type": "WordLevel", "vocab": {"<unk>": 1, "w2": 2, "w4": 4}, "unk_token": "<unk>"}})");
+                 "model": {"type": "WordLevel", "vocab": {"<bos>": 0, "<unk>": 1, "w2": 2, "w4": 4}, "unk_token": "<unk>"}})");
   const auto padded = HookedTransformer::load((folder_ / "model").string());
   const at::Tensor ids = row({2, 10, 4, 3});
   EXPECT_EQ(padded.to_string(ids), "w2 w4");
@@ -220,7 +220,7 @@ TEST_F(ModelWithText, APieceThatTheTokenizerNamesTwiceIsANote) {
   write_file(folder_ / "model" / "tokenizer.json",
              R"({"added_tokens": [{"id": 0, "content": "<bos>", "special": true}],
                  "pre_tokenizer": {"type": "WhitespaceSplit"},
-                 "model": {"type": "WordLevel", "vocab": {"w2": 2, "<unk>": 1, "w2": 3}, "unk_token": "<unk>"}})");
+                 "model": {"type": "WordLevel", "vocab": {"<bos>": 0, "w2": 2, "<unk>": 1, "w2": 3}, "unk_token": "<unk>"}})");
   const auto model = HookedTransformer::load((folder_ / "model").string());
   EXPECT_TRUE(at::equal(model.to_tokens("w2", {.prepend_bos = PrependBos::no}), row({3})));
   ASSERT_EQ(model.notes().size(), model_->notes().size() + 1);
