@@ -202,7 +202,7 @@ Change draw_change_of(Dice& dice, const Combination& c, const std::vector<Activa
     change.number = -std::numeric_limits<double>::infinity();
   }
   const bool of_keys = dimension_of(name_in(change.where, 0).site, Index::key).has_value();
-  const bool of_one_width = !config_of(c).full_heads || change.where.layer;
+  const bool of_one_width = (!config_of(c).full_heads && !config_of(c).shared_keys) || change.where.layer;
   if (change.made == Made::project_out &&
       (of_keys || change.where.path.ends_with("scale") || !of_one_width)) {
     change.made = Made::scale;

@@ -56,6 +56,7 @@ bool reads_a_column_that_is_not_held(C c, M config) {
   std::vector<Row> rows = make_rows(config, c, 0);
   const Held held = held_columns(c, rows);
   return std::ranges::any_of(c.reads, [&](const Where& read) {
+    if (c.less.asked.given() && row(site_of(read)).asked_rows) return false;  // is not read
     const auto not_held = [&](std::int64_t r) {
       const Row& row = rows.at(static_cast<std::size_t>(r));
       const auto& columns = held.at(static_cast<std::size_t>(r));

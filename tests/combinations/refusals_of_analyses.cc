@@ -57,6 +57,8 @@ std::vector<Refusal> refusals_of_analyses() {
        true},
       {"the least that there is", "gradients at the minimum of a divergence",
        [](C c, M) { return estimates(c) && c.sweep.estimate.steps == 0 && at_its_minimum(c); }, true},
+      {"the least that there is", "gradients where two runs predict the same",
+       [](C c, M) { return estimates(c) && c.sweep.score.kind == Score::Kind::kl_from_other; }},
       {"edges are carried from writers to readers", "edges under changes between writers and readers",
        [](C c, M) { return c.consumer == Consumer::edges && !c.changes.empty(); }},
       {"from a prefix", "scores of heads behind a prefix",
