@@ -16,6 +16,7 @@
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/site.h"
+#include "hooks/held_columns.h"
 #include "hooks/host_transport.h"
 #include "hooks/layout_text.h"
 
@@ -103,7 +104,7 @@ void GrowingCache::append_positions(Grown& grown, const ActivationCache::Entry& 
   }
   std::vector<std::int64_t> positions = entry.positions;
   if (positions.empty()) {  // all of the stretch's
-    const auto& columns = stretch.tokens(counts_source(entry.name, *axis) ? Stack::encoder : Stack::none);
+    const auto& columns = tokens_along(stretch, entry.name, *axis);
     positions.resize(
         static_cast<std::size_t>(sizes[static_cast<std::size_t>(sequence_dimension(entry.name.site))]));
     std::iota(positions.begin(), positions.end(), columns ? columns->first : std::ssize(grown.positions));
@@ -253,8 +254,7 @@ ActivationCache GrowingCache::take() {
     put_waiting(grown);
     at::Tensor value = grown.room.narrow(sequence_dimension(grown.name.site), 0, grown.columns);
     const auto axis = axis_on(grown.name.site, Axis::pos);
-    const bool of_encoder = axis && counts_source(grown.name, *axis);
-    const auto& columns = joined.tokens(of_encoder ? Stack::encoder : Stack::none);
+    const auto& columns = axis ? tokens_along(joined, grown.name, *axis) : joined.tokens();
     if (has_keys(grown.name)) {
       value = value.narrow(-1, 0, grown.keys);
       // Where the last queries were not kept, their keys are still columns of the sequence.

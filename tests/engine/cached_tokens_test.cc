@@ -137,6 +137,13 @@ TEST_F(CachedTokens, AGenerationThatKeepsSomeColumnsKnowsItsEnd) {
               kFloatTolerance);
     EXPECT_THROW(some[act::resid_post(1).pos(-1)], HookError);
   }
+  // The embedding of a model without an encoder counts the same columns.
+  const auto some =
+      model_.generate(input_.tokens, {.max_new_tokens = 3,
+                                      .capture = act::embed | act::resid_post(1),
+                                      .keep = {.positions = AxisIndex::Range{std::nullopt, 6}}});
+  for (const char* name : {"hook_embed[pos=:-4]", "resid_post1[pos=:-4]"})
+    EXPECT_EQ(some.cache[name].size(1), 4) << name;
 }
 
 TEST_F(CachedTokens, BehindAPrefixPositionsAreAbsolute) {
