@@ -6,18 +6,12 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/overloaded.h"
 #include "core/parse_integer.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
 namespace {
-
-template <typename... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <typename... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 std::int64_t parse_place(std::string_view text, std::string_view whole) {
   if (const auto place = parse_integer(text)) return *place;

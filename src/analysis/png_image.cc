@@ -7,10 +7,10 @@
 #include <new>
 #include <string_view>
 
+#include "core/base64.h"
+
 namespace hooked {
 namespace {
-
-constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void append_big_endian(std::string& out, std::uint32_t number) {
   for (const int shift : {24, 16, 8, 0}) out += static_cast<char>((number >> shift) & 0xFF);
@@ -30,18 +30,6 @@ std::string compressed(std::string_view data) {
   if (!compressor) throw std::bad_alloc();
   std::string out(libdeflate_zlib_compress_bound(compressor.get(), data.size()), '\0');
   out.resize(libdeflate_zlib_compress(compressor.get(), data.data(), data.size(), out.data(), out.size()));
-  return out;
-}
-
-std::string base64(std::string_view data) {
-  std::string out;
-  for (std::size_t i = 0; i < data.size(); i += 3) {
-    const auto bytes = std::min<std::size_t>(3, data.size() - i);
-    std::uint32_t bits = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      bits = (bits << 8) | (j < bytes ? static_cast<unsigned char>(data[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j) out += j <= bytes ? kBase64[(bits >> (18 - 6 * j)) & 63] : '=';
-  }
   return out;
 }
 
@@ -69,7 +57,7 @@ std::string png_data_address(std::span<const std::uint8_t> pixels, std::size_t w
   append_chunk(png, "tRNS", opacity);
   append_chunk(png, "IDAT", compressed(rows));
   append_chunk(png, "IEND", "");
-  return "data:image/png;base64," + base64(png);
+  return "data:image/png;base64," + encode_base64(png);
 }
 
 }  // namespace hooked

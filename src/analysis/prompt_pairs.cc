@@ -10,17 +10,11 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/overloaded.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
 namespace {
-
-template <typename... F>
-struct ByKind : F... {
-  using F::operator()...;
-};
-template <typename... F>
-ByKind(F...) -> ByKind<F...>;
 
 /// The tokens of one prompt.
 struct Row {
@@ -110,14 +104,15 @@ std::vector<std::int64_t> ids_of(const HookedTransformer& model, const std::vect
                                  const std::string& where) {
   std::vector<std::int64_t> ids;
   for (const auto& token : tokens) {
-    ids.push_back(std::visit(ByKind{[](std::int64_t id) { return id; },
-                                    [&](const std::string& text) {
-                                      try {
-                                        return model.to_token(text);
-                                      } catch (const TokenizerError& error) {
-                                        throw TokenizerError(where + ": " + error.where(), error.message());
-                                      }
-                                    }},
+    ids.push_back(std::visit(Overloaded{[](std::int64_t id) { return id; },
+                                        [&](const std::string& text) {
+                                          try {
+                                            return model.to_token(text);
+                                          } catch (const TokenizerError& error) {
+                                            throw TokenizerError(where + ": " + error.where(),
+                                                                 error.message());
+                                          }
+                                        }},
                              token));
     if (ids.back() >= 0 && ids.back() < model.config().d_vocab_out()) continue;
     throw ShapeError(where, fmt::format("the answer {} is outside the vocabulary; expected 0 to {}",

@@ -58,6 +58,14 @@ const ActivationCache::Entry* last_kept(const ActivationCache& cache) {
   return last;
 }
 
+// [batch, pos]: where the logits [batch, pos, token] are not finite. -inf rules a token out, as heads do for
+// padding of the vocabulary, and says nothing unless it rules out the whole of it.
+at::Tensor without_answer(const at::Tensor& logits, bool whole_vocabulary) {
+  const at::Tensor ruled_out = logits.isneginf();
+  const at::Tensor wrong = logits.isfinite().logical_or(ruled_out).logical_not().any(-1);
+  return whole_vocabulary ? wrong.logical_or(ruled_out.all(-1)) : wrong;
+}
+
 }  // namespace
 
 at::Tensor RunResult::require(Output wanted) const {
@@ -84,18 +92,6 @@ std::string NotFinite::text() const {
   return fmt::format("{}{} NaN or infinite, and so is what is computed from them; {}", kNotFinite, where,
                      cure);
 }
-
-namespace {
-
-// [batch, pos]: where the logits [batch, pos, token] are not finite. -inf rules a token out, as heads do for
-// padding of the vocabulary, and says nothing unless it rules out the whole of it.
-at::Tensor without_answer(const at::Tensor& logits, bool whole_vocabulary) {
-  const at::Tensor ruled_out = logits.isneginf();
-  const at::Tensor wrong = logits.isfinite().logical_or(ruled_out).logical_not().any(-1);
-  return whole_vocabulary ? wrong.logical_or(ruled_out.all(-1)) : wrong;
-}
-
-}  // namespace
 
 std::optional<NotFinite> RunResult::not_finite() const {
   NotFinite found{.values = word(kind_), .dtype = model_dtype_};

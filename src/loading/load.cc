@@ -108,9 +108,11 @@ struct PlannedModel {
           reader.gguf() != nullptr ? "the metadata of those that are there" : "config.json")};
       return;
     }
-    if (reader.gguf() != nullptr)
+    if (reader.gguf() != nullptr) {
       source_notes = read_gguf_tensors(source, gguf_architecture(reader), read.config);
-    if (reader.gguf() == nullptr && !mapped) read_storage_file(folder_of_model(place), source, identified);
+    } else if (!mapped) {
+      read_storage_file(folder_of_model(place), source, identified);
+    }
     if (read.storage) source_notes = read_quantised(source, *read.storage, identified.family);
     if (adapter) append(source_notes, merge_adapter(source, *adapter, identified.family, read));
     if (numbers == Numbers::zeros) read_as_zeros(source);

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/base64.h"
 #include "core/json.h"
 #include "core/parse_integer.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "text/byte_characters.h"
-#include "text/precompiled_normalizer.h"
 #include "text/symbol_joiner.h"
 #include "text/word_patterns.h"
 

@@ -139,10 +139,6 @@ std::optional<std::string> fix_mistral_words(Json& document, const SideFiles& be
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 // What AutoTokenizer chooses, known here or not; kAnyClass for its class without a pipeline.
 std::string chosen_class(const ClassHints& hints) {
   const auto named = without_fast(hints.named);

@@ -9,12 +9,12 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/base64.h"
 #include "core/json.h"
 #include "core/name_list.h"
 #include "hooked/core/error.h"
 #include "text/class_parts.h"
 #include "text/class_pipelines.h"
-#include "text/precompiled_normalizer.h"
 
 // Note [SentencePiece files in a folder]
 // transformers makes a tokenizer.json of such a file: pieces with their scores, or with all pairs of pieces
@@ -171,18 +171,8 @@ void rename_pieces(Json::object_t& pieces, const SideFiles& beside) {
 
 // Which tokens begin and end a text, and whether a text gets them.
 void take_ends(Tokenizer::Rules& rules, const SideFiles& beside, std::span<const DefaultToken> defaults) {
-  const auto id_of = [&](std::string_view key) {
-    const auto content = beside.token(key, defaults);
-    return content ? rules.find(*content) : std::nullopt;
-  };
-  rules.bos = id_of("bos_token");
-  rules.eos = id_of("eos_token");
-  if (rules.around || !beside.names_ends()) return;
-  const auto ids_if = [&](std::string_view key, const std::optional<std::int64_t>& id) {
-    return id && beside.flag(key, false) ? std::vector{*id} : std::vector<std::int64_t>{};
-  };
-  rules.put_around(
-      {ids_if("add_bos_token", rules.bos), ids_if("add_eos_token", rules.eos), beside.around_keys()});
+  rules.take_ends(beside, defaults);
+  if (!rules.around && beside.names_ends()) rules.put_around(rules.around_by_keys(beside));
 }
 
 // The pipeline that a class of transformers makes of a model; `row` is null for the class without one.

@@ -19,6 +19,23 @@ void Tokenizer::Rules::put_around(TokensAround tokens) {
   around = std::move(tokens);
 }
 
+void Tokenizer::Rules::take_ends(const text::SideFiles& beside,
+                                 std::span<const text::DefaultToken> defaults) {
+  const auto id_of = [&](std::string_view key) {
+    const auto content = beside.token(key, defaults);
+    return content ? find(*content) : std::nullopt;
+  };
+  bos = id_of("bos_token");
+  eos = id_of("eos_token");
+}
+
+TokensAround Tokenizer::Rules::around_by_keys(const text::SideFiles& beside) const {
+  const auto ids_if = [&](std::string_view key, const std::optional<std::int64_t>& id) {
+    return id && beside.flag(key, false) ? std::vector{*id} : std::vector<std::int64_t>{};
+  };
+  return {ids_if("add_bos_token", bos), ids_if("add_eos_token", eos), beside.around_keys()};
+}
+
 void Tokenizer::Rules::take_text_options(const text::SideFiles& beside) {
   splits_special_tokens = beside.flag("split_special_tokens", false);
   if (!splits_special_tokens) return;
@@ -84,25 +101,21 @@ void check_added_tokens(const Json& document, std::string_view name) {
 // What the keys of tokenizer_config.json say of the tokens around a text, where no post-processor does.
 void take_around_keys(const SideFiles& beside, Tokenizer::Rules& rules) {
   if (!beside.names_ends()) return;
-  const auto one_if = [](bool wanted, const std::optional<std::int64_t>& id) {
-    return wanted && id ? std::vector{*id} : std::vector<std::int64_t>{};
-  };
-  const auto before = one_if(beside.flag("add_bos_token", false), rules.bos);
-  const auto behind = one_if(beside.flag("add_eos_token", false), rules.eos);
+  const TokensAround asked = rules.around_by_keys(beside);
   const auto has = [](const std::vector<std::int64_t>& ids, const std::optional<std::int64_t>& id) {
     return id && std::ranges::find(ids, *id) != ids.end();
   };
   if (!rules.around) {
-    if (!before.empty() || !behind.empty()) {
+    if (!asked.before.empty() || !asked.after.empty()) {
       rules.notes.push_back(
           fmt::format("a text gets the tokens that {} ask for; AutoTokenizer, which reads the "
                       "post-processor alone, puts none there",
                       beside.around_keys()));
     }
-    return rules.put_around({before, behind, beside.around_keys()});
+    return rules.put_around(asked);
   }
   const bool bos = has(rules.around->before, rules.bos), eos = has(rules.around->after, rules.eos);
-  if (bos == !before.empty() && eos == !behind.empty()) {
+  if (bos == !asked.before.empty() && eos == !asked.after.empty()) {
     rules.around->why += fmt::format(" and {}", beside.around_keys());
   } else {
     rules.notes.push_back(fmt::format("{} do not agree with {}, which decides, as in AutoTokenizer",
@@ -160,12 +173,7 @@ Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name, co
   rules.form = "tokenizer.json";
   for (const auto* some : {&notes.file, &notes.ids})
     rules.notes.insert(rules.notes.end(), some->begin(), some->end());
-  const auto id_of = [&](std::string_view key) {
-    const auto content = beside.token(key, default_tokens(used_by));
-    return content ? rules.find(*content) : std::nullopt;
-  };
-  rules.bos = id_of("bos_token");
-  rules.eos = id_of("eos_token");
+  rules.take_ends(beside, default_tokens(used_by));
   take_around_keys(beside, rules);
   return rules;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,12 @@ struct Tokenizer::Rules {
 
   /// What the files put around a text, in addition to what the post-processor does.
   void put_around(TokensAround tokens);
+
+  /// Which tokens begin and end a text, as the files or `defaults` name them.
+  void take_ends(const text::SideFiles& beside, std::span<const text::DefaultToken> defaults);
+
+  /// Those of them that the keys of tokenizer_config.json put around a text.
+  TokensAround around_by_keys(const text::SideFiles& beside) const;
 
   /// What tokenizer_config.json says of texts, whatever files the pipeline was read from.
   void take_text_options(const text::SideFiles& beside);

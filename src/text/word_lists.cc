@@ -47,12 +47,7 @@ Tokenizer::Rules rules_by_class(std::string_view used_by, Json document, std::st
   auto notes = apply_class({.name = used_by}, document, beside).ids;
   auto rules = read_rules(std::move(document), name);
   rules.notes.insert(rules.notes.end(), notes.begin(), notes.end());
-  const auto id_of = [&](std::string_view key) {
-    const auto content = beside.token(key, default_tokens(used_by));
-    return content ? rules.find(*content) : std::nullopt;
-  };
-  rules.bos = id_of("bos_token");
-  rules.eos = id_of("eos_token");
+  rules.take_ends(beside, default_tokens(used_by));
   if (rules.around) rules.around->why = fmt::format("the class {}", used_by);
   return rules;
 }

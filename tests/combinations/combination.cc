@@ -1,4 +1,4 @@
-#include "combination.h"
+#include "tests/combinations/combination.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "comparison.h"
+#include "tests/combinations/comparison.h"
 
 namespace hooked::combinations {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "hooked/analysis/attribution_patching.h"
-#include "points.h"
-#include "slopes.h"
-#include "sweep_parts.h"
+#include "tests/combinations/points.h"
+#include "tests/combinations/slopes.h"
+#include "tests/combinations/sweep_parts.h"
 
 namespace hooked::combinations {
 namespace {

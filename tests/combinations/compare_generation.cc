@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comparison.h"
 #include "hooked/engine/generate_options.h"
-#include "points.h"
+#include "tests/combinations/comparison.h"
+#include "tests/combinations/points.h"
 
 namespace hooked::combinations {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "points.h"
-#include "slopes.h"
-#include "sweep_parts.h"
+#include "tests/combinations/points.h"
+#include "tests/combinations/slopes.h"
+#include "tests/combinations/sweep_parts.h"
 
 namespace hooked::combinations {
 namespace {

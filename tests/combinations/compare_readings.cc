@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comparison.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/logit_lens.h"
-#include "points.h"
+#include "tests/combinations/comparison.h"
+#include "tests/combinations/points.h"
 
 namespace hooked::combinations {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "comparison.h"
-#include "points.h"
+#include "tests/combinations/comparison.h"
+#include "tests/combinations/points.h"
 #include "tests/support/temp_folder.h"
 
 namespace hooked::combinations {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "points.h"
-#include "sweep_parts.h"
+#include "tests/combinations/points.h"
+#include "tests/combinations/sweep_parts.h"
 #include "tests/support/temp_folder.h"
 
 namespace hooked::combinations {

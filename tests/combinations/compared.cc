@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "comparison.h"
 #include "hooked/core/error.h"
-#include "points.h"
-#include "refusals.h"
+#include "tests/combinations/comparison.h"
+#include "tests/combinations/points.h"
+#include "tests/combinations/refusals.h"
 
 namespace hooked::combinations {
 namespace {

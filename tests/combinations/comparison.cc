@@ -1,4 +1,4 @@
-#include "comparison.h"
+#include "tests/combinations/comparison.h"
 
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "points.h"
+#include "tests/combinations/points.h"
 
 namespace hooked::combinations {
 namespace {

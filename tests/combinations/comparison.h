@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "combination.h"
-#include "subject.h"
+#include "tests/combinations/combination.h"
+#include "tests/combinations/subject.h"
 
 namespace hooked::combinations {
 

@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "combination.h"
-#include "oracle.h"
-#include "points.h"
+#include "tests/combinations/combination.h"
+#include "tests/combinations/oracle.h"
+#include "tests/combinations/points.h"
 
 /// What the rows of refusals are made of.
 namespace hooked::combinations {

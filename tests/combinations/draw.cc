@@ -3,9 +3,9 @@
 #include <limits>
 #include <set>
 
-#include "drawing.h"
 #include "hooked/core/error.h"
-#include "points.h"
+#include "tests/combinations/drawing.h"
+#include "tests/combinations/points.h"
 
 namespace hooked::combinations {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "drawing.h"
-#include "points.h"
+#include "tests/combinations/drawing.h"
+#include "tests/combinations/points.h"
 
 namespace hooked::combinations {
 namespace {

@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "combination.h"
 #include "hooked/hooks/activation_name.h"
+#include "tests/combinations/combination.h"
 
 /// How the dimensions of a combination are drawn.
 namespace hooked::combinations {

@@ -1,9 +1,9 @@
-#include "oracle.h"
+#include "tests/combinations/oracle.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "points.h"
+#include "tests/combinations/points.h"
 #include "tests/reference/random_weights.h"
 
 namespace hooked::combinations {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "combination.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/hooks/activation_name.h"
+#include "tests/combinations/combination.h"
 #include "tests/reference/plain_model.h"
 
 /// What a combination comes to by the plain model: each row by itself, unpadded, from its first token to its

@@ -1,4 +1,4 @@
-#include "points.h"
+#include "tests/combinations/points.h"
 
 #include <fmt/format.h>
 

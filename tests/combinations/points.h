@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "combination.h"
 #include "hooked/hooks/activation_name.h"
+#include "tests/combinations/combination.h"
 
 /// The points of a model as combinations write them.
 namespace hooked::combinations {

@@ -1,12 +1,12 @@
-#include "refusals.h"
+#include "tests/combinations/refusals.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
-#include "comparison.h"
-#include "conditions.h"
-#include "sweep_parts.h"
+#include "tests/combinations/comparison.h"
+#include "tests/combinations/conditions.h"
+#include "tests/combinations/sweep_parts.h"
 
 namespace hooked::combinations {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "subject.h"
+#include "tests/combinations/subject.h"
 
 namespace hooked::combinations {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "conditions.h"
 #include "docs/generators/refusals.h"
-#include "refusals.h"
+#include "tests/combinations/conditions.h"
+#include "tests/combinations/refusals.h"
 
 namespace hooked::combinations {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "combination.h"
-#include "oracle.h"
-#include "points.h"
+#include "tests/combinations/combination.h"
+#include "tests/combinations/oracle.h"
+#include "tests/combinations/points.h"
 
 namespace hooked::combinations {
 namespace {

@@ -1,8 +1,8 @@
-#include "slopes.h"
+#include "tests/combinations/slopes.h"
 
 #include <cmath>
 
-#include "sweep_parts.h"
+#include "tests/combinations/sweep_parts.h"
 
 namespace hooked::combinations {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include "subject.h"
+#include "tests/combinations/subject.h"
 
 /// Derivatives as differences of the oracle's runs.
 namespace hooked::combinations {

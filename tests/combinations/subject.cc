@@ -1,4 +1,4 @@
-#include "subject.h"
+#include "tests/combinations/subject.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "points.h"
+#include "tests/combinations/points.h"
 #include "tests/reference/random_weights.h"
 
 namespace hooked::combinations {

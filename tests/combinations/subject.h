@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "combination.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "oracle.h"
+#include "tests/combinations/combination.h"
+#include "tests/combinations/oracle.h"
 
 /// A combination's model and inputs, for the engine and for the oracle.
 namespace hooked::combinations {

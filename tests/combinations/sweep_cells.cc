@@ -3,8 +3,8 @@
 #include <cmath>
 #include <memory>
 
-#include "points.h"
-#include "sweep_parts.h"
+#include "tests/combinations/points.h"
+#include "tests/combinations/sweep_parts.h"
 
 namespace hooked::combinations {
 

@@ -1,4 +1,4 @@
-#include "sweep_parts.h"
+#include "tests/combinations/sweep_parts.h"
 
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "hooked/analysis/answers.h"
-#include "points.h"
+#include "tests/combinations/points.h"
 
 namespace hooked::combinations {
 namespace {

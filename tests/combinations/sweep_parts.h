@@ -3,10 +3,10 @@
 #include <optional>
 #include <vector>
 
-#include "comparison.h"
 #include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/sweep.h"
-#include "subject.h"
+#include "tests/combinations/comparison.h"
+#include "tests/combinations/subject.h"
 
 /// What sweeps and estimates share: metrics and sources for the engine and as formulas over the oracle's
 /// runs, and the cells.

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base64.h"
 #include "core/json.h"
 #include "hooked/text/tokenizer.h"
 #include "tests/support/temp_folder.h"
-#include "text/precompiled_normalizer.h"
 
 namespace hooked::text::folder_golden_test {
 namespace {

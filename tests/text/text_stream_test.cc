@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base64.h"
 #include "core/json.h"
 #include "core/utf8.h"
 #include "tests/fuzz/golden_tokenizers.h"
 #include "tests/support/temp_folder.h"
-#include "text/precompiled_normalizer.h"
 
 namespace hooked::text::text_stream_test {
 namespace {

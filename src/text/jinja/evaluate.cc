@@ -4,23 +4,13 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/overloaded.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 
 namespace hooked::text::jinja {
-namespace {
-
-template <class... Functions>
-struct Forms : Functions... {
-  using Functions::operator()...;
-};
-template <class... Functions>
-Forms(Functions...) -> Forms<Functions...>;
-
-}  // namespace
-
 Value Interpreter::evaluate(const Expression& expression, const Scope& scope) {
   const Machine::Level level(machine_);
   machine_.step();
@@ -32,7 +22,7 @@ Value Interpreter::evaluate(const Expression& expression, const Scope& scope) {
     return machine_;
   };
   here();
-  return std::visit(Forms{
+  return std::visit(Overloaded{
                         [&](const Literal& form) { return form.value; },
                         [&](const Name& form) { return name(form, scope); },
                         [&](const ListLiteral& form) { return list_literal(form, scope); },

@@ -5,23 +5,13 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/overloaded.h"
 #include "text/jinja/callables.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 
 namespace hooked::text::jinja {
-namespace {
-
-template <class... Functions>
-struct Cases : Functions... {
-  using Functions::operator()...;
-};
-template <class... Functions>
-Cases(Functions...) -> Cases<Functions...>;
-
-}  // namespace
-
 const Value* Scope::find(std::string_view name) const noexcept {
   for (const auto& [other, value] : names) {
     if (other == name) return &value;
@@ -110,7 +100,7 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope, std
   const Machine::Level level(machine_);
   machine_.step();
   machine_.at(statement.at);
-  return std::visit(Cases{
+  return std::visit(Overloaded{
                         [&](const If& form) { return run_if(form, scope, out); },
                         [&](const Break&) { return Flow::leave_loop; },
                         [&](const Continue&) { return Flow::next_item; },
