@@ -16,8 +16,8 @@ class HookPoint : public torch::nn::Module {
  public:
   explicit HookPoint(std::size_t number) : number_(number) {}
 
-  at::Tensor forward(at::Tensor value, Watch& watch) const {
-    return watch.watches(number_) ? watch.fire(number_, std::move(value)) : value;
+  at::Tensor forward(at::Tensor value, Watch& watch, const AfterChange& after_change = {}) const {
+    return watch.watches(number_) ? watch.fire(number_, std::move(value), after_change) : value;
   }
 
   /// Leaves the value to the cache, as what `recipe(name)` makes, where that is enough for everybody who

@@ -202,13 +202,13 @@ void Watch::pass_point() {
   if (is_over()) throw LastPointPassed();
 }
 
-at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
-  if (!passes_tokens(point)) return pass(point, std::move(value));
-  const at::Tensor passed = pass(point, extent_.ragged->rows_of(value));
+at::Tensor Watch::fire(std::size_t point, at::Tensor value, const AfterChange& after_change) {
+  if (!passes_tokens(point)) return pass(point, std::move(value), after_change);
+  const at::Tensor passed = pass(point, extent_.ragged->rows_of(value), after_change);
   return may_change(point) ? extent_.ragged->tokens_of(passed) : value;
 }
 
-at::Tensor Watch::pass(std::size_t point, at::Tensor value) {
+at::Tensor Watch::pass(std::size_t point, at::Tensor value, const AfterChange& after_change) {
   const WatchPlan::PointPlan& p = *plan_->find(point);
   for (const HookFunction& hook : p.forward) value = call_hook(hook, value, point);
   bool own = false;  // a copy that an edit made and that nobody has seen: the next may write into it
@@ -217,6 +217,7 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value) {
     own |= !edited.is_same(value);
     value = std::move(edited);
   }
+  if (after_change && p.may_change()) value = after_change(std::move(value));
   if (p.wants_gradient()) {
     // Whatever an edit put here without history becomes a leaf, so that it has a gradient too.
     // (Ids, which a metric may read, have none.)

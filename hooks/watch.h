@@ -72,6 +72,9 @@ enum class ValueIs : std::uint8_t {
   at_hand,  ///< the run makes it in any case
 };
 
+/// What a point makes of a value that a hook or an edit has changed, before anybody else sees it.
+using AfterChange = std::function<at::Tensor(at::Tensor)>;
+
 /// What watching one run means: its plan, its columns, and what it has kept so far. Used by one thread.
 ///
 /// A point that nobody watches costs one branch.
@@ -130,7 +133,7 @@ class Watch {
   /// Lets everything at `point` see `value` (of ragged rows: its tokens) and returns what downstream sees.
   /// Throws HookError for a hook that returns another shape, dtype or device or writes in place, and for an
   /// edit that does not fit; LastPointPassed.
-  at::Tensor fire(std::size_t point, at::Tensor value);
+  at::Tensor fire(std::size_t point, at::Tensor value, const AfterChange& after_change = {});
 
   /// Whether what is kept at this point may be made when it is read: it is only captured, where it is made,
   /// in a run that is no step of a generation and records no gradients.
@@ -169,7 +172,7 @@ class Watch {
   };
 
   /// What `fire` does to a value with rows and columns.
-  at::Tensor pass(std::size_t point, at::Tensor value);
+  at::Tensor pass(std::size_t point, at::Tensor value, const AfterChange& after_change);
   /// Whether the tokens of ragged rows pass that point.
   bool passes_tokens(std::size_t point) const;
   /// What an axis of a point counts: the run's own columns, or those that an encoder reads.

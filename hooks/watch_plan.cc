@@ -23,6 +23,20 @@ void require_ids(const Edit& edit, const ActivationName& name) {
   }
 }
 
+void require_vectors(const AxisIndices& indices, const ActivationName& name) {
+  const AxisList& axes = row(name.site).axes;
+  const Axis last = axes[axes.size() - 1];
+  const AxisIndex* index = indices.find(last);
+  if (index == nullptr) return;
+  if (!std::holds_alternative<std::int64_t>(index->value) &&
+      !std::holds_alternative<AxisIndex::Last>(index->value))
+    return;
+  throw HookError(name.to_string() + indices.to_string(),
+                  fmt::format("project_out works along the last axis, and the address has one place of it; "
+                              "expected all of [{}], or a range or list of places",
+                              axis_name(last)));
+}
+
 // Where a point's activations lie.
 c10::Device device_of(const ActivationName& name, const Placement& placement) {
   switch (row(name.site).scope) {
@@ -94,6 +108,7 @@ void WatchPlan::add_edit(const Edit& edit) {
       indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
     }
     if (row(name.site).integers) require_ids(edit, name);
+    if (edit.kind == EditKind::project_out) require_vectors(indices, name);
     plan(point).edits.push_back({edit.kind, std::move(indices), brought(edit.value, name, placement_)});
   }
 }

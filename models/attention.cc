@@ -395,18 +395,18 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& att
   }
   const TileRules all{.bias = rules.mask.bias(), .blocked = rules.mask.blocked(), .sinks = rules.sinks};
   // A change may not make padding attended to: no row depends on the rows that it is padded for.
-  const auto of_tokens = [&](const at::Tensor& changed, const Point& point, double unseen) {
+  const auto without_padding = [&](double unseen) -> AfterChange {
     const at::Tensor& real = rules.mask.visible().real;
-    if (!real.defined() || !run.watch.may_change(point->number())) return changed;
-    return changed.masked_fill(real.logical_not().unsqueeze(1).unsqueeze(1), unseen);
+    if (!real.defined()) return {};
+    return [&real, unseen](const at::Tensor& changed) {
+      return changed.masked_fill(real.logical_not().unsqueeze(1).unsqueeze(1), unseen);
+    };
   };
-  const at::Tensor scores =
-      of_tokens(hook_attn_scores_->forward(
-                    finished_scores(parts.size() == 1 ? parts.front() : at::cat(parts, -1), rules, all, run),
-                    run.watch),
-                hook_attn_scores_, kMasked);
-  const at::Tensor pattern = of_tokens(
-      hook_pattern_->forward(probabilities(scores, rules, all, run), run.watch), hook_pattern_, 0.0);
+  const at::Tensor scores = hook_attn_scores_->forward(
+      finished_scores(parts.size() == 1 ? parts.front() : at::cat(parts, -1), rules, all, run), run.watch,
+      without_padding(kMasked));
+  const at::Tensor pattern =
+      hook_pattern_->forward(probabilities(scores, rules, all, run), run.watch, without_padding(0.0));
   at::Tensor z;
   std::int64_t first_key = 0;
   for (const KeysAndValues& segment : attended) {

@@ -87,7 +87,14 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
     const at::Tensor unpatched = part(runs.value(name)), value = float32_at_least(block.value);
     at::Tensor change = value - unpatched;
     // Scores that a query may not see are -inf in both.
-    if (std::isinf(row(name.site).unseen)) change = at::where(value.eq(unpatched), 0.0, change);
+    if (std::isinf(row(name.site).unseen)) {
+      change = at::where(value.eq(unpatched), 0.0, change);
+      if (!change.isfinite().all().item<bool>())
+        throw HookError(
+            where,
+            "what is put in is infinite, and the run's own value is not; expected a finite change, "
+            "which is all that gradients tell of; sweep() runs such a cell");
+    }
     // What numbers of one vector make is added up in their own dtype, which is several times as fast.
     return (change * part(gradients[Address(name)])).sum(-1).sum(at::kDouble);
   };

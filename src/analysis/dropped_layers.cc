@@ -27,7 +27,7 @@ bool is_on_stream(Site site, const ModelConfig& config) {
     case Site::ln2_normalized:
     case Site::ln3_scale:
     case Site::ln3_normalized:
-      return config.norms_stream() && config.norm_place == NormPlace::post;
+      return config.norms_stream();
     default:
       return false;
   }

@@ -180,8 +180,10 @@ class GraphBuilder {
     const bool post = on_stream && config_.norm_place == NormPlace::post;
     const bool parallel = config_.parallel() && config_.has_mlp();
     const bool crosses = stack_ == Stack::decoder;
+    // What latents read is carried back through this norm to resid_pre (through_latents).
+    if (config_.latent_attention()) read_attention(layer);
     if (on_stream && !post) norm(Site::ln1_normalized, layer);
-    read_attention(layer);
+    if (!config_.latent_attention()) read_attention(layer);
     if (parallel) read_mlp(layer);
     write_attention(layer);
     if (post) norm(Site::ln1_normalized, layer);

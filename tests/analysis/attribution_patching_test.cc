@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -262,33 +263,43 @@ TEST_F(AttributionPatchingOf, CorrectionSeesWhatSaturationHides) {
 /// GradDrop as its paper has it: for each layer a gradient without what that layer adds; nodes of that layer
 /// have none, and the stream lies in no layer.
 TEST_F(AttributionPatchingOf, ALayerThatIsLeftOutGivesNothingToItsOwnNodes) {
-  const std::int64_t layers = model_.config().n_layers;
-  const auto without = [&](std::int32_t left_out, const Address& place) {
-    const Hook drop(
-        act::attn_out(left_out) | act::mlp_out(left_out), [](const at::Tensor& g) { return g * 0.0; },
-        HookDirection::backward);
-    const auto run = model_.run(
-        corrupted_,
-        {.hooks = {drop},
-         .capture = Selection(place.name()),
-         .gradients = GradientRequest{Selection(place.name()) | act::resid_pre(0), logit_difference(3, 7)}});
-    return std::abs(((from_[place] - run.cache[place]) * run.gradients[place]).sum().item<double>());
-  };
-  for (const SweptSite& site :
-       {SweptSite(act::z), SweptSite(act::mlp_out), SweptSite(act::attn_out), SweptSite(act::post),
-        SweptSite(act::resid_pre), SweptSite(act::resid_mid), SweptSite(act::resid_post)}) {
-    const bool in_a_layer =
-        site.site != Site::resid_pre && site.site != Site::resid_mid && site.site != Site::resid_post;
-    const AttributionPatchingOptions options{.sweep = sweep_over(site, {Axis::layer}), .drop_layers = true};
-    const Grid made = attribution_patching(model_, options);
-    for (std::int32_t layer = 0; layer < layers; ++layer) {
-      const Address place(ActivationName{.site = site.site, .stack = Stack::blocks, .layer = layer});
-      double sum = 0;
-      for (std::int32_t left_out = 0; left_out < layers; ++left_out) {
-        if (!in_a_layer || left_out != layer) sum += without(left_out, place);
+  const std::vector<Site> on_stream{Site::resid_pre, Site::resid_mid, Site::resid_post, Site::ln2_normalized};
+  for (const NormPlace norm_place : {NormPlace::pre, NormPlace::post, NormPlace::stream}) {
+    ModelConfig config = four_layers();
+    config.norm_place = norm_place;
+    if (norm_place != NormPlace::pre) config.final_norm = NormKind::none;
+    const std::int64_t layers = config.n_layers;
+    const auto model = random_model_of(config);
+    const auto from = model.run_with_cache(clean_, act::everything).cache;
+    const auto without = [&](std::int32_t left_out, const Address& place) {
+      const Hook drop(
+          act::attn_out(left_out) | act::mlp_out(left_out), [](const at::Tensor& g) { return g * 0.0; },
+          HookDirection::backward);
+      const auto run =
+          model.run(corrupted_, {.hooks = {drop},
+                                 .capture = Selection(place.name()),
+                                 .gradients = GradientRequest{Selection(place.name()) | act::resid_pre(0),
+                                                              logit_difference(3, 7)}});
+      return std::abs(((from[place] - run.cache[place]) * run.gradients[place]).sum().item<double>());
+    };
+    std::vector<act::BlockSite> sites{act::z,         act::mlp_out,   act::attn_out,  act::post,
+                                      act::resid_pre, act::resid_mid, act::resid_post};
+    // Beside the stream it is what the MLP reads.
+    if (norm_place != NormPlace::pre) sites.push_back(act::BlockSite{Site::ln2_normalized});
+    for (const act::BlockSite& site : sites) {
+      const bool in_a_layer = std::ranges::find(on_stream, site.site) == on_stream.end();
+      SweepOptions sweep = sweep_over(site, {Axis::layer});
+      sweep.from = from;
+      const Grid made = attribution_patching(model, {.sweep = sweep, .drop_layers = true});
+      for (std::int32_t layer = 0; layer < layers; ++layer) {
+        const Address place(ActivationName{.site = site.site, .stack = Stack::blocks, .layer = layer});
+        double sum = 0;
+        for (std::int32_t left_out = 0; left_out < layers; ++left_out) {
+          if (!in_a_layer || left_out != layer) sum += without(left_out, place);
+        }
+        EXPECT_NEAR(made.at({layer}), sum / static_cast<double>(in_a_layer ? layers - 1 : layers), 1e-10)
+            << place.to_string();
       }
-      EXPECT_NEAR(made.at({layer}), sum / static_cast<double>(in_a_layer ? layers - 1 : layers), 1e-10)
-          << place.to_string();
     }
   }
 }
@@ -442,6 +453,9 @@ TEST_F(AttributionPatchingOf, RefusesWhatHasNoMeaning) {
   options = {.sweep = sweep_over(act::k, {Axis::layer, Axis::pos}), .query_key = true};
   options.sweep.edits = {scale(act::pattern(1), 0.5)};
   EXPECT_THAT(text(options), HasSubstr("expected none at the pattern"));
+  options = {.sweep = sweep_over(act::attn_scores, {Axis::layer})};
+  options.sweep.edits = {set(act::attn_scores(1), 0.5)};
+  EXPECT_THAT(text(options), HasSubstr("is infinite, and the run's own value is not"));
   options = {.sweep = sweep_over(act::z, {Axis::layer}), .layers_at_once = 2};
   options.sweep.edits = {zero(act::z(1))};
   EXPECT_THAT(text(options), HasSubstr("with hooks or edits"));

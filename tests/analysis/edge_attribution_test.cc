@@ -236,6 +236,28 @@ TEST_F(EdgeAttributionOf, OfAnEditedModelAddUpToNodes) {
   expect_sums(hooked, {scale(act::q(1), 0.5)}, "a hook and an edit");
 }
 
+/// Latents read the stream through a norm that may stand on the stream: what passes it passes it once.
+TEST_F(EdgeAttributionOf, ThroughLatentsAddUpToNodes) {
+  for (const NormPlace place : {NormPlace::pre, NormPlace::post, NormPlace::stream}) {
+    ModelConfig config = two_layer_config();
+    config.norm = config.final_norm = NormKind::rms_norm;
+    config.positions = RotaryPositions{.dim = 2, .adjacent_pairs = true, .at_end = true};
+    config.norm_place = place;
+    if (place != NormPlace::pre) config.final_norm = NormKind::none;
+    config.latent = Latents{.d_kv = 5, .d_query = 7, .d_shared_key = 2, .d_value = 3, .eps = 1e-3};
+    const auto model = random_model_of(config);
+    SweepOptions options{.from = model.run_with_cache(corrupted_, act::everything).cache,
+                         .into = clean_,
+                         .metric = logit_difference(3, 7)};
+    const Grid edges = edge_attribution(model, {.sweep = options});
+    const at::Tensor summed = edges.values().nan_to_num(0.0).sum(1);  // [writer]
+    for (const auto& writer : edges.axis("writer").places) options.table.push_back({*writer});
+    const at::Tensor nodes = attribution_patching(model, {.sweep = options}).values();
+    EXPECT_GT(largest(nodes), 1e-3);
+    EXPECT_LT(largest(summed - nodes), 1e-10);
+  }
+}
+
 /// What `of` comes to with ever more steps: the midpoint rule's error falls with the square of the steps, so
 /// that two numbers of steps tell what is left (Richardson).
 double with_ever_more_steps(const std::function<double(const Integration&)>& of) {

@@ -22,6 +22,8 @@ void add_axis(std::string& text, std::string_view axis, const Places& places) {
   if (places.given()) text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis, places.to_string());
 }
 
+std::string named_text(std::int64_t back) { return fmt::format("a named place, {} before the end", back); }
+
 std::string changes_text(const std::vector<Change>& changes) {
   std::string text;
   for (const Change& change : changes) text += (text.empty() ? "" : ", ") + change.to_string();
@@ -79,6 +81,8 @@ std::string Places::to_string() const {
       return "all";
     case Form::last:
       return "last";
+    case Form::named:
+      return named_text(numbers.front());
     case Form::range:
       return open(begin) + ":" + open(end);
     case Form::one:
@@ -127,12 +131,16 @@ std::string Score::to_string() const {
                         kind == Kind::logit_difference ? fmt::format(" - {}", against) : "");
   }
   if (column) text += fmt::format(" at {}", *column);
-  if (named) text += " at a named place";
+  if (named) text += " at " + named_text(*named);
   return text;
 }
 
 std::string SweptPlaces::to_string() const {
   if (last) return axis + "=last";
+  if (named) {
+    return fmt::format("{}={}{}", axis, named_text(*named),
+                       named_from ? " from " + named_text(*named_from) : "");
+  }
   if (into.empty()) return axis;
   std::string text = fmt::format("{}={}", axis, fmt::join(into, "+"));
   if (!from.empty()) text += fmt::format(" from {}", fmt::join(from, "+"));

@@ -14,9 +14,9 @@ namespace hooked::combinations {
 
 /// Places on one axis, as a caller writes them. Negative numbers count from the end.
 struct Places {
-  enum class Form : std::uint8_t { all, one, range, list, last };
+  enum class Form : std::uint8_t { all, one, range, list, last, named };
   Form form = Form::all;
-  std::vector<std::int64_t> numbers = {};            ///< of one and list
+  std::vector<std::int64_t> numbers = {};  ///< of one and list; of named: the token, from a row's last
   std::optional<std::int64_t> begin = {}, end = {};  ///< of a range
 
   bool operator==(const Places&) const = default;
@@ -105,7 +105,7 @@ struct Score {
   std::vector<std::int64_t> against = {1};
   bool by_row = false;                      ///< whether each row's set is given by itself
   std::optional<std::int64_t> column = {};  ///< nothing: each row's last token
-  bool named = false;                       ///< the last tokens, as a named place
+  std::optional<std::int64_t> named = {};   ///< a named place: the token, from each row's last
 
   bool operator==(const Score&) const = default;
   std::string to_string() const;
@@ -134,6 +134,8 @@ struct SweptPlaces {
   std::vector<std::int64_t> into = {};  ///< none: all
   std::vector<std::int64_t> from = {};  ///< none: the same
   bool last = false;                    ///< Position::last() instead, of `pos`
+  /// A named place instead: the token, from each row's last; and that in the run that values come from.
+  std::optional<std::int64_t> named = {}, named_from = {};
 
   bool operator==(const SweptPlaces&) const = default;
   std::string to_string() const;

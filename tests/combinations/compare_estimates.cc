@@ -24,6 +24,12 @@ const std::set<std::string> kWrites{"hook_attn_out", "hook_mlp_out", "hook_layer
 const std::set<std::string> kStream{"hook_resid_pre", "hook_resid_mid", "hook_resid_sum", "hook_resid_post",
                                     "hook_normalized_resid_post"};
 
+/// Whether a point stands on the stream, between what blocks add.
+bool is_on_stream(const std::string& path, const ModelConfig& config) {
+  const bool of_norm = path.starts_with("ln1.") || path.starts_with("ln2.");
+  return kStream.contains(path) || (of_norm && config.norms_stream());
+}
+
 /// The estimates of the cells of one row.
 class RowEstimates {
  public:
@@ -88,7 +94,7 @@ class RowEstimates {
 
   /// One slope for each layer, in which what that layer writes stays as it is.
   std::optional<double> mean_of_dropped(const Cell& cell, std::int64_t draw) const {
-    const bool of_stream = kStream.contains(cell.where.path);
+    const bool of_stream = is_on_stream(cell.where.path, subject_.config());
     const std::int64_t layers = subject_.config().n_layers;
     double sum = 0.0;
     for (std::int64_t layer = 0; layer < layers; ++layer) {

@@ -16,7 +16,8 @@ namespace {
 
 using reference::PlainRun;
 
-std::vector<Position> positions_of(const Places& places) {
+std::vector<Position> positions_of(const Places& places, const std::vector<Row>& rows) {
+  if (places.form == Places::Form::named) return {named_place(places.numbers.front(), rows)};
   std::vector<Position> positions;
   if (places.form == Places::Form::last) positions.push_back(Position::last());
   for (const std::int64_t column : places.numbers) positions.emplace_back(column);
@@ -27,8 +28,10 @@ std::vector<Position> positions_of(const Places& places) {
 std::vector<std::int64_t> places_in(const Row& row, const Places& positions, std::int64_t first) {
   Places asked = positions;
   if (asked.form == Places::Form::range) asked = {};
+  const bool named = asked.form == Places::Form::named;
   std::vector<std::int64_t> places;
-  for (const std::int64_t column : resolved(asked, row.width, row.last())) {
+  for (const std::int64_t column :
+       resolved(asked, row.width, named ? row.named(asked.numbers.front()) : row.last())) {
     if (asked.given() || column >= first) places.push_back(column < first ? -1 : row.place_of(column));
   }
   return places;
@@ -65,9 +68,10 @@ class Readings {
 
   void attribution() {
     const Grain grain = subject_.combination().seed % 2 == 0 ? Grain::layer : Grain::head;
-    const Grid grid = direct_logit_attribution(
-        subject_.model(), cache_,
-        {.answer = Answers::any_of(answers_), .grain = grain, .positions = positions_of(asked_)});
+    const Grid grid = direct_logit_attribution(subject_.model(), cache_,
+                                               {.answer = Answers::any_of(answers_),
+                                                .grain = grain,
+                                                .positions = positions_of(asked_, subject_.rows())});
     const auto& labels = grid.axis("part").labels;
     for (const Row& row : subject_.rows()) {
       const auto places = places_in(row, asked_, first_);
@@ -102,8 +106,9 @@ class Readings {
   }
 
   void lens() {
-    const LogitLens lens = logit_lens(subject_.model(), cache_,
-                                      {.positions = positions_of(asked_), .tokens = {answers_.front()}});
+    const LogitLens lens =
+        logit_lens(subject_.model(), cache_,
+                   {.positions = positions_of(asked_, subject_.rows()), .tokens = {answers_.front()}});
     const GridAxis& points = lens.logits.axis("point");
     for (const Row& row : subject_.rows()) {
       const auto places = places_in(row, asked_, first_);

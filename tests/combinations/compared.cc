@@ -45,10 +45,8 @@ bool has_points(const Combination& c, const ModelConfig& config) {
          changes(c.generation.new_token_changes) && has({.path = c.sweep.path});
 }
 
-}  // namespace
-
-Outcome compared(const Combination& combination) {
-  const Subject subject(combination);
+Outcome compared_with(const Subject& subject) {
+  const Combination& combination = subject.combination();
   if (!has_points(combination, subject.config())) return {};
   Comparison comparison;
   const auto holds = [&](const Refusal& row) { return row.holds(combination, subject.config()); };
@@ -69,6 +67,16 @@ Outcome compared(const Combination& combination) {
     }
   }
   return comparison.outcome();
+}
+
+}  // namespace
+
+Outcome compared(const Combination& combination) {
+  try {
+    return compared_with(Subject(combination));
+  } catch (const Undecided&) {
+    return {.refused = "experts of equal weight"};
+  }
 }
 
 }  // namespace hooked::combinations

@@ -126,4 +126,10 @@ Array by_columns(const std::vector<Row>& rows, const std::vector<Array>& values,
   return out;
 }
 
+Position named_place(std::int64_t back, const std::vector<Row>& rows) {
+  std::vector<std::int64_t> columns;
+  for (const Row& row : rows) columns.push_back(row.named(back));
+  return {"place", columns};
+}
+
 }  // namespace hooked::combinations

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hooked/analysis/position.h"
 #include "tests/combinations/combination.h"
 #include "tests/combinations/subject.h"
 
@@ -61,6 +62,9 @@ Outcome compared(const Combination& combination);
 
 /// The columns that the cache of a combination holds.
 Held held_columns(const Combination& c, const std::vector<Row>& rows);
+
+/// The place of these rows that stands so many tokens before the last of each, or at the first.
+Position named_place(std::int64_t back, const std::vector<Row>& rows);
 
 /// The cache that the engine makes of a combination's run.
 ActivationCache cache_of_run(const Subject& subject, const Selection& capture);

@@ -96,6 +96,8 @@ void fit_to_consumer(Dice& dice, Combination& c) {
     c.less.asked = {};
     if (c.less.split == Split::first_columns) c.less = {};
     c.reads.resize(1);
+    if (dice.percent(20))
+      c.reads.front().pos = {.form = Places::Form::named, .numbers = {dice.below(c.columns())}};
   }
   if (c.consumer == estimates && c.sweep.estimate.query_key && dice.percent(50)) draw_norm_of_heads(dice, c);
   if (c.consumer == gradients) {
@@ -106,7 +108,11 @@ void fit_to_consumer(Dice& dice, Combination& c) {
   }
   if (c.consumer == edges || c.consumer == circuits) {
     if (c.sweep.source.kind == Source::Kind::resampled) c.sweep.source = {};
-    if (c.consumer == circuits && dice.percent(20)) c.sweep.resumed_after = 1 + dice.below(4);
+    if (c.consumer == circuits && c.sweep.score.kind != Score::Kind::loss && dice.percent(20)) {
+      c.sweep.resumed_after = 1 + dice.below(4);
+      // What a judgement that is ended has not come to it does not refuse.
+      std::erase_if(c.changes, [](const Change& change) { return change.where.pos.from_the_end(); });
+    }
     c.sweep.edges = c.consumer == circuits && dice.percent(50);
     if (c.sweep.edges) c.sweep.source = {};
     c.sweep.estimate = {.over_inputs = true, .steps = c.sweep.estimate.steps};
@@ -166,12 +172,18 @@ Where draw_where(Dice& dice, const Combination& c, const std::vector<ActivationN
   const auto index = [&](Index of, Places& places, int chance, bool last) {
     const auto dimension = dimension_of(name.site, of);
     if (!dimension || !dice.percent(chance)) return;
-    std::int64_t size = std::numeric_limits<std::int64_t>::max();  // of the smallest layer
+    std::int64_t size = std::numeric_limits<std::int64_t>::max(),
+                 most = 0;  // of the smallest layer, the largest
     for (const std::int64_t layer : layers_of(where, config)) {
-      size = std::min(size, size_of(row(name.site).axes[*dimension], config, layer));
+      const std::int64_t of_layer = size_of(row(name.site).axes[*dimension], config, layer);
+      size = std::min(size, of_layer);
+      most = std::max(most, of_layer);
     }
+    const bool one_size = size == most;
     if (size < 0) size = of == Index::row ? c.rows() : c.columns();
     places = draw_places(dice, size, last);
+    // A range that ends elsewhere in every layer may be empty in some.
+    if (!one_size && places.form == Places::Form::range && places.from_the_end()) places = {};
   };
   index(Index::row, where.row, 20, false);
   index(Index::pos, where.pos, 60, true);
@@ -203,8 +215,11 @@ Change draw_change_of(Dice& dice, const Combination& c, const std::vector<Activa
   }
   const bool of_keys = dimension_of(name_in(change.where, 0).site, Index::key).has_value();
   const bool of_one_width = (!config_of(c).full_heads && !config_of(c).shared_keys) || change.where.layer;
+  const auto heads = dimension_of(name_in(change.where, 0).site, Index::head);
+  const bool along_heads =
+      heads && *heads + 1 == row(name_in(change.where, 0).site).axes.size() && change.where.head.given();
   if (change.made == Made::project_out &&
-      (of_keys || change.where.path.ends_with("scale") || !of_one_width)) {
+      (of_keys || along_heads || change.where.path.ends_with("scale") || !of_one_width)) {
     change.made = Made::scale;
   }
   if (change.made == Made::replace) {

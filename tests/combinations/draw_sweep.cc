@@ -36,8 +36,8 @@ Score draw_score(Dice& dice, const Combination& c) {
   score.by_row = dice.percent(30);
   if (dice.percent(20)) {
     score.column = dice.below(c.columns()) - (dice.percent(30) ? c.columns() : 0);
-  } else {
-    score.named = dice.percent(20);
+  } else if (dice.percent(20)) {
+    score.named = dice.below(c.columns());
   }
   return score;
 }
@@ -63,7 +63,14 @@ Sweep draw_sweep(Dice& dice, const Combination& c) {
         for (std::size_t i = 0; i < places.into.size(); ++i) places.from.push_back(dice.below(size));
       }
     }
-    if (axis == "pos" && places.into.empty() && dice.percent(25)) places.last = true;
+    if (axis == "pos" && places.into.empty()) {
+      if (dice.percent(25)) {
+        places.last = true;
+      } else if (dice.percent(20)) {
+        places.named = dice.below(size);
+        if (dice.percent(40)) places.named_from = dice.below(size);
+      }
+    }
     sweep.over.push_back(places);
   };
   add("layer", config.n_layers, 30);

@@ -13,6 +13,7 @@ std::vector<std::int64_t> resolved(const Places& places, std::int64_t size, std:
   std::vector<std::int64_t> all;
   switch (places.form) {
     case Places::Form::last:
+    case Places::Form::named:  // which row's column `last` is
       return {last};
     case Places::Form::one:
     case Places::Form::list:
@@ -121,7 +122,9 @@ reference::PlainRun Oracle::run(const Row& row, const std::vector<reference::Cha
   const auto all = [&changes](const std::string& name, Array& value) {
     for (const reference::Change& change : changes) change(name, value);
   };
-  return reference::forward(config_, weights_, {row.tokens}, {.change = all});
+  reference::PlainRun run = reference::forward(config_, weights_, {row.tokens}, {.change = all});
+  if (run.undecided) throw Undecided();
+  return run;
 }
 
 reference::Change Oracle::change_of(const Change& change, const Row& row,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -36,6 +37,10 @@ struct Row {
   std::optional<std::int64_t> last_column = {};  ///< what `last` means; nothing: the last of `columns`
 
   std::int64_t last() const { return last_column.value_or(columns.back()); }
+  /// The column of a named place: so many tokens before the last, or the first.
+  std::int64_t named(std::int64_t back) const {
+    return columns.at(static_cast<std::size_t>(std::max<std::int64_t>(std::ssize(columns) - 1 - back, 0)));
+  }
   /// Where a column of the batch stands in the row, or -1.
   std::int64_t place_of(std::int64_t column) const;
 };
@@ -59,13 +64,16 @@ class Block {
 /// Calls a function with the index of each element and the element.
 void for_each(Array& array, const std::function<void(const std::vector<std::int64_t>&, double&)>& function);
 
+/// Experts of a run have equal weights, and which of them is chosen is nobody's promise.
+struct Undecided {};
+
 class Oracle {
  public:
   Oracle(ModelConfig config, StateDict weights) : config_(std::move(config)), weights_(std::move(weights)) {}
 
   const ModelConfig& config() const { return config_; }
 
-  /// A run of one row, with these functions called one after the other at every point.
+  /// A run of one row, with these functions called one after the other at every point. Throws Undecided.
   reference::PlainRun run(const Row& row, const std::vector<reference::Change>& changes = {}) const;
 
   /// What a change does in a row. `other` is the run of the same row of the other tokens.

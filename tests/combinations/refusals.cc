@@ -11,6 +11,9 @@
 namespace hooked::combinations {
 namespace {
 
+/// Whether a Where names a point of the columns whose logits are asked for.
+bool of_asked_rows(const Where& where) { return row(site_of(where)).asked_rows; }
+
 bool names_positions(const std::vector<Change>& changes) {
   return std::ranges::any_of(changes, [](const Change& change) { return change.where.pos.given(); });
 }
@@ -39,6 +42,7 @@ bool position_from_the_end_is_padding(C c, M) {
   if (ends_in_padding(c, c.less.asked) && runs(c)) return true;
   if (std::ranges::any_of(c.reads,
                           [&](const Where& read) {
+                            if (c.less.asked.given() && of_asked_rows(read)) return false;  // is not read
                             return ends_in_padding(c, read.pos, read.row) ||
                                    ends_in_padding(c, read.key, read.row);
                           }) &&
@@ -56,7 +60,7 @@ bool reads_a_column_that_is_not_held(C c, M config) {
   std::vector<Row> rows = make_rows(config, c, 0);
   const Held held = held_columns(c, rows);
   return std::ranges::any_of(c.reads, [&](const Where& read) {
-    if (c.less.asked.given() && row(site_of(read)).asked_rows) return false;  // is not read
+    if (c.less.asked.given() && of_asked_rows(read)) return false;  // is not read
     const auto not_held = [&](std::int64_t r) {
       const Row& row = rows.at(static_cast<std::size_t>(r));
       const auto& columns = held.at(static_cast<std::size_t>(r));
@@ -180,7 +184,11 @@ std::vector<Refusal> refusals_of_runs() {
       {"is not among those that this run computes here",
        "an edit where the logits that are asked for are not",
        [](C c, M) {
-         return any_change(c, [](const Change& change) { return row(site_of(change.where)).asked_rows; });
+         return any_change(c, [](const Change& change) { return of_asked_rows(change.where); });
+       }},
+      {"is not among those that this run computes here", "kept last columns whose logits are not asked for",
+       [](C c, M) {
+         return c.less.kept.form == Places::Form::last && std::ranges::any_of(c.reads, of_asked_rows);
        }},
       {"are not finite numbers", "a generation by numbers that are not finite",
        [](C c, M) { return c.consumer == Consumer::generation && any_change(c, makes_infinite); }},
@@ -198,6 +206,13 @@ std::vector<Refusal> refusals_of_runs() {
       {"is padding in row", "a swept position that is padding in a row", sweeps_padding, true},
       {"does not fit `into`", "rows that are drawn for rows with other padding",
        [](C c, M) { return sweeps(c) && c.padded() && c.sweep.source.kind == Source::Kind::resampled; }},
+      {"expected one for each of the run's", "a named place in drawn rows of another number",
+       [](C c, M) {
+         return sweeps(c) && c.sweep.source.kind == Source::Kind::resampled && c.rows() > 1 &&
+                std::ssize(c.sweep.source.data_lengths) != c.rows() &&
+                std::ranges::any_of(c.sweep.over,
+                                    [](const SweptPlaces& places) { return places.named.has_value(); });
+       }},
       {"this replaces all columns", "a replacement of all columns by a cache of a whole run",
        replaces_by_a_column_that_is_not_held},
       {"rows begin at columns of their own",
@@ -235,7 +250,7 @@ std::vector<Refusal> refusals_of_runs() {
       {"does not fit the addressed block", "a replacement where the logits that are asked for are not",
        [](C c, M) {
          return any_change(c, [](const Change& change) {
-           return change.made == Made::replace && row(site_of(change.where)).asked_rows;
+           return change.made == Made::replace && of_asked_rows(change.where);
          });
        }},
       {"a run from layer", "a start behind the layers that make shared keys",
@@ -271,7 +286,7 @@ std::vector<Refusal> refusals_of_runs() {
        asks_for_logits_of_some_rows},
       {"this replaces all columns", "a replacement where the logits that are asked for are not",
        [](C c, M) {
-         return any_change(c, [](const Change& change) { return row(site_of(change.where)).asked_rows; });
+         return any_change(c, [](const Change& change) { return of_asked_rows(change.where); });
        }},
       {"is not among the tokens that the model predicts", "a loss of tokens that the model does not predict",
        [](C c, M config) {
@@ -288,10 +303,7 @@ std::vector<Refusal> refusals_of_runs() {
                  any_change(c, [&](const Change& change) { return from_the_end(change.where); }));
        }},
       {"ask for it in logit_positions", "kept positions where the logits that are asked for are not",
-       [](C c, M) {
-         return c.less.kept.given() &&
-                std::ranges::any_of(c.reads, [](const Where& read) { return row(site_of(read)).asked_rows; });
-       }},
+       [](C c, M) { return c.less.kept.given() && std::ranges::any_of(c.reads, of_asked_rows); }},
       {"is padding in row", "a position from the end that is padding in a row",
        position_from_the_end_is_padding, true},
   };

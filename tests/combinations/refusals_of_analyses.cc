@@ -32,7 +32,7 @@ bool at_its_minimum(C c) {
 bool reads_padding(C c, M) {
   const Places& asked = c.reads.front().pos;
   return (c.consumer == Consumer::attribution || c.consumer == Consumer::lens) &&
-         std::ranges::any_of(asked.numbers, [&](std::int64_t column) {
+         asked.form != Places::Form::named && std::ranges::any_of(asked.numbers, [&](std::int64_t column) {
            return padding_at(c, column < 0 ? column + c.columns() : column);
          });
 }
@@ -59,6 +59,8 @@ std::vector<Refusal> refusals_of_analyses() {
        [](C c, M) { return estimates(c) && c.sweep.estimate.steps == 0 && at_its_minimum(c); }, true},
       {"the least that there is", "gradients where two runs predict the same",
        [](C c, M) { return estimates(c) && c.sweep.score.kind == Score::Kind::kl_from_other; }},
+      {"is infinite, and the run's own value is not", "an estimate of scores that become infinite",
+       [](C c, M) { return c.consumer == Consumer::estimates && c.sweep.path.ends_with("scores"); }},
       {"edges are carried from writers to readers", "edges under changes between writers and readers",
        [](C c, M) { return c.consumer == Consumer::edges && !c.changes.empty(); }},
       {"from a prefix", "scores of heads behind a prefix",

@@ -144,6 +144,7 @@ class Shrinking {
           c.sweep.over.erase(c.sweep.over.begin() + static_cast<std::ptrdiff_t>(axis));
       });
       with([&](Combination& c) { c.sweep.over[axis].from.clear(); });
+      with([&](Combination& c) { c.sweep.over[axis].named_from.reset(); });
       with([&](Combination& c) { c.sweep.over[axis] = {.axis = c.sweep.over[axis].axis}; });
     }
     if (!from_.sweep.path.ends_with("hook_scale")) {

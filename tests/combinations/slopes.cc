@@ -8,10 +8,16 @@ namespace hooked::combinations {
 
 std::optional<double> slope_at_zero(const std::function<double(double)>& f) {
   constexpr double kStep = 2e-4;
-  const double near = f(kStep) - f(-kStep), far = f(2 * kStep) - f(-2 * kStep);
+  const double here = f(0.0), up = f(kStep), down = f(-kStep), far_up = f(2 * kStep),
+               far_down = f(-2 * kStep);
+  const double near = up - down, far = far_up - far_down;
   const double slope = (8 * near - far) / (12 * kStep), rough = near / (2 * kStep);
-  // Where f is smooth these differ by its third derivative times the step's square.
-  if (!(std::abs(slope - rough) < 1e-6 * (std::abs(slope) + 1.0))) return std::nullopt;
+  // By how much the slope is another on the other side of a kink: what is left of the difference between both
+  // sides' slopes, of which the curvature makes twice as much at twice the step.
+  const double bend = (up + down - 2 * here) / kStep, far_bend = (far_up + far_down - 2 * here) / (2 * kStep);
+  // Where f is smooth these differ by its third and fourth derivatives times the step's square and cube.
+  const double least = 1e-6 * (std::abs(slope) + 1.0);
+  if (!(std::abs(slope - rough) < least && std::abs(2 * bend - far_bend) < least)) return std::nullopt;
   return slope;
 }
 

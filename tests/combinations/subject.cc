@@ -33,6 +33,7 @@ AxisIndex index_of(const Places& places) {
       return AxisIndex::Last{};
     case Places::Form::all:
     case Places::Form::range:
+    case Places::Form::named:  // no address has one
       break;
   }
   return AxisIndex::Range{places.begin, places.end};

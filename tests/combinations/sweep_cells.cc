@@ -8,6 +8,22 @@
 
 namespace hooked::combinations {
 
+namespace {
+
+/// How many places a sweep's axis of heads has: those of the layer that has most.
+std::int64_t most_heads(const ModelConfig& config, const std::string& path) {
+  const Where everywhere{.path = path};
+  std::int64_t most = 0;
+  for (const std::int64_t layer : layers_of(everywhere, config)) {
+    const SiteRow& site = row(name_in(everywhere, layer).site);
+    if (const auto head = dimension_of(name_in(everywhere, layer).site, Index::head))
+      most = std::max(most, size_of(site.axes[*head], config, layer));
+  }
+  return most;
+}
+
+}  // namespace
+
 Cell cell_at(const Subject& subject, const Row& row, const std::vector<std::int64_t>& index) {
   const Sweep& sweep = subject.combination().sweep;
   Cell cell{.where = {.path = sweep.path}};
@@ -21,8 +37,17 @@ Cell cell_at(const Subject& subject, const Row& row, const std::vector<std::int6
       continue;
     }
     if (places.last) place = row.last();
+    if (places.named) place = row.named(*places.named);
+    if (places.named_from) cell.from = row.named(*places.named_from);
+    if (places.named && sweep.source.kind == Source::Kind::resampled) {
+      const auto back = places.named_from.value_or(*places.named);
+      // The one column of one row is meant in every row that is drawn.
+      for (std::size_t drawn = 0; drawn < sweep.source.data_lengths.size(); ++drawn)
+        cell.from_of_draw.push_back(subject.rows()[subject.rows().size() == 1 ? 0 : drawn].named(back));
+    }
     // Rows that are drawn have all columns, and a last token of their own.
     if (places.last && sweep.source.kind == Source::Kind::resampled) cell.from = row.width - 1;
+    if (places.axis == "head" && place < 0) place += most_heads(subject.config(), sweep.path);
     if (places.axis == "pos" || places.axis == "key") {
       if (place < 0) place += row.width;
       cell.exists = cell.exists && row.place_of(place) >= 0;
@@ -56,6 +81,8 @@ reference::Change patch_of(const OracleSource& source, const Cell& cell, const R
     if (at != name.to_string()) return;
     const Block block(cell.where, name.site, row, value.shape);
     const Array masks = of_keys ? *scores : Array();
+    std::optional<std::int64_t> from = cell.from;
+    if (!cell.from_of_draw.empty()) from = cell.from_of_draw.at(static_cast<std::size_t>(put.draw));
     std::size_t flat = 0;
     for_each(value, [&](const std::vector<std::int64_t>& index, double& element) {
       const std::size_t i = flat++;
@@ -65,7 +92,7 @@ reference::Change patch_of(const OracleSource& source, const Cell& cell, const R
         if (dim == of_keys || dim == of_pos)
           columns[dim] = row.columns.at(static_cast<std::size_t>(index[dim]));
       }
-      const auto there = source.value(name, row, columns, cell.from, put.draw);
+      const auto there = source.value(name, row, columns, from, put.draw);
       element += put.share * (there.value_or(std::nan("")) - element);
       if (put.share == 1.0) element = there.value_or(std::nan(""));
     });
@@ -88,6 +115,11 @@ SweepOptions sweep_options(const Subject& subject) {
                                               : Axis::key;
     SweptAxis swept(axis);
     if (places.last) swept.places.emplace_back(Position::last());
+    if (places.named) {
+      const Position into = named_place(*places.named, subject.rows());
+      swept.places.emplace_back(
+          into, places.named_from ? named_place(*places.named_from, subject.other_rows()) : into);
+    }
     for (std::size_t i = 0; i < places.into.size(); ++i) {
       const std::int64_t into = places.into[i];
       swept.places.push_back(places.from.empty() ? SweptPlace(Position(into))

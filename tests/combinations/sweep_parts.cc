@@ -62,9 +62,7 @@ const PlainRun& reference_run(const Subject& subject, const Row& row) {
 Position position_of(const Score& score, const std::vector<Row>& rows) {
   if (score.column) return *score.column;
   if (!score.named) return Position::last();
-  std::vector<std::int64_t> columns;
-  for (const Row& row : rows) columns.push_back(row.last());
-  return {"end", columns};
+  return named_place(*score.named, rows);
 }
 
 std::vector<Row> data_rows(const Subject& subject) {
@@ -78,6 +76,7 @@ std::vector<Row> data_rows(const Subject& subject) {
 }  // namespace
 
 std::int64_t score_column(const Score& score, const Row& row) {
+  if (score.named) return row.named(*score.named);
   if (!score.column) return row.last();
   const std::int64_t column = *score.column < 0 ? *score.column + row.width : *score.column;
   return row.place_of(column) < 0 ? -1 : column;

@@ -53,7 +53,8 @@ class OracleSource {
 struct Cell {
   Where where = {};                       ///< the block
   std::optional<std::int64_t> from = {};  ///< the position that values come from, where it is another one
-  bool exists = true;                     ///< whether the layer has the block and no position is padding
+  std::vector<std::int64_t> from_of_draw = {};  ///< the same by the row that is drawn, of a named place
+  bool exists = true;  ///< whether the layer has the block and no position is padding
 };
 
 /// The cell at an index of the grid, whose axes are those of `over`.

@@ -2,6 +2,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -84,6 +85,32 @@ TEST_F(Knockout, IsTheSameBesideAPaddedRow) {
     EXPECT_LT(
         relative_difference(beside.narrow(0, 0, 1), model.run(tokens.narrow(0, 0, 1), options).logits()),
         kDoubleTolerance);
+  });
+}
+
+// Whatever a hook or an edit makes of scores and patterns, nobody attends to padding, and the cache says so.
+TEST_F(Knockout, LeavesPaddingMasked) {
+  for_many_models([](const HookedTransformer& model) {
+    const at::Tensor tokens = random_tokens(model.config(), {2, 5});
+    at::Tensor mask = at::ones({2, 5}, at::kLong);
+    mask[1].narrow(0, 0, 2).zero_();
+    const std::string scores = scores_of(model.config()),
+                      patterns =
+                          fmt::format("{}.*.attn.hook_pattern", stack_name(model.config().main_stack()));
+    const auto cache =
+        model
+            .run({tokens, {.attention_mask = mask}},
+                 {.hooks = {Hook(scores, [](const at::Tensor& x) { return at::full_like(x, 0.5); })},
+                  .edits = {set(patterns, 0.25)},
+                  .capture = Selection(scores) | Selection(patterns)})
+            .cache;
+    for (const auto& entry : cache) {
+      const at::Tensor of_padding = entry.value()[1].narrow(2, 0, 2),
+                       others = entry.value()[1].narrow(2, 2, 3);
+      const bool pattern = entry.name.site == Site::pattern;
+      EXPECT_TRUE((of_padding == (pattern ? 0.0 : -INFINITY)).all().item<bool>()) << entry.name.to_string();
+      EXPECT_TRUE((others == (pattern ? 0.25 : 0.5)).all().item<bool>()) << entry.name.to_string();
+    }
   });
 }
 

@@ -9,6 +9,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -273,6 +274,17 @@ TEST(Edit, ProjectionNeedsOneVectorOfTheLastAxissSize) {
   for (const at::Tensor& direction : {at::ones({1}, at::kDouble), at::ones({kHead, kWidth}, at::kDouble),
                                       at::scalar_tensor(1.0, at::TensorOptions(at::kDouble))}) {
     EXPECT_THROW(edited(project_out(act::z(1), direction)), HookError) << direction.sizes();
+  }
+}
+
+// With one place of the last axis the block ends with another axis, whose size may be the direction's by
+// chance.
+TEST(Edit, ProjectionNeedsMoreThanOnePlaceOfTheLastAxis) {
+  const at::Tensor direction = at::ones({kPos}, at::kDouble);
+  for (const Address& place : {act::z(1).at(Axis::d_head, 0), act::z(1).at(Axis::d_head, -1)}) {
+    EXPECT_THAT(text_thrown_by<HookError>([&] { edited(project_out(place, direction)); }),
+                testing::HasSubstr("works along the last axis"))
+        << place.to_string();
   }
 }
 

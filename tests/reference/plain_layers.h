@@ -23,12 +23,16 @@ class Points {
   Array keep(const std::string& name, Array value);
   /// Records what nothing reads again. Throws std::invalid_argument where the change there changes it.
   void note(const std::string& name, Array value);
+  /// Says that some choice was between equals.
+  void leave_undecided() { undecided_ = true; }
+  bool undecided() const { return undecided_; }
   /// All of them by name.
   const std::map<std::string, Array>& values() const { return values_; }
 
  private:
   Change change_;
   std::map<std::string, Array> values_;
+  bool undecided_ = false;
 };
 
 /// What a decoder reads of its encoder.

@@ -39,13 +39,19 @@ Numbers softmax(const Numbers& logits, Counts counts) {
   return out;
 }
 
-/// The places of the `count` largest values, largest first.
-std::vector<std::size_t> largest(const Numbers& values, std::size_t count) {
+/// The places of the largest values, largest first.
+struct Largest {
+  std::vector<std::size_t> places;
+  bool tied = false;  // with a value that is left out
+};
+
+Largest largest(const Numbers& values, std::size_t count) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return values[a] > values[b]; });
+  const bool tied = count < order.size() && values[order[count - 1]] == values[order[count]];
   order.resize(count);
-  return order;
+  return {order, tied};
 }
 
 /// `ranking` with -inf for the experts of all groups but the best.
@@ -58,7 +64,7 @@ Numbers within_best_groups(const Experts& e, Numbers ranking) {
     std::ranges::sort(group, std::greater<>());
     scores.push_back(e.group_score == GroupScore::best_two ? group[0] + group[1] : group[0]);
   }
-  const auto open = largest(scores, static_cast<std::size_t>(e.groups_per_token));
+  const auto open = largest(scores, static_cast<std::size_t>(e.groups_per_token)).places;
   for (std::size_t i = 0; i < ranking.size(); ++i) {
     if (std::ranges::find(open, i / size) == open.end()) ranking[i] = -INFINITY;
   }
@@ -70,6 +76,7 @@ struct Routed {
   Numbers weights;                   // [expert]
   std::vector<std::size_t> experts;  // [rank]
   Numbers ranked;                    // [rank], what each chosen expert is weighed by
+  bool tied = false;                 // whether others weigh as much as the last of them
 };
 
 Routed route(const ModelConfig& config, const Weights& weights, const std::string& name, const Numbers& x) {
@@ -88,9 +95,13 @@ Routed route(const ModelConfig& config, const Weights& weights, const std::strin
         ranking[i] += weights.at(name + "choice_bias")(static_cast<std::int64_t>(i));
       }
     }
-    routed.experts = largest(within_best_groups(e, ranking), count);
+    const Largest chosen = largest(within_best_groups(e, ranking), count);
+    routed.experts = chosen.places;
+    routed.tied = chosen.tied;
   } else if (e.router == RouterKind::choose_then_softmax) {
-    routed.experts = largest(logits, count);
+    const Largest chosen = largest(logits, count);
+    routed.experts = chosen.places;
+    routed.tied = chosen.tied;
     routed.weights = softmax(
         logits, [&](std::size_t i) { return std::ranges::find(routed.experts, i) != routed.experts.end(); });
   } else {
@@ -188,6 +199,7 @@ Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t la
     routed.push_back(
         route(config, weights, name, Numbers(router_read.row(r), router_read.row(r) + x.last())));
     std::ranges::copy(routed.back().weights, expert_weights.row(r));
+    if (routed.back().tied) points.leave_undecided();
     for (std::int64_t k = 0; k < e.per_token; ++k) {
       indices.row(r)[k] = static_cast<double>(routed.back().experts[static_cast<std::size_t>(k)]);
     }

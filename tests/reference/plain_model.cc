@@ -342,6 +342,7 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
   Points points(beside.change);
   PlainRun run = outputs(config, weights, tokens, beside, points);
   run.activations = points.values();
+  run.undecided = points.undecided();
   return run;
 }
 

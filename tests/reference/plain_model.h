@@ -40,6 +40,8 @@ struct PlainRun {
   Array residual;  ///< [batch, pos, d_model], the final norm's output where a model ends with it; or empty
   Array logits;    ///< [batch, pos, vocab], the decoder's where there is one, after any soft cap; or empty
   std::map<std::string, Array> activations;  ///< every point of the model, wide ones included, by name
+  bool undecided =
+      false;  ///< whether a token's last expert has the router's weight of one that is not chosen
 };
 
 /// The forward pass. Throws std::invalid_argument when a weight is missing, left over or of another shape, or

@@ -93,7 +93,7 @@ Edit scale(EditTarget target, at::Tensor factor);
 Edit replace(const Address& address, const ActivationCache& source);
 
 /// Removes the component along `direction`, a vector of the last axis's size and any length but 0 (else
-/// HookError).
+/// HookError). A run refuses a target with one place of the last axis.
 Edit project_out(EditTarget target, at::Tensor direction);
 
 }  // namespace hooked
