@@ -41,9 +41,10 @@ Cell cell_at(const Subject& subject, const Row& row, const std::vector<std::int6
     if (places.named_from) cell.from = row.named(*places.named_from);
     if (places.named && sweep.source.kind == Source::Kind::resampled) {
       const auto back = places.named_from.value_or(*places.named);
-      // The one column of one row is meant in every row that is drawn.
+      // Of as many rows the drawn one has a column of its own, else it is that of the row which is patched.
+      const bool as_many = sweep.source.data_lengths.size() == subject.rows().size();
       for (std::size_t drawn = 0; drawn < sweep.source.data_lengths.size(); ++drawn)
-        cell.from_of_draw.push_back(subject.rows()[subject.rows().size() == 1 ? 0 : drawn].named(back));
+        cell.from_of_draw.push_back((as_many ? subject.rows()[drawn] : row).named(back));
     }
     // Rows that are drawn have all columns, and a last token of their own.
     if (places.last && sweep.source.kind == Source::Kind::resampled) cell.from = row.width - 1;
