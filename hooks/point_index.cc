@@ -30,7 +30,7 @@ std::size_t PointIndex::require(const ActivationName& name) const {
       text, fmt::format("this model does not have this activation; it exists when {}; the "
                         "nearest one here is '{}'",
                         other_stack ? fmt::format("the model has a stack '{}'", stack_name(resolved.stack))
-                                    : std::string(row(name.site).exists.words),
+                                    : when_there(row(name.site).part),
                         nearest_to(predicting.to_string())));
 }
 

@@ -168,7 +168,7 @@ void print_points(std::string_view title, hooked::SiteScope scope) {
   for (const hooked::SiteRow& row : hooked::site_table()) {
     if (row.scope != scope) continue;
     std::cout << fmt::format("| `{}` | `{}` | {} | {} | {} | {} |\n", row.path, row.word, axes_text(row.axes),
-                             marks(row), row.exists.words, row.holds);
+                             marks(row), hooked::when_there(row.part), row.holds);
   }
 }
 

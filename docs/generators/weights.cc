@@ -108,7 +108,7 @@ void print_names() {
     for (const hooked::Axis axis : row.axes) axes.push_back(hooked::axis_name(axis));
     std::cout << fmt::format("| `{}` | [{}] | {} | {} | {} | {} |\n", row.path, fmt::join(axes, ", "),
                              kind_text(row), input_text(row.reads), row.writes_stream ? "yes" : "",
-                             row.there.words);
+                             row.when_there());
   }
 }
 

@@ -11,6 +11,7 @@
 #include "hooked/core/axis.h"
 #include "hooked/core/block_place.h"
 #include "hooked/core/model_config.h"
+#include "hooked/core/part.h"
 
 namespace hooked {
 
@@ -40,12 +41,14 @@ enum class WeightInput : std::uint8_t {
   unembed_input,    ///< the same, or what a masked-LM head makes of it
 };
 
-/// Which models have a weight: a question to the config and its words for documents and errors. `place` is
-/// the block it is asked for, or stack none outside the blocks.
-struct WeightCondition {
-  bool (*holds)(const ModelConfig& config, const BlockPlace& place);
+/// What else a config must say for a weight of a part to be there. It is asked where the part is there.
+struct WeightOption {
+  bool (*holds)(const ModelConfig& config);
   std::string_view words;
 };
+
+/// A part of a model's weights: those of a block, or nothing for those before and after the blocks.
+using WeightPart = std::optional<BlockPlace>;
 
 /// One row of the table of weights.
 struct WeightRow {
@@ -54,7 +57,8 @@ struct WeightRow {
   WeightKind kind;
   WeightInput reads;
   bool writes_stream;  ///< what it makes is added to the residual stream
-  WeightCondition there;
+  Part part;           ///< models with this part have the weight where `also` holds
+  WeightOption also;
   double start;  ///< value of a fresh weight that is not a matrix; gains as if they were no offsets
 
   bool in_block() const { return path.starts_with('{'); }
@@ -62,14 +66,15 @@ struct WeightRow {
   bool is_matrix() const { return kind == WeightKind::matrix || kind == WeightKind::linear; }
   bool is_bias() const { return kind == WeightKind::bias || kind == WeightKind::optional_bias; }
   bool is_gain() const { return kind == WeightKind::gain || kind == WeightKind::plain_gain; }
+  /// Whether a block of a model, or the model outside its blocks, has the weight.
+  bool there(const ModelConfig& config, const WeightPart& block) const;
+  /// When that is, for documents and errors.
+  std::string when_there() const;
   /// Whether absence in a state dict means zeros.
   bool optional() const { return kind == WeightKind::optional_bias; }
   /// The path inside its block, or all of it outside the blocks.
   std::string_view local_path() const;
 };
-
-/// A part of a model's weights: those of a block, or nothing for those before and after the blocks.
-using WeightPart = std::optional<BlockPlace>;
 
 /// The weight's shape in a part of a model.
 std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config,

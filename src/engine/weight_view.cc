@@ -33,7 +33,7 @@ std::string_view instead_of(std::string_view local_name) {
   }
   throw ConfigError(name, fmt::format("this model does not have this weight; models have it when {}; "
                                       "state_dict() lists what this one has",
-                                      find_weight_row(local_name)->there.words));
+                                      find_weight_row(local_name)->when_there()));
 }
 
 // The matrix that a bias belongs to: `attn.W_Q` of `attn.b_Q`.

@@ -29,13 +29,13 @@ struct ModuleChange {
 };
 
 /// What the name of such a tensor ends with, behind the module's path.
-struct Part {
+struct AdapterPart {
   std::string_view ending;
   std::string ModuleChange::*name;
   bool embedding;
 };
 
-constexpr Part kParts[] = {
+constexpr AdapterPart kParts[] = {
     {".lora_A.weight", &ModuleChange::a, false},
     {".lora_B.weight", &ModuleChange::b, false},
     {".lora_B.bias", &ModuleChange::bias, false},

@@ -161,7 +161,7 @@ void fold_part(WorkingWeights& part, const ModelConfig& before) {
   if (!place && before.tied_unembedding() && !after.tied_unembedding()) untie(part, before);
   // Biases that come into being, and those that files may lack, start as zeros.
   for_each_weight(after, place, [&](const WeightRow& row, const std::string& name) {
-    const bool may_be_absent = row.optional() || !row.there.holds(before, place.value_or(BlockPlace{}));
+    const bool may_be_absent = row.optional() || !row.there(before, place);
     if (row.is_bias() && may_be_absent && !part.has(name)) part.set(name, part.zeros(name));
   });
   std::map<std::string, NormValues> norms;  // by place
@@ -174,7 +174,7 @@ void fold_part(WorkingWeights& part, const ModelConfig& before) {
   });
   // The weights of the norms, which no model has any more.
   for_each_weight(before, place, [&](const WeightRow& row, const std::string& name) {
-    if (!row.there.holds(after, place.value_or(BlockPlace{}))) part.erase(name);
+    if (!row.there(after, place)) part.erase(name);
   });
 }
 
@@ -216,8 +216,7 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
 bool has_gains(const ModelConfig& config) {
   return std::ranges::any_of(weight_parts(config), [&](const WeightPart& part) {
     return std::ranges::any_of(weight_table(), [&](const WeightRow& row) {
-      return row.kind == WeightKind::gain && row.in_block() == part.has_value() &&
-             row.there.holds(config, part.value_or(BlockPlace{}));
+      return row.kind == WeightKind::gain && row.in_block() == part.has_value() && row.there(config, part);
     });
   });
 }
@@ -285,7 +284,7 @@ std::optional<std::string> risk(const StoredNumbers& numbers, const WeightPart& 
   update(after);
   std::optional<std::string> found;
   for_each_weight(before, part, [&](const WeightRow& row, const std::string& name) {
-    const bool folds = !row.there.holds(after, part.value_or(BlockPlace{}));
+    const bool folds = !row.there(after, part);
     if (!found && folds) found = norm_risk(numbers, part, name);
   });
   std::map<std::string, at::Tensor> gains;  // by the norm's place

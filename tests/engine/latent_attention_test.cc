@@ -115,7 +115,7 @@ TEST(LatentAttention, HasNoSplitInputs) {
     random_model(c).run(random_tokens(c, {1, 3}), {.capture = act::q_input(0)});
   });
   ASSERT_TRUE(error);
-  EXPECT_NE(std::string(error->what()).find("no latents"), std::string::npos) << error->what();
+  EXPECT_NE(std::string(error->what()).find("without latents"), std::string::npos) << error->what();
 }
 
 TEST(LatentAttention, GenerationAndPrefixesGoOnAsOneRun) {

@@ -121,7 +121,7 @@ TEST(Selection, AbsentSiteSaysWhenItExists) {
   for (const Selection& selection :
        {Selection(act::rot_q), Selection(act::rot_q(1)), Selection("blocks.1.attn.hook_rot_q")}) {
     const std::string text = text_of(selection);
-    EXPECT_NE(text.find("positions are rotary"), std::string::npos) << text;
+    EXPECT_NE(text.find("rotary positions"), std::string::npos) << text;
     EXPECT_NE(text.find(".attn.hook_rot_q"), std::string::npos) << text;
     EXPECT_NE(text.find("nearest"), std::string::npos) << text;
   }

@@ -9,6 +9,7 @@
 #include "hooked/core/block_place.h"
 #include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
+#include "hooked/core/part.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -27,15 +28,6 @@ enum class SiteScope : std::uint8_t {
   exit,          ///< after the last block
 };
 
-/// When something exists: the rule and its words are one thing.
-struct Condition {
-  bool (*holds)(const ModelConfig&, std::int64_t layer);  ///< the rule
-  std::string_view words;  ///< for errors and documents: `attention has latents`
-
-  /// Whether it holds for a layer of a model.
-  bool operator()(const ModelConfig& config, std::int64_t layer) const { return holds(config, layer); }
-};
-
 /// One row of the table of sites: everything that is known about an activation point.
 struct SiteRow {
   Site site;        ///< whose row this is
@@ -46,15 +38,19 @@ struct SiteRow {
   std::string_view path;
   /// The word the `act::` factories and the field's shorthand use: `pattern`, `resid_pre`.
   std::string_view word;
-  AxisList axes;      ///< of the activation, first dimension first
-  bool wide;          ///< only on request, not in the default set
-  bool changes_plan;  ///< a hook or edit here makes the run take another (equal up to rounding) path
-  bool integers;      ///< ids (int64): no gradients, edits only set and replace
-  bool asked_rows;    ///< covers only the positions whose logits are asked for
-  double unseen;      ///< what stands at keys that a query cannot see
-  /// Whether a model has the point; `layer` counts for sites of scope block, and is -1 for the others.
-  Condition exists;
+  AxisList axes;           ///< of the activation, first dimension first
+  bool wide;               ///< only on request, not in the default set
+  bool changes_plan;       ///< a hook or edit here makes the run take another (equal up to rounding) path
+  bool integers;           ///< ids (int64): no gradients, edits only set and replace
+  bool asked_rows;         ///< covers only the positions whose logits are asked for
+  double unseen;           ///< what stands at keys that a query cannot see
+  Part part;               ///< models with this part have the point
   std::string_view holds;  ///< what it holds, in words
+
+  /// Whether a model has the point; `layer` counts for sites of scope block, and is -1 for the others.
+  bool exists(const ModelConfig& config, std::int64_t layer) const {
+    return has(config, part, {stack.value_or(Stack::none), layer});
+  }
 };
 
 /// The table, in the order in which the points of a pre-norm block fire.
