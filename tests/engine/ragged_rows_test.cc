@@ -191,7 +191,7 @@ TEST_F(SmallRagged, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(thrown(details), HasSubstr("expected such a prefix"));
   EXPECT_THAT(thrown(details_, {.capture = act::pattern(0)}), HasSubstr("blocks.0.attn.hook_pattern"));
   EXPECT_THAT(thrown(details_, {.logit_positions = {{3}}}),
-              HasSubstr("row 0 begins at column 5, behind position 3"));
+              HasSubstr("row 0 begins at column 5, after position 3"));
   EXPECT_THAT(thrown(details_, {.output = Output::loss}), HasSubstr("no gradients, loss or prefix"));
   EXPECT_THAT(text_thrown_by<Error>([&] {
                 model_.generate({rows_.own(), details_}, {.max_new_tokens = 1});
