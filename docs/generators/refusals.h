@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "analysis/obstacles.h"
 #include "hooked/core/model_config.h"
 
 // What analyses refuse: the table that docs/reading-functions.md prints, and that a test holds against the
@@ -24,8 +26,8 @@ struct Asking {
 /// One row of the table.
 struct Refusal {
   std::vector<std::string_view> calls;  ///< what is refused, by the names that the test knows
-  std::string_view where;
-  std::string_view because;
+  std::string where;
+  std::string because;
   bool (*holds)(const ModelConfig& c, const Asking& a);  ///< whether `where` is the case
 };
 
@@ -42,16 +44,25 @@ inline Calls joined(std::initializer_list<Calls> parts) {
   return all;
 }
 
+template <const Obstacles& kObstacles>
+bool meets(Config c, Asked) {
+  return first_in(c, kObstacles).has_value();
+}
+
+/// What an analysis cannot pass.
+template <const Obstacles& kObstacles>
+Refusal row(Calls calls) {
+  const bool ends = kObstacles.instead.empty();
+  return {std::move(calls), words_of(kObstacles),
+          std::string(kObstacles.because) + (ends ? "" : "; ") + std::string(kObstacles.instead),
+          meets<kObstacles>};
+}
+
 inline bool everywhere(Config, Asked) { return true; }
 inline bool no_unembedding(Config c, Asked) { return !c.has_unembedding(); }
 inline bool mlm_head(Config c, Asked) { return c.has_mlm_head(); }
-inline bool two_stacks(Config c, Asked) { return c.has_encoder(); }
 inline bool of_encoder(Config, Asked a) { return a.stack == Stack::encoder; }
 inline bool latents(Config c, Asked) { return c.latent_attention(); }
-inline bool shared_keys(Config c, Asked) { return c.shared_keys.has_value(); }
-inline bool layer_input(Config c, Asked) { return c.layer_input.has_value(); }
-inline bool clipped(Config c, Asked) { return c.qkv_clip > 0; }
-inline bool gated(Config c, Asked) { return c.gated_heads; }
 inline bool no_attention(Config c, Asked a) { return a.stack != Stack::encoder && !c.attends(a.layer); }
 
 /// What reads a run.
@@ -75,17 +86,11 @@ inline std::vector<Refusal> of_runs() {
          return !c.has_mlp() || c.norm == NormKind::none || c.norms_stream() ||
                 (c.norm_place == NormPlace::output && c.pre_norm_layers.empty());
        }},
-      {{"`ValueBiases::in_bias`"},
-       "sinks, gates of heads, norms of values, clipped values, latents, layers that share values",
-       "what is constant in the values does not stand apart",
-       [](Config c, Asked) {
-         return c.attention_sinks || c.gated_heads || c.value_norm || c.qkv_clip > 0 ||
-                c.latent_attention() || c.shared_keys;
-       }},
+      row<obstacles::kConstantValues>({"`ValueBiases::in_bias`"}),
       {joined({{"`head_scores`", "`source_attribution`", "`score_attribution`"}, paths}),
        "caches of runs behind a prefix", "the prefix's attention, keys and values are not in the cache",
        [](Config, Asked a) { return a.prefix; }},
-      {{"`score_attribution`"}, "clipped queries and keys", "clipping is not linear", clipped},
+      row<obstacles::kLinearHeads>({"`score_attribution`"}),
       {{"`score_attribution`"},
        "a layer that shares the keys of another",
        "its keys are made of another stream than its queries",
@@ -98,18 +103,13 @@ inline std::vector<Refusal> of_runs() {
        "models without an unembedding",
        "they have no logits",
        no_unembedding},
-      {{"`logit_lens`", "`logit_lens` with `maps`"},
-       "norms on the stream itself",
-       "no point can be read as the last one",
-       [](Config c, Asked) { return c.norms_stream(); }},
+      row<obstacles::kLens>({"`logit_lens`", "`logit_lens` with `maps`"}),
       {{"`logit_lens` with `maps`"},
        "processed weights",
        "fitted maps are of the stream as published weights make it",
        [](Config c, Asked) { return !c.processing.empty(); }},
       {{"`logit_lens` with `maps` and `parts`"}, "everywhere", "maps read the stream, not parts", everywhere},
-      {paths, "clipped values", "values are no matrix times the stream", clipped},
-      {paths, "layers that share values", "a path would lead from one layer's stream into another's heads",
-       shared_keys},
+      row<obstacles::kPaths>(paths),
   };
 }
 
@@ -133,18 +133,15 @@ inline std::vector<Refusal> of_weights() {
   const Calls of_unembedding = joined({{"`stream_matrix` of the unembedding"}, singular, full_ov});
   return {
       {of_heads, "latent attention", "queries, keys and values come from behind norms of their own", latents},
-      {of_heads, "clipped queries, keys and values", "clipping is not linear", clipped},
-      {of_heads, "layers that share keys and values",
-       "those are made of another layer's stream; `source_attribution` is of a run", shared_keys},
+      row<obstacles::kLinearHeads>(of_heads),
+      row<obstacles::kOwnKeys>(of_heads),
       {{"`qk_circuits`", "`composition_scores` by queries and keys"},
        "query and key norms, in any layer",
        "only a run has their scales; `score_attribution` takes scores of a run apart",
        [](Config c, Asked) { return c.qk_norm.has_value(); }},
       {qk_of_heads, "layers with query and key norms", "only a run has their scales",
        [](Config c, Asked a) { return c.norms_heads(a.layer); }},
-      {ov, "gated heads", "gates depend on the run, so that weights alone say nothing of the size", gated},
-      {ov, "norms of values", "only a run has their scales; `source_attribution` is of a run",
-       [](Config c, Asked) { return c.value_norm; }},
+      row<obstacles::kPlainValues>(ov),
       {joined({{"`score_attribution`", "`stream_matrix` of heads", "`full_qk_circuit`", "`full_ov_circuit`",
                 "`qk_circuits_at`"},
                singular_of_heads}),
@@ -155,9 +152,9 @@ inline std::vector<Refusal> of_weights() {
                full_ov}),
        "norms on the stream itself and numbers that multiply it, with `.norms`",
        "between the two ends stands what only a run has the scale of",
-       [](Config c, Asked a) { return a.norms && c.changes_stream(); }},
+       [](Config c, Asked a) { return a.norms && meets<obstacles::kPlainStream>(c, a); }},
       {full_qk, "the same, behind the first layer", "the same",
-       [](Config c, Asked a) { return a.norms && a.layer > 0 && c.changes_stream(); }},
+       [](Config c, Asked a) { return a.norms && a.layer > 0 && meets<obstacles::kPlainStream>(c, a); }},
       {{"`full_qk_circuit` of positions", "`full_ov_circuit` of positions", "`stream_matrix` of positions"},
        "positions that are no embeddings",
        "nothing of them is in the stream",
@@ -197,23 +194,12 @@ inline std::vector<Refusal> of_patched_runs() {
        [](Config c, Asked) {
          return c.has_encoder() || c.direction == AttentionDirection::bidirectional || !c.has_unembedding();
        }},
-      {{"`PromptPairs` (`indirect_object_pairs`)"},
-       "two stacks",
-       "a pair's prompts are of one stack",
-       two_stacks},
+      row<obstacles::kPairs>({"`PromptPairs` (`indirect_object_pairs`)"}),
       {{"`scores`, `sweep` and its like by metrics of logits", "`logits_at`"},
        "models without an unembedding",
        "they have no logits; metrics may read activations",
        no_unembedding},
-      {{"`direct_path`"},
-       "two stacks, latent attention, heads of several sizes, layers without attention, layers that share "
-       "keys, "
-       "blocks that read tokens besides the stream, norms on the stream itself and numbers that multiply it",
-       "no straight path leads from head to head; `path_patching` takes these",
-       [](Config c, Asked) {
-         return c.has_encoder() || c.latent_attention() || c.full_heads || !c.attends_everywhere() ||
-                c.shared_keys || c.layer_input || c.changes_stream();
-       }},
+      row<obstacles::kDirectPaths>({"`direct_path`"}),
       {{"`attribution_patching` by `rank` or `top1`", "`edge_attribution` by `rank` or `top1`"},
        "everywhere",
        "they move in steps, and their gradient is zero",
@@ -227,30 +213,14 @@ inline std::vector<Refusal> of_patched_runs() {
        "models of one layer",
        "without it nothing is left",
        [](Config c, Asked) { return c.n_layers + c.n_encoder_layers() == 1; }},
-      {{"`attribution_patching` with `layers_at_once`"},
-       "two stacks",
-       "stretches of layers cannot be computed anew by themselves",
-       two_stacks},
-      {{"`attribution_patching` with `layers_at_once`"},
-       "layers that share keys",
-       "stretches of layers cannot be computed anew by themselves",
-       shared_keys},
-      {{"`attribution_patching` with `layers_at_once`"},
-       "blocks that read tokens besides the stream",
-       "the same",
-       layer_input},
+      row<obstacles::kStretches>({"`attribution_patching` with `layers_at_once`"}),
       {{"`attribution_patching` with `layers_at_once` and hooks or edits",
         "`attribution_patching` with `layers_at_once` by a metric of activations",
         "`attribution_patching` with `layers_at_once` of what all layers read"},
        "everywhere",
        "stretches of layers cannot be computed anew by themselves",
        everywhere},
-      {edges, "layers without attention, gated heads",
-       "maps of their own read the stream, and no edge leads "
-       "into these; `attribution_patching` and `path_patching` take them",
-       [](Config c, Asked) { return !c.attends_everywhere() || c.gated_heads; }},
-      {edges, "layers that share keys", "what leads into their keys is read by several layers", shared_keys},
-      {edges, "blocks that read tokens besides the stream", "they read the embedding, too", layer_input},
+      row<obstacles::kEdges>(edges),
       {{"`edge_attribution` with `check` and `by_position`"},
        "everywhere",
        "edges are patched at all positions together",
@@ -259,16 +229,7 @@ inline std::vector<Refusal> of_patched_runs() {
        "everywhere",
        "edges are carried as the model carries them",
        everywhere},
-      {{"`run_circuits` of edges"},
-       "norms on the stream or behind what is written to it, numbers that multiply it, latent attention",
-       "a part's share of what is read is no sum",
-       [](Config c, Asked) {
-         return c.changes_stream() || c.norms_outputs() || c.embedding_sum_norm || c.latent_attention();
-       }},
-      {{"`run_circuits` of edges"},
-       "two stacks",
-       "cross-attention's heads read one copy of each stream",
-       two_stacks},
+      row<obstacles::kCircuitsOfEdges>({"`run_circuits` of edges"}),
   };
 }
 

@@ -8,9 +8,9 @@
 #include "analysis/sweep_grid.h"
 #include "analysis/table_cells.h"
 #include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 namespace {
@@ -66,24 +66,8 @@ SweepReport report_of(const HookedTransformer& model, const AblationOptions& opt
 }  // namespace
 
 std::vector<ModelPart> model_parts(const HookedTransformer& model) {
-  const std::int64_t heads = model.config().n_heads;
   std::vector<ModelPart> parts;
-  for (const ActivationName& name : model.names()) {
-    const char* stack = name.stack == Stack::encoder ? "encoder " : "";
-    if (name.site == Site::z || name.site == Site::cross_z) {
-      const char* kind = name.site == Site::cross_z ? "cross " : "";
-      for (std::int64_t head = 0; head < heads; ++head) {
-        parts.push_back(
-            {fmt::format("{}{}head {}.{}", stack, kind, name.layer, head), Address(name).head(head)});
-      }
-    } else if (name.site == Site::attn_out && !model.config().attends(name.layer)) {
-      parts.push_back({fmt::format("{} {}", model.config().mixer(name.layer), name.layer), Address(name)});
-    } else if (name.site == Site::mlp_out) {
-      parts.push_back({fmt::format("{}mlp {}", stack, name.layer), Address(name)});
-    } else if (name.site == Site::layer_input_out) {
-      parts.push_back({fmt::format("layer input {}", name.layer), Address(name)});
-    }
-  }
+  for (const StreamWriter& writer : sublayers(model.config())) parts.push_back({writer.label, writer.place});
   return parts;
 }
 

@@ -69,6 +69,7 @@ class Estimates {
         plan_(plan),
         rows_(rows),
         points_(model.config()),
+        dropped_(model.config()),
         metrics_(bound_metrics(model, options.sweep.metric, into.all())) {
     require();
   }
@@ -125,6 +126,7 @@ class Estimates {
   const CellPlan& plan_;
   const std::vector<std::int64_t>& rows_;
   PointIndex points_;
+  DroppedLayers dropped_;
   std::vector<BoundMetric> metrics_;
   std::int64_t rows_in_order_ = -1;  // as many as there are, where they are all rows of `into` in their order
   CellScores scores_;
@@ -185,8 +187,7 @@ CellScores Estimates::run() {
 void Estimates::run_chunk(Chunk chunk) {
   std::vector<Pass> all{std::nullopt};
   if (options_.drop_layers) {
-    const std::vector<BlockPlace> layers = dropped_layers(points_);
-    all.assign(layers.begin(), layers.end());
+    all.assign(dropped_.all().begin(), dropped_.all().end());
   }
   scores_.scores.slice(1, chunk.begin, chunk.end).fill_(std::numeric_limits<double>::quiet_NaN());
   for (std::size_t metric = 0; metric < metrics_.size(); ++metric) {
@@ -213,7 +214,7 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
     }
   }
   if (pass) {
-    const std::vector<Hook> hooks = dropping(*pass);
+    const std::vector<Hook> hooks = dropped_.dropping(*pass);
     ask.run.hooks.insert(ask.run.hooks.end(), hooks.begin(), hooks.end());
   }
 
@@ -338,7 +339,7 @@ void Estimates::estimate(const CellGroup& group, const ActivationCache& values,
       if (!pass) {
         score = number;
       } else {
-        const double share = share_without(*pass, made.patches[i], model_.config());
+        const double share = dropped_.share_without(*pass, made.patches[i]);
         score = (std::isnan(score) ? 0.0 : score) + (share > 0 ? share * std::abs(number) : 0.0);
       }
     }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analysis/as_memory_allows.h"
+#include "analysis/obstacles.h"
 #include "analysis/row_columns.h"
 #include "analysis/sweep_grid.h"
 #include "core/to_device.h"
@@ -51,23 +52,7 @@ class Paths : public std::enable_shared_from_this<Paths> {
         options_(options),
         site_(site_of(options.input)) {
     const ModelConfig& config = model.config();
-    if (config.has_encoder() || config.changes_stream() || config.latent_attention() || config.full_heads ||
-        config.shared_keys || config.layer_input || !config.attends_everywhere()) {
-      const char* kind = config.has_encoder()           ? "two stacks"
-                         : !config.attends_everywhere() ? "layers that have no attention"
-                         : config.latent_attention()    ? "latent attention"
-                         : config.full_heads            ? "heads of several sizes"
-                         : config.shared_keys           ? "layers that share keys and values"
-                         : config.layer_input           ? "blocks that read tokens besides the stream"
-                         : config.layer_scale           ? "numbers that multiply the stream"
-                                                        : "norms on the stream itself";
-      throw HookError(
-          kDirectPath,
-          fmt::format("in a model with {} no straight path leads from head to head; "
-                      "expected one stack whose norms stand beside the stream; path_patching takes "
-                      "others",
-                      kind));
-    }
+    require_free_of(config, kDirectPath, obstacles::kDirectPaths);
     n_layers_ = config.n_layers;
     n_heads_ = config.n_heads;
     n_ends_ = options.input == HeadInput::query ? config.n_heads : config.n_kv_heads;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <set>
 #include <vector>
 
 #include "analysis/patched_runs.h"
@@ -9,16 +11,29 @@
 
 namespace hooked {
 
-/// The layers of a model, of both stacks where there are two: for each there is a gradient in which what it
-/// adds to the stream passes none (AtP*, "GradDrop").
-std::vector<BlockPlace> dropped_layers(const PointIndex& points);
+/// The layers of a model, of both stacks where there are two, for each of which there is a gradient in which
+/// what the layer adds to the stream passes none (AtP*, "GradDrop").
+class DroppedLayers {
+ public:
+  explicit DroppedLayers(const ModelConfig& config);
 
-/// Hooks that let no gradient through what a layer adds to the stream.
-std::vector<Hook> dropping(const BlockPlace& layer);
+  /// In the order in which they run.
+  const std::vector<BlockPlace>& all() const { return layers_; }
 
-/// By how much a cell's estimate without that layer counts in the mean: not at all where all of it lies in
-/// the layer, so that the mean is over the other layers; the stream lies in no layer, and its mean is over
-/// all.
-double share_without(const BlockPlace& layer, const Patch& cell, const ModelConfig& config);
+  /// Hooks that let no gradient through what a layer adds to the stream.
+  std::vector<Hook> dropping(const BlockPlace& layer) const;
+
+  /// By how much a cell's estimate without that layer counts in the mean: not at all where all of it lies in
+  /// the layer, so that the mean is over the other layers; the stream lies in no layer, and its mean is over
+  /// all.
+  double share_without(const BlockPlace& layer, const Patch& cell) const;
+
+ private:
+  bool lies_in(const BlockPlace& layer, const Patch& cell) const;
+
+  std::vector<BlockPlace> layers_;
+  std::set<ActivationName> on_stream_;
+  std::map<BlockPlace, Selection> added_;
+};
 
 }  // namespace hooked

@@ -15,8 +15,8 @@
 #include "analysis/float32_at_least.h"
 #include "analysis/gradient_run.h"
 #include "analysis/numberless.h"
+#include "analysis/obstacles.h"
 #include "analysis/stream_path.h"
-#include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
 namespace hooked {
@@ -24,193 +24,118 @@ namespace {
 
 using Graph = StreamGraph;
 
-/// Follows the stream from the embedding to its end; of two stacks one stream after the other.
+/// Sorts what happens to a model's streams into writers, readers and norms; of two stacks one after the
+/// other.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(const ModelConfig& config) : config_(config), stack_(config.main_stack()) {}
+  explicit GraphBuilder(const ModelConfig& config) : config_(config) {}
 
   Graph build() && {
-    if (!config_.attends_everywhere() || config_.gated_heads) {
-      throw HookError(
-          "edges",
-          fmt::format("{}, and no edge leads into these; expected a model whose layers all have attention "
-                      "without gates; path_patching and attribution_patching take this one",
-                      config_.gated_heads
-                          ? "gates of heads read the stream"
-                          : "layers without attention read the stream through maps of their own"));
-    }
-    if (config_.shared_keys || config_.layer_input) {
-      throw HookError(
-          "edges",
-          fmt::format("{}; expected a model without {}; path_patching and attribution_patching "
-                      "take this one",
-                      config_.shared_keys ? "keys and values of some layers are read by later layers, too"
-                                          : "blocks read the embedding besides the stream",
-                      config_.shared_keys ? "shared_keys" : "layer_input"));
-    }
+    require_free_of(config_, "edges", obstacles::kEdges);
     graph_.writer_axis.name = "writer";
     graph_.reader_axis.name = "reader";
-    if (config_.has_encoder()) {
-      stack_ = Stack::encoder;
-      stream(config_.n_encoder_layers());
-      for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) read_source(layer);
-      stack_ = config_.main_stack();
-    }
-    stream(config_.n_layers);
-    const ActivationName end = end_of_stream(config_);
-    read({Graph::Reader::Kind::stream, end, std::nullopt, 0, 0}, {"logits"}, {Address(end)});
+    for (const Stack stack : stacks_of(config_)) follow(stream_of(config_, stack));
     return std::move(graph_);
   }
 
  private:
-  void stream(std::int64_t layers) {
+  void follow(const std::vector<StreamStep>& steps) {
+    using enum StreamStep::Kind;
     graph_.steps.push_back({Graph::Step::Kind::stream, graph_.writers.size()});
-    embedding();
-    for (std::int32_t layer = 0; layer < layers; ++layer) block(layer);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const StreamStep& step = steps[i];
+      if (step.kind == write) add_writer(step);
+      if (step.kind == scale) add_norm(step);
+      if (step.kind == norm) {
+        // What reads through latents is carried back past a norm on the stream, to resid_pre
+        // (through_latents).
+        const bool latents = config_.latent_attention() && steps[i + 1].part == Part::attention;
+        if (latents && steps[i + 1].kind == read) add_reader(steps[++i]);
+        add_norm(step);
+      } else if (step.kind == read) {
+        add_reader(step);
+      }
+    }
   }
 
-  void write(Graph::Writer writer, const std::vector<std::string>& labels,
-             const std::vector<Address>& places) {
+  void add_norm(const StreamStep& step) {
+    graph_.steps.push_back({Graph::Step::Kind::norm, graph_.norms.size()});
+    graph_.norms.push_back(step.point);
+  }
+
+  void add_writer(const StreamStep& step) {
     GridAxis& axis = graph_.writer_axis;
-    writer.first = static_cast<std::int64_t>(axis.labels.size());
-    writer.count = static_cast<std::int64_t>(labels.size());
+    const std::vector<StreamWriter> parts = writers_of(config_, step);
+    Graph::Writer writer{Address(step.of_heads() ? step.of_attention(Site::z) : step.point), step.of_heads(),
+                         std::nullopt, std::ssize(axis.labels), std::ssize(parts)};
+    if (writer.of_heads && !step.through.empty()) writer.norm = step.through.front();
     graph_.steps.push_back({Graph::Step::Kind::write, graph_.writers.size()});
     graph_.writers.push_back(std::move(writer));
-    for (const std::string& label : labels) axis.labels.push_back(in_stack(label));
-    axis.places.insert(axis.places.end(), places.begin(), places.end());
-  }
-  void write(const Address& part, const std::string& label) {
-    write({part, false, std::nullopt, 0, 0}, {label}, {part});
+    for (const StreamWriter& part : parts) {
+      axis.labels.push_back(part.label);
+      axis.places.emplace_back(part.place);
+    }
   }
 
-  void read(Graph::Reader reader, const std::vector<std::string>& labels,
-            const std::vector<Address>& places) {
+  void add_reader(Graph::Reader reader, const std::vector<std::string>& labels,
+                  const std::vector<Address>& places) {
     GridAxis& axis = graph_.reader_axis;
-    reader.first = static_cast<std::int64_t>(axis.labels.size());
-    reader.count = static_cast<std::int64_t>(labels.size());
+    reader.first = std::ssize(axis.labels);
+    reader.count = std::ssize(labels);
     graph_.steps.push_back({Graph::Step::Kind::read, graph_.readers.size()});
     graph_.readers.push_back(std::move(reader));
     axis.labels.insert(axis.labels.end(), labels.begin(), labels.end());
     axis.places.insert(axis.places.end(), places.begin(), places.end());
   }
-
-  void norm(ActivationName normalized) {
-    graph_.steps.push_back({Graph::Step::Kind::norm, graph_.norms.size()});
-    graph_.norms.push_back(normalized);
-  }
-  void norm(Site normalized, std::int32_t layer) { norm(in_block(normalized, layer)); }
-
-  Address in(const act::BlockSite& site, std::int32_t layer) const { return site.in(stack_, layer); }
-  ActivationName in_block(Site site, std::int32_t layer) const {
-    return {.site = site, .stack = stack_, .layer = layer};
-  }
-  /// Parts of an encoder are told from those of the stack that predicts, which have the plain names.
-  std::string in_stack(const std::string& label) const {
-    return stack_ == Stack::encoder ? "encoder " + label : label;
+  void add_reader(const Address& place, const std::string& label) {
+    add_reader({Graph::Reader::Kind::stream, place, std::nullopt, 0, 0}, {label}, {place});
   }
 
-  void embedding() {
-    // A decoder's embedding has no points of its own.
-    if (stack_ == Stack::decoder) return write(in(act::resid_pre, 0), "embed");
-    if (!config_.summed_embedding()) {
-      write(act::embed, "embed");
-      if (config_.learned_positions()) write(act::pos_embed, "pos_embed");
+  void add_reader(const StreamStep& step) {
+    using enum Graph::Reader::Kind;
+    if (step.reads_end()) {
+      if (step.part == Part::unembedding) return add_reader(Address(step.point), step.label());
+      // Cross-attention of every layer reads the encoder's stream at its end.
+      for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
+        StreamStep own = step;
+        own.stack = config_.main_stack();
+        own.point = {.site = Site::cross_attn_in, .stack = config_.main_stack(), .layer = layer};
+        for (const auto kind : {keys, values}) add_heads(kind, own);
+      }
       return;
     }
-    write(act::token_embed, "embed");
-    if (config_.learned_positions()) write(act::position_embed, "pos_embed");
-    if (config_.token_types > 0) write(act::token_type_embed, "token_type_embed");
-    if (config_.embedding_sum_norm) norm({.site = Site::embed_ln_normalized});
+    if (!step.of_heads()) return add_reader(Address(step.point), in_stack(step.label(), step.stack));
+    add_heads(queries, step);
+    if (step.part == Part::cross_attention) return;
+    for (const auto kind : {keys, values}) add_heads(kind, step);
   }
 
-  /// Queries, keys or values of a layer, a reader for each of their heads, by the activation's full name.
-  void read_heads(Graph::Reader::Kind kind, const Address& heads, const std::optional<ActivationName>& norm) {
-    const std::int32_t layer = heads.name().layer;
-    const bool queries = kind == Graph::Reader::Kind::queries;
-    const bool crosses = is_of_cross_attention(heads.name().site);
-    const std::int64_t count = queries ? config_.n_heads : config_.kv_heads(layer);
+  /// Queries, keys or values of a layer, a reader for each of their heads.
+  void add_heads(Graph::Reader::Kind kind, const StreamStep& step) {
+    const bool of_queries = kind == Graph::Reader::Kind::queries;
+    const Site site = of_queries ? Site::q : kind == Graph::Reader::Kind::keys ? Site::k : Site::v;
+    const Address heads(step.of_attention(site));
+    const std::int64_t count = of_queries ? config_.n_heads : config_.kv_heads(step.point.layer);
     const bool shared = count != config_.n_heads;
-    const char letter = queries ? 'q' : kind == Graph::Reader::Kind::keys ? 'k' : 'v';
     std::vector<std::string> labels;
     std::vector<Address> places;
     for (std::int64_t head = 0; head < count; ++head) {
-      const std::string name = fmt::format("{}head {}.{} {}", shared ? "kv " : "", layer, head, letter);
-      labels.push_back(crosses ? "cross " + name : in_stack(name));
+      const std::string label =
+          fmt::format("{} {}", step.part_label(shared ? "kv head" : "head", head), row(site).word);
+      labels.push_back(in_stack(label, step.stack));
       places.push_back(heads.head(head));
     }
-    read({kind, heads, norm, 0, 0}, labels, places);
-  }
-  void read_attention(std::int32_t layer) {
     std::optional<ActivationName> norm;
-    if (config_.reads_through_ln1(layer)) norm = in_block(Site::ln1_normalized, layer);
-    read_heads(Graph::Reader::Kind::queries, in(act::q, layer), norm);
-    read_heads(Graph::Reader::Kind::keys, in(act::k, layer), norm);
-    read_heads(Graph::Reader::Kind::values, in(act::v, layer), norm);
-  }
-  /// What cross-attention of a decoder's layer reads of the encoder's stream at its end.
-  void read_source(std::int32_t layer) {
-    std::optional<ActivationName> norm;
-    if (!config_.norms_stream()) norm = ActivationName{.site = Site::encoder_final_ln_normalized};
-    const Stack decoder = config_.main_stack();
-    read_heads(Graph::Reader::Kind::keys, act::cross_k.in(decoder, layer), norm);
-    read_heads(Graph::Reader::Kind::values, act::cross_v.in(decoder, layer), norm);
-  }
-  void read_mlp(std::int32_t layer) {
-    read({Graph::Reader::Kind::stream, in(act::mlp_in, layer), std::nullopt, 0, 0},
-         {in_stack(fmt::format("mlp {}", layer))}, {in(act::mlp_in, layer)});
-  }
-  void write_heads(const Address& z, const char* kind, const std::optional<ActivationName>& norm) {
-    std::vector<std::string> labels;
-    std::vector<Address> places;
-    for (std::int64_t head = 0; head < config_.n_heads; ++head) {
-      labels.push_back(fmt::format("{}head {}.{}", kind, z.name().layer, head));
-      places.push_back(z.head(head));
-    }
-    write({z, true, norm, 0, 0}, labels, places);
-  }
-  void write_attention(std::int32_t layer) {
-    std::optional<ActivationName> norm;
-    if (config_.norms_outputs(layer)) norm = in_block(Site::ln1_post_normalized, layer);
-    write_heads(in(act::z, layer), "", norm);
-  }
-  void write_mlp(std::int32_t layer) { write(in(act::mlp_out, layer), fmt::format("mlp {}", layer)); }
-
-  void block(std::int32_t layer) {
-    const bool on_stream = config_.norms_stream();
-    const bool post = on_stream && config_.norm_place == NormPlace::post;
-    const bool parallel = config_.parallel() && config_.has_mlp();
-    const bool crosses = stack_ == Stack::decoder;
-    // What latents read is carried back through this norm to resid_pre (through_latents).
-    if (config_.latent_attention()) read_attention(layer);
-    if (on_stream && !post) norm(Site::ln1_normalized, layer);
-    if (!config_.latent_attention()) read_attention(layer);
-    if (parallel) read_mlp(layer);
-    write_attention(layer);
-    if (post) norm(Site::ln1_normalized, layer);
-    if (!config_.has_mlp()) return end(layer);
-    if (!parallel) {
-      if (on_stream && !post) norm(Site::ln2_normalized, layer);
-      if (crosses) {
-        std::optional<ActivationName> before;
-        if (!on_stream) before = in_block(Site::ln2_normalized, layer);
-        read_heads(Graph::Reader::Kind::queries, in(act::cross_q, layer), before);
-        write_heads(in(act::cross_z, layer), "cross ", std::nullopt);
-        if (post) norm(Site::ln2_normalized, layer);
-      }
-      read_mlp(layer);
-    }
-    write_mlp(layer);
-    if (post) norm(crosses ? Site::ln3_normalized : Site::ln2_normalized, layer);
-    end(layer);
+    if (!step.through.empty()) norm = step.through.front();
+    add_reader({kind, heads, norm, 0, 0}, labels, places);
   }
 
-  /// The block's number multiplies what is on the stream, as the weight of a norm does.
-  void end(std::int32_t layer) {
-    if (config_.layer_scale) norm(Site::resid_sum, layer);
+  /// Parts of an encoder are told from those of the stack that predicts, which have the plain names.
+  static std::string in_stack(const std::string& label, Stack stack) {
+    return stack == Stack::encoder ? "encoder " + label : label;
   }
 
   const ModelConfig& config_;
-  Stack stack_;
   Graph graph_;
 };
 

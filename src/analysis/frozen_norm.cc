@@ -7,39 +7,31 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <optional>
 #include <string_view>
+
+#include "hooks/norm_points.h"
 
 namespace hooked {
 namespace {
 
-// The two points of each norm on the stream.
-struct NormPoints {
-  Site scale, normalized;
-};
-constexpr NormPoints kNormsOfStream[] = {
-    {Site::embed_ln_scale, Site::embed_ln_normalized},
-    {Site::ln1_scale, Site::ln1_normalized},
-    {Site::ln1_post_scale, Site::ln1_post_normalized},
-    {Site::ln2_scale, Site::ln2_normalized},
-    {Site::ln2_post_scale, Site::ln2_post_normalized},
-    {Site::ln3_scale, Site::ln3_normalized},
-    {Site::router_ln_scale, Site::router_ln_normalized},
-    {Site::experts_ln_scale, Site::experts_ln_normalized},
-    {Site::experts_ln_post_scale, Site::experts_ln_post_normalized},
-    {Site::shared_ln_post_scale, Site::shared_ln_post_normalized},
-    {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized},
-    {Site::ln_final_scale, Site::ln_final_normalized},
-    {Site::decoder_final_ln_scale, Site::decoder_final_ln_normalized},
-};
+// Norms on the stream, before what reads it, and behind what writes to it.
+constexpr std::array kNormsOfStream{Site::embed_ln_scale,         Site::ln1_scale,
+                                    Site::ln1_post_scale,         Site::ln2_scale,
+                                    Site::ln2_post_scale,         Site::ln3_scale,
+                                    Site::router_ln_scale,        Site::experts_ln_scale,
+                                    Site::experts_ln_post_scale,  Site::shared_ln_post_scale,
+                                    Site::encoder_final_ln_scale, Site::ln_final_scale,
+                                    Site::decoder_final_ln_scale};
 // Those of embeddings and of what sublayers and their parts write are never folded.
 constexpr std::array kNeverFolded{Site::embed_ln_scale, Site::ln1_post_scale, Site::ln2_post_scale,
                                   Site::experts_ln_post_scale, Site::shared_ln_post_scale};
 
-const NormPoints* norm_with(Site site) {
-  const auto* const norm = std::ranges::find_if(kNormsOfStream, [&](const NormPoints& points) {
-    return points.scale == site || points.normalized == site;
-  });
-  return norm != std::ranges::end(kNormsOfStream) ? norm : nullptr;
+/// The points of a norm of the stream that has this point.
+std::optional<NormPoints> norm_of_stream(Site site) {
+  const auto norm = norm_with(site);
+  const bool of_stream = norm && std::ranges::find(kNormsOfStream, norm->scale) != kNormsOfStream.end();
+  return of_stream ? norm : std::nullopt;
 }
 
 NormKind kind_of(Site scale, const ModelConfig& config) {
@@ -85,20 +77,20 @@ FrozenNorm scale_of_stream(const HookedTransformer& model, const BlockPlace& blo
 }
 
 bool is_scale_of_stream(Site site) {
-  const NormPoints* norm = norm_with(site);
-  return norm != nullptr && norm->scale == site;
+  const auto norm = norm_of_stream(site);
+  return norm && norm->scale == site;
 }
 
 bool is_normalized_stream(Site site) {
-  const NormPoints* norm = norm_with(site);
-  return norm != nullptr && norm->normalized == site;
+  const auto norm = norm_of_stream(site);
+  return norm && norm->normalized == site;
 }
 
 StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& point) {
   const auto& config = model.config();
   StreamNorm norm{.scale = point, .normalized = point, .kind = {}, .weight = {}, .bias = {}};
-  const NormPoints* points = norm_with(point.site);
-  assert(points != nullptr);
+  const auto points = norm_of_stream(point.site);
+  assert(points);
   norm.scale.site = points->scale;
   norm.normalized.site = points->normalized;
   norm.kind = kind_of(norm.scale.site, config);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/least_score.h"
+#include "analysis/obstacles.h"
 #include "analysis/standing_edits.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -100,9 +101,7 @@ class Stretches {
       throw HookError(kLayersAtOnce, "a stretch has at least one layer; expected 1 or more");
     if (!ask_.run.hooks.empty() || !ask_.run.edits.empty() || !model_.hooks().empty())
       refuse("with hooks or edits");
-    if (config.has_encoder()) refuse("in a model with two stacks");
-    if (config.shared_keys) refuse("where layers share keys and values");
-    if (config.layer_input) refuse("where blocks read tokens besides the stream");
+    require_free_of(config, kLayersAtOnce, obstacles::kStretches);
     const auto shared = [&](const ActivationName& name) {
       return (name.site == Site::relative_bias && !config.relative()->in_every_block) ||
              (config.shortformer() && row(name.site).scope == SiteScope::entry);

@@ -13,6 +13,7 @@
 #include "analysis/cell_plan.h"
 #include "analysis/gradient_run.h"
 #include "analysis/numberless.h"
+#include "analysis/obstacles.h"
 #include "analysis/row_metrics.h"
 #include "analysis/standing_edits.h"
 #include "analysis/work_clock.h"
@@ -26,26 +27,6 @@ namespace hooked {
 namespace {
 
 constexpr const char* kRunCircuits = "run_circuits";
-
-void require_edges(const ModelConfig& config) {
-  if (config.has_encoder()) {
-    throw HookError(
-        kRunCircuits,
-        "cross-attention's heads read one copy of each stream, so that an edge into one of them cannot "
-        "be left out; expected a model with one stack, or a circuit of nodes");
-  }
-  const char* why = config.norms_stream()       ? "norms on the stream itself"
-                    : config.layer_scale        ? "numbers that multiply the stream"
-                    : config.norms_outputs()    ? "norms behind what is written to the stream"
-                    : config.embedding_sum_norm ? "a norm over the sum of embeddings"
-                    : config.latent_attention() ? "latent attention"
-                                                : nullptr;
-  if (why == nullptr) return;
-  throw HookError(kRunCircuits,
-                  fmt::format("in a model with {} what is read is no sum of edges; expected norms beside the "
-                              "stream, or a circuit of nodes",
-                              why));
-}
 
 /// Standing edits of what writers write are made by hooks: hooks come before edits, and what a writer adds to
 /// the stream is what its edits have left.
@@ -169,7 +150,7 @@ KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const Swe
     for (const ModelPart& node : nodes_) names_.push_back(node.name);
     return;
   }
-  require_edges(model.config());
+  require_free_of(model.config(), kRunCircuits, obstacles::kCircuitsOfEdges);
   require_free_way(model, sweep.hooks, sweep.edits);
   space_.emplace(model);
   for (std::int64_t writer = 0; writer < static_cast<std::int64_t>(space_->writers().size()); ++writer) {

@@ -17,6 +17,7 @@
 #include "analysis/final_stage.h"
 #include "analysis/logit_reading.h"
 #include "analysis/numberless.h"
+#include "analysis/obstacles.h"
 #include "analysis/stream_path.h"
 #include "analysis/work_steps.h"
 #include "core/unsigned_nan.h"
@@ -34,11 +35,7 @@ void require_readable(const ModelConfig& config, const LogitLensOptions& options
   if (!config.has_unembedding()) {
     throw HookError(kLogitLens, "this model has no unembedding and so no logits; expected a model with one");
   }
-  if (config.norms_stream()) {
-    throw HookError(kLogitLens,
-                    "this model's blocks norm the stream itself (norm_place post or stream), so no point of "
-                    "it can be read as the last one; expected another norm_place");
-  }
+  require_free_of(config, kLogitLens, obstacles::kLens);
   if (options.maps && (options.parts || !config.processing.empty())) {
     throw HookError(kLogitLens,
                     options.parts

@@ -49,7 +49,7 @@ at::Tensor sum_of(const Writing& writing, const NormsBehind& behind) {
 
 /// What stands between a writing of the path, which is one of its own, and the end.
 NormsBehind norms_behind(const StreamPath& path, const Writing& writing) {
-  const auto holds = [&](const StreamStep& step) {
+  const auto holds = [&](const PathStep& step) {
     return std::ranges::any_of(step.written, [&](const Writing& own) { return &own == &writing; });
   };
   NormsBehind behind;

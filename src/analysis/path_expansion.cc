@@ -18,6 +18,7 @@
 #include "analysis/cache_reading.h"
 #include "analysis/frozen_attention.h"
 #include "analysis/logit_reading.h"
+#include "analysis/obstacles.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -42,17 +43,7 @@ class ExpandedRun {
   ExpandedRun(const HookedTransformer& model, const ActivationCache& cache)
       : end_(end_of_stream(model.config())), run_(reading_of(model, cache, {end_, {}})) {
     const auto& config = model.config();
-    if (config.shared_keys) {
-      throw HookError(kPaths,
-                      "some layers of this model attend with values of another layer, which no path of parts "
-                      "passes; expected a model without shared_keys, or source_attribution");
-    }
-    if (config.qkv_clip > 0) {
-      throw HookError(
-          kPaths,
-          "this model's values are clipped, which no matrix makes of the stream; expected a model "
-          "without qkv_clip");
-    }
+    require_free_of(config, kPaths, obstacles::kPaths);
     if (!cache.tokens() || cache.tokens()->first != 0) {
       throw HookError(kPaths,
                       "the cache does not say which tokens stand before its own; expected that of a run "

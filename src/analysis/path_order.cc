@@ -3,56 +3,80 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <compare>
-#include <cstdint>
 
-#include "analysis/added_to_stream.h"
-#include "analysis/stream_path.h"
 #include "hooked/core/error.h"
+#include "hooks/stream.h"
 
 namespace hooked {
+
+PathOrder::PathOrder(const ModelConfig& config)
+    : first_stream_(config.has_encoder() ? Stack::encoder : config.main_stack()) {
+  for (const Stack stack : stacks_of(config)) follow(config, stack);
+}
+
+void PathOrder::follow(const ModelConfig& config, Stack stream) {
+  const std::vector<StreamStep> steps = stream_of(config, stream);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const StreamStep& step = steps[i];
+    const Place here{stream, static_cast<std::ptrdiff_t>(i)};
+    if (step.by_sublayer()) {
+      written_[step.point] = here;
+      if (step.of_heads()) written_[step.of_attention(Site::z)] = here;
+    } else if (step.kind != StreamStep::Kind::read) {
+      continue;
+    } else if (step.reads_end() && stream == Stack::encoder) {
+      for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+        for (const Site site : {Site::cross_k, Site::cross_v})
+          read_[{.site = site, .stack = config.main_stack(), .layer = layer}] = here;
+      }
+    } else if (step.part == Part::cross_attention) {
+      read_[step.of_attention(Site::q)] = here;
+    } else if (step.of_heads()) {
+      for (const Site site : {Site::q, Site::k, Site::v}) read_[step.of_attention(site)] = here;
+    } else {
+      read_[step.point] = here;
+    }
+  }
+}
+
+PathOrder::Place PathOrder::written(const PathSender& sender) const {
+  const ActivationName& name = sender.place.name();
+  if (!sender.begins_stream) return written_.at(name);
+  return {row(name.site).scope == SiteScope::entry ? first_stream_ : name.stack, -1};
+}
+
+bool PathOrder::leads_to(const PathSender& sender, const Address& receiver) const {
+  const Place from = written(sender), into = read_.at(receiver.name());
+  return from.stream == into.stream && from.step < into.step;
+}
+
 namespace {
 
-constexpr const char* kCure =
-    "parts read what was written before them in their own stream, and heads between them stay as they are";
-
-/// Where something that a sublayer or a stream does stands.
-struct PathPlace {
-  Stack stream;
-  std::int64_t layer;
-  int rank;  ///< within its layer
-  auto operator<=>(const PathPlace&) const = default;
-};
-
-enum Rank : int { kAttentionReads, kAttentionWrites, kCrossReads, kCrossWrites, kMlpReads, kMlpWrites };
-
-int rank_of(Site site, const ModelConfig& config) {
-  if (site == Site::cross_q) return kCrossReads;
-  if (site == Site::cross_z || site == Site::cross_attn_out) return kCrossWrites;
-  if (site == Site::mlp_in) return config.parallel() ? kAttentionReads : kMlpReads;
-  if (is_added_behind_attention(site)) return kMlpWrites;
-  return is_head_input(site) ? kAttentionReads : kAttentionWrites;
-}
-
-PathPlace place_of(const PathSender& sender, const ModelConfig& config) {
-  const ActivationName& name = sender.place.name();
-  // An encoder reads what stands before the first block.
-  const bool of_encoder =
-      name.stack == Stack::encoder || (config.has_encoder() && row(name.site).scope == SiteScope::entry);
-  const Stack stream = of_encoder ? Stack::encoder : config.main_stack();
-  if (sender.begins_stream) return {stream, -1, 0};
-  return {stream, name.layer, rank_of(name.site, config)};
-}
-
-PathPlace place_of(const Address& receiver, const ModelConfig& config) {
-  const ActivationName& name = receiver.name();
-  if (is_of_source(name.site)) return {Stack::encoder, config.n_encoder_layers(), 0};
-  if (name.stack == Stack::encoder) return {Stack::encoder, name.layer, rank_of(name.site, config)};
-  if (name == end_of_stream(config)) return {config.main_stack(), config.n_layers, 0};
-  return {config.main_stack(), name.layer, rank_of(name.site, config)};
+[[noreturn]] void refuse(const Address& alone, const char* missing) {
+  throw HookError(
+      alone.to_string(),
+      fmt::format("no path leads {}: parts read what was written before them in their own stream, "
+                  "and heads between them stay as they are",
+                  missing));
 }
 
 }  // namespace
+
+void PathOrder::require_readers(const std::vector<PathSender>& senders,
+                                const std::vector<Address>& receivers) const {
+  for (const PathSender& sender : senders) {
+    if (std::ranges::none_of(receivers, [&](const Address& one) { return leads_to(sender, one); }))
+      refuse(sender.place, "from this sender to a receiver; expected one that comes before a receiver");
+  }
+}
+
+void PathOrder::require_writers(const std::vector<PathSender>& senders,
+                                const std::vector<Address>& receivers) const {
+  for (const Address& receiver : receivers) {
+    if (std::ranges::none_of(senders, [&](const PathSender& one) { return leads_to(one, receiver); }))
+      refuse(receiver, "from a sender to this receiver; expected one that comes after a sender");
+  }
+}
 
 bool is_of_heads(Site site) { return site == Site::z || site == Site::cross_z; }
 bool is_head_input(Site site) {
@@ -74,38 +98,6 @@ bool begins_stream(const ActivationName& name, const ModelConfig& config) {
       return config.learned_positions();  // shortformer's are in no stream
     default:
       return false;
-  }
-}
-
-bool leads_to(const PathSender& sender, const Address& receiver, const ModelConfig& config) {
-  const PathPlace from = place_of(sender, config), into = place_of(receiver, config);
-  return from.stream == into.stream && from < into;
-}
-
-void require_readers(const std::vector<PathSender>& senders, const std::vector<Address>& receivers,
-                     const ModelConfig& config) {
-  for (const PathSender& sender : senders) {
-    if (std::any_of(receivers.begin(), receivers.end(),
-                    [&](const Address& receiver) { return leads_to(sender, receiver, config); }))
-      continue;
-    throw HookError(
-        sender.place.to_string(),
-        fmt::format("no path leads from this sender to a receiver; expected one that comes before "
-                    "a receiver: {}",
-                    kCure));
-  }
-}
-
-void require_writers(const std::vector<PathSender>& senders, const std::vector<Address>& receivers,
-                     const ModelConfig& config) {
-  for (const Address& receiver : receivers) {
-    if (std::any_of(senders.begin(), senders.end(),
-                    [&](const PathSender& sender) { return leads_to(sender, receiver, config); }))
-      continue;
-    throw HookError(receiver.to_string(),
-                    fmt::format("no path leads from a sender to this receiver; expected one that comes after "
-                                "a sender: {}",
-                                kCure));
   }
 }
 

@@ -10,7 +10,6 @@
 #include <memory>
 #include <utility>
 
-#include "analysis/added_to_stream.h"
 #include "analysis/as_memory_allows.h"
 #include "analysis/path_order.h"
 #include "analysis/row_columns.h"
@@ -29,7 +28,12 @@ constexpr const char* kPathPatching = "path_patching";
 class PathSets : public std::enable_shared_from_this<PathSets> {
  public:
   PathSets(const HookedTransformer& model, const PathPatchingOptions& options, const SweepInput& into)
-      : config_(model.config()), points_(config_), device_(model.device()), into_(into), options_(options) {
+      : config_(model.config()),
+        points_(config_),
+        order_(config_),
+        device_(model.device()),
+        into_(into),
+        options_(options) {
     find_senders();
     find_receivers();
     find_frozen();
@@ -49,11 +53,6 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     std::vector<Set> all(each ? count : 1);
     for (std::size_t i = 0; i < count; ++i) all[each ? i : 0].push_back(i);
     return all;
-  }
-
-  /// What stands in attention's place adds to a stream.
-  bool is_without_heads(const ActivationName& name) const {
-    return name.site == Site::attn_out && !config_.attends(name.layer);
   }
 
   /// A full name whose indices are on the head axis alone, as a number from 0 on.
@@ -80,22 +79,14 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
   void find_senders() {
     std::vector<Address> given = options_.senders;
     if (given.empty()) {
-      for (const ActivationName& name : points_.names()) {
-        if (name.stack != config_.main_stack()) continue;
-        if (is_of_heads(name.site)) {
-          for (std::int64_t head = 0; head < config_.n_heads; ++head)
-            given.push_back(Address(name).head(head));
-        } else if (is_added_behind_attention(name.site) || is_without_heads(name)) {
-          given.emplace_back(name);
-        }
-      }
+      for (const StreamWriter& writer : sublayers(config_, config_.main_stack()))
+        given.push_back(writer.place);
     }
     for (const Address& address : given) {
       const Site site = address.name().site;
       const Address place = checked(address, is_of_heads(site), "sender");
       const bool embeddings = begins_stream(place.name(), config_);
-      const bool writes = is_of_heads(site) || is_added_to_stream(site);
-      if (!embeddings && !writes) {
+      if (!embeddings && !order_.is_written(place.name())) {
         throw HookError(
             address.to_string(),
             "this writes nothing to a stream; expected z, attn_out, mlp_out or layer_input_out of a "
@@ -128,7 +119,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
   bool leads(const Set& senders, const Set& receivers) const {
     return std::any_of(senders.begin(), senders.end(), [&](std::size_t sender) {
       return std::any_of(receivers.begin(), receivers.end(), [&](std::size_t receiver) {
-        return leads_to(senders_[sender], receivers_[receiver], config_);
+        return order_.leads_to(senders_[sender], receivers_[receiver]);
       });
     });
   }
@@ -143,17 +134,20 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     const bool any = leads(all(sender_sets_), all(receiver_sets_));
     const bool shows_senders = (any && sender_sets_.size() > 1) || options_.senders.empty();
     const bool shows_receivers = any && receiver_sets_.size() > 1;
-    if (!shows_senders) require_readers(senders_, receivers_, config_);
-    if (!shows_receivers) require_writers(senders_, receivers_, config_);
+    if (!shows_senders) order_.require_readers(senders_, receivers_);
+    if (!shows_receivers) order_.require_writers(senders_, receivers_);
   }
 
   /// What stays as it is while the senders change.
   void find_frozen() {
-    for (const ActivationName& name : points_.names()) {
-      const bool frozen = is_of_heads(name.site) || is_without_heads(name) ||
-                          (is_added_behind_attention(name.site) && options_.through == PathThrough::nothing);
-      if (frozen) frozen_.push_back(name);
-    }
+    const auto freeze = [this](Stack stack) {
+      for (const StreamStep& step : stream_of(config_, stack)) {
+        if (!step.by_sublayer()) continue;
+        if (step.mixes_tokens() || options_.through == PathThrough::nothing)
+          frozen_.push_back(step.of_heads() ? step.of_attention(Site::z) : step.point);
+      }
+    };
+    for (const Stack stack : stacks_of(config_)) freeze(stack);
   }
 
   /// The block of the stack that predicts from which on these senders change something; nothing: what stands
@@ -187,6 +181,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
 
   ModelConfig config_;
   PointIndex points_;
+  PathOrder order_;
   c10::Device device_;
   SweepInput into_;
   PathPatchingOptions options_;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "analysis/obstacles.h"
 #include "core/json.h"
 #include "core/overloaded.h"
 #include "hooked/core/error.h"
@@ -126,10 +127,7 @@ std::vector<std::int64_t> ids_of(const HookedTransformer& model, const std::vect
 PromptPairs::PromptPairs(const HookedTransformer& model, std::vector<PromptPair> pairs,
                          const PromptPairOptions& options)
     : pairs_(std::move(pairs)) {
-  if (model.config().has_encoder()) {
-    throw HookError("prompt pairs",
-                    "this model reads prompts with an encoder; expected a model with one stack");
-  }
+  require_free_of(model.config(), "prompt pairs", obstacles::kPairs);
   if (pairs_.empty()) throw ShapeError("prompt pairs", "there is no pair; expected at least one");
   std::vector<Row> clean, corrupted;
   std::size_t columns = 0;

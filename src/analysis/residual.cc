@@ -76,25 +76,18 @@ GridAxis d_model_axis(const ModelConfig& config) { return numbered_axis("d_model
 
 /// The points of the stream up to `until`.
 std::vector<ActivationName> points_until(const ModelConfig& config, const ActivationName& until, bool mid) {
-  const auto is_stream = [](Site site) {
-    return site == Site::resid_pre || site == Site::resid_mid || site == Site::resid_mid_cross ||
-           site == Site::resid_mid_mlp || site == Site::resid_sum || site == Site::resid_post ||
-           site == Site::normalized_resid_post;
-  };
-  if (!is_stream(until.site)) {
-    throw HookError(
-        until.to_string(),
-        "this is not a point of the stream; expected resid_pre, resid_mid, resid_post or the like");
-  }
   std::vector<ActivationName> points;
-  for (const auto& name : activation_names(config)) {
-    if (name.stack != until.stack || !is_stream(name.site)) continue;
-    const bool between = name.site == Site::resid_mid || name.site == Site::resid_mid_cross ||
-                         name.site == Site::resid_mid_mlp;
-    if (name == until || name.site == Site::resid_pre || (mid && between)) points.push_back(name);
-    if (name == until) break;
+  for (const StreamStep& step : stream_of(config, until.stack)) {
+    const bool shows = step.kind == StreamStep::Kind::show || step.kind == StreamStep::Kind::scale;
+    if (!shows || !step.in_block()) continue;
+    const bool first = step.point.site == Site::resid_pre;
+    const bool last = step.point.site == Site::resid_post || step.point.site == Site::normalized_resid_post;
+    const bool between = step.kind == StreamStep::Kind::show && !first && !last;
+    if (step.point == until || first || (mid && between)) points.push_back(step.point);
+    if (step.point == until) return points;
   }
-  return points;
+  throw HookError(until.to_string(),
+                  "this is not a point of the stream; expected resid_pre, resid_mid, resid_post or the like");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "analysis/cache_reading.h"
 #include "analysis/input_rows.h"
+#include "analysis/obstacles.h"
 #include "analysis/score_side.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -55,11 +56,7 @@ void require_linear_heads(const HookedTransformer& model, const ActivationCache&
                                 "its queries; expected a layer with keys of its own",
                                 model.config().key_layer(asked.layer)));
   }
-  if (model.config().qkv_clip > 0) {
-    throw HookError(kScores,
-                    "this model clips its queries and keys, which no sum of parts passes; expected a "
-                    "model without qkv_clip");
-  }
+  require_free_of(model.config(), kScores, obstacles::kLinearHeads);
   const auto known = [&](Stack stack) { return cache.tokens(stack) && cache.tokens(stack)->first == 0; };
   if (!known(scored.scores.stack) || (scored.crosses() && !known(Stack::encoder))) {
     throw HookError(kScores,

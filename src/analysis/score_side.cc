@@ -16,6 +16,7 @@
 #include "analysis/as_memory_allows.h"
 #include "analysis/cache_reading.h"
 #include "analysis/input_rows.h"
+#include "hooks/norm_points.h"
 
 namespace hooked {
 namespace {
@@ -84,14 +85,19 @@ ActivationName ScoreSide::last_point() const {
 
 std::vector<ActivationName> ScoreSide::scales() const {
   std::vector<ActivationName> scales;
-  if (scored_.crosses()) {
-    if (config_.norms_stream()) return scales;
-    scales.push_back(of_queries_ ? in_block(act::ln2_scale)
-                                 : ActivationName{.site = Site::encoder_final_ln_scale});
-    return scales;
+  const bool at_end = scored_.crosses() && !of_queries_;
+  const std::vector<StreamStep> steps = stream_of(config_, at_end ? Stack::encoder : scored_.scores.stack);
+  // From what shows the stream on: norms that stand on it, and those through which is read.
+  for (const StreamStep& step : steps) {
+    const bool of_layer = step.in_block() && step.point.layer == layer_;
+    if (step.kind == StreamStep::Kind::norm && of_layer && !scored_.crosses())
+      scales.push_back(scale_of(step.point));
+    if (step.kind != StreamStep::Kind::read || !(at_end ? step.reads_end() : of_layer)) continue;
+    if (!step.of_heads() || (step.part == Part::cross_attention) != scored_.crosses()) continue;
+    for (const ActivationName& normalized : step.through) scales.push_back(scale_of(normalized));
+    break;
   }
-  const bool stream_is_normed = config_.norms_stream() && config_.norm_place != NormPlace::post;
-  if (stream_is_normed || config_.reads_through_ln1(layer_)) scales.push_back(in_block(act::ln1_scale));
+  if (scored_.crosses()) return scales;
   if (config_.latent_attention() && !of_queries_) scales.push_back(in_block(act::kv_latent_norm_scale));
   if (config_.query_latent() && of_queries_) scales.push_back(in_block(act::q_latent_norm_scale));
   if (is_normed()) scales.push_back(in_block(of_queries_ ? act::q_norm_scale : act::k_norm_scale));

@@ -8,11 +8,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 #include <vector>
 
 #include "analysis/final_stage.h"
 #include "analysis/numberless.h"
+#include "analysis/obstacles.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -22,6 +24,7 @@ namespace hooked {
 namespace {
 
 constexpr std::int64_t kEmbeddingsAtOnce = 8192;  // of runs that show embeddings
+constexpr auto kRead = StreamStep::Kind::read, kWrite = StreamStep::Kind::write;
 
 /// `numbers` of a norm, where those of `like` lie and in their dtype.
 at::Tensor there(const at::Tensor& numbers, const at::Tensor& like) {
@@ -55,7 +58,8 @@ StreamMatrices::StreamMatrices(const HookedTransformer& model, const CircuitOpti
       config_(model.config()),
       options_(options),
       where_(std::move(where)),
-      weights_(model.weights()) {
+      weights_(model.weights()),
+      steps_(stream_of(config_, options.stack == Stack::encoder ? Stack::encoder : config_.main_stack())) {
   if (options.stack == Stack::encoder) weights_ = weights_.encoder();
 }
 
@@ -74,43 +78,47 @@ HeadPlace StreamMatrices::head(const HeadPlace& place) const {
 }
 
 at::Tensor StreamMatrices::queries(std::int64_t layer, Through through) const {
-  require_unclipped();
+  require_free_of(config_, where_, obstacles::kLinearHeads);
   const auto W_Q = here(weights_.W_Q(layer));
-  return through == Through::norm ? read(Site::ln1_scale, layer, W_Q) : W_Q;
+  return through == Through::norm ? read(step(kRead, false, layer), W_Q) : W_Q;
 }
 
 at::Tensor StreamMatrices::keys(std::int64_t layer, Through through) const {
-  require_unclipped();
-  require_own_keys();
+  require_free_of(config_, where_, obstacles::kLinearHeads);
+  require_free_of(config_, where_, obstacles::kOwnKeys);
   const auto W_K = for_each_head(here(weights_.W_K(layer)));
-  return through == Through::norm ? read(Site::ln1_scale, layer, W_K) : W_K;
+  return through == Through::norm ? read(step(kRead, false, layer), W_K) : W_K;
 }
 
 at::Tensor StreamMatrices::values(std::int64_t layer) const {
-  require_unclipped();
-  require_own_keys();
-  return read(Site::ln1_scale, layer, for_each_head(here(weights_.W_V(layer))));
+  require_free_of(config_, where_, obstacles::kLinearHeads);
+  require_free_of(config_, where_, obstacles::kOwnKeys);
+  return read(step(kRead, false, layer), for_each_head(here(weights_.W_V(layer))));
 }
 
 at::Tensor StreamMatrices::outputs(std::int64_t layer) const {
-  return written(Site::ln1_post_scale, layer, here(weights_.W_O(layer)));
+  return written(step(kWrite, false, layer), here(weights_.W_O(layer)));
 }
 
 at::Tensor StreamMatrices::mlp_in(std::int64_t layer, std::optional<std::int64_t> expert) const {
-  return expert ? expert_read(layer, here(weights_.W_in(layer, *expert)))
-                : mlp_read(layer, here(weights_.W_in(layer)));
+  const auto W_in = here(expert ? weights_.W_in(layer, *expert) : weights_.W_in(layer));
+  return read(step(kRead, true, layer), W_in, expert.has_value());
 }
 
 at::Tensor StreamMatrices::mlp_gate(std::int64_t layer, std::optional<std::int64_t> expert) const {
-  return expert ? expert_read(layer, here(weights_.W_gate(layer, *expert)))
-                : mlp_read(layer, here(weights_.W_gate(layer)));
+  const auto W_gate = here(expert ? weights_.W_gate(layer, *expert) : weights_.W_gate(layer));
+  return read(step(kRead, true, layer), W_gate, expert.has_value());
 }
 
 at::Tensor StreamMatrices::mlp_out(std::int64_t layer, std::optional<std::int64_t> expert) const {
-  if (!expert) return written(Site::ln2_post_scale, layer, here(weights_.W_out(layer)));
-  auto W_out = here(weights_.W_out(layer, *expert));
-  if (config_.experts->own_norms) W_out = written(Site::experts_ln_post_scale, layer, W_out);
-  return written(Site::ln2_post_scale, layer, W_out);
+  auto W_out = here(expert ? weights_.W_out(layer, *expert) : weights_.W_out(layer));
+  const StreamStep& write = step(kWrite, true, layer);
+  if (expert && options_.norms && config_.experts->own_norms) {
+    ActivationName own = write.point;
+    own.site = Site::experts_ln_post_normalized;
+    W_out = through(stream_norm_at(model_, own), W_out);
+  }
+  return written(write, W_out);
 }
 
 at::Tensor StreamMatrices::embedding() const {
@@ -182,11 +190,7 @@ at::Tensor StreamMatrices::all(const std::function<at::Tensor(std::int64_t layer
 }
 
 void StreamMatrices::require_plain_stream() const {
-  if (!options_.norms || !config_.changes_stream()) return;
-  throw HookError(where_,
-                  fmt::format("{} this model's stream itself, between what is written and what is read; "
-                              "expected a stream that is a sum, or `.norms = false` for the bare matrices",
-                              config_.layer_scale ? "numbers multiply" : "norms stand on"));
+  if (options_.norms) require_free_of(config_, where_, obstacles::kPlainStream);
 }
 
 void StreamMatrices::require_plain_scores(std::optional<std::int64_t> layer) const {
@@ -198,67 +202,40 @@ void StreamMatrices::require_plain_scores(std::optional<std::int64_t> layer) con
 }
 
 void StreamMatrices::require_plain_values() const {
-  if (config_.value_norm) {
-    throw HookError(
-        where_,
-        "values of this model go through norms of their own, whose scales only a run has; expected "
-        "a model without value_norm, or source_attribution of a run");
-  }
-  if (!config_.gated_heads) return;
-  throw HookError(where_,
-                  "heads of this model are gated between their values and the output, which only a run "
-                  "knows; expected a model without gated_heads");
-}
-
-void StreamMatrices::require_unclipped() const {
-  if (config_.qkv_clip == 0) return;
-  throw HookError(where_,
-                  "this model clips queries, keys and values, which no matrix does; expected a model "
-                  "without qkv_clip");
-}
-
-void StreamMatrices::require_own_keys() const {
-  if (!config_.shared_keys) return;
-  throw HookError(where_,
-                  "some layers of this model attend with keys and values that another layer made of its own "
-                  "stream; expected a model without shared_keys, or source_attribution of a run");
+  require_free_of(config_, where_, obstacles::kPlainValues);
 }
 
 bool StreamMatrices::attends(std::int64_t layer) const {
   return options_.stack == Stack::encoder || config_.attends(layer);
 }
 
-bool StreamMatrices::reads_through_norms(std::int64_t layer) const {
-  const bool on_stream = config_.norms_stream() && config_.norm_place == NormPlace::stream;
-  return options_.norms && (config_.norms_inputs(layer) || on_stream);
+const StreamStep& StreamMatrices::step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const {
+  const auto found = std::ranges::find_if(steps_, [&](const StreamStep& step) {
+    const bool module = of_mlp ? step.part == Part::dense_mlp || step.part == Part::mixture
+                               : step.mixes_tokens() && step.part != Part::cross_attention;
+    return step.kind == kind && module && step.in_block() && step.point.layer == layer;
+  });
+  assert(found != steps_.end());
+  return *found;
 }
 
-bool StreamMatrices::writes_through_norms(std::int64_t layer) const {
-  return options_.norms && config_.norms_outputs(layer);
+at::Tensor StreamMatrices::read(const StreamStep& step, const at::Tensor& matrix, bool of_experts) const {
+  if (!options_.norms) return matrix;
+  if (!step.through.empty()) {
+    const ActivationName& last = step.through.back();
+    const bool own = of_experts && last.site == Site::experts_ln_normalized;
+    return behind(stream_norm_at(model_, own ? last : step.through.front()), matrix);
+  }
+  // A norm on the stream that comes just before. (After additions it belongs to what was added.)
+  const StreamStep* before = &step;
+  while (before->kind == kRead) --before;
+  const bool on_stream = before->kind == StreamStep::Kind::norm && config_.norm_place == NormPlace::stream;
+  return on_stream ? behind(stream_norm_at(model_, before->point), matrix) : matrix;
 }
 
-StreamNorm StreamMatrices::norm_at(Site site, std::int64_t layer) const {
-  const ActivationName name{.site = site, .stack = options_.stack, .layer = static_cast<std::int32_t>(layer)};
-  return stream_norm_at(model_, PointIndex(config_).resolve(name));
-}
-
-at::Tensor StreamMatrices::read(Site scale, std::int64_t layer, const at::Tensor& matrix) const {
-  const bool bare = scale == Site::ln1_scale && layer == 0 && !config_.first_attention_norm;
-  return reads_through_norms(layer) && !bare ? behind(norm_at(scale, layer), matrix) : matrix;
-}
-
-at::Tensor StreamMatrices::written(Site scale, std::int64_t layer, const at::Tensor& matrix) const {
-  return writes_through_norms(layer) ? through(norm_at(scale, layer), matrix) : matrix;
-}
-
-at::Tensor StreamMatrices::mlp_read(std::int64_t layer, const at::Tensor& matrix) const {
-  // In a decoder of two stacks ln2 stands before cross-attention.
-  const bool crosses = config_.has_encoder() && options_.stack != Stack::encoder;
-  return read(crosses ? Site::ln3_scale : Site::ln2_scale, layer, matrix);
-}
-
-at::Tensor StreamMatrices::expert_read(std::int64_t layer, const at::Tensor& matrix) const {
-  return config_.experts->own_norms ? read(Site::experts_ln_scale, layer, matrix) : mlp_read(layer, matrix);
+at::Tensor StreamMatrices::written(const StreamStep& step, const at::Tensor& matrix) const {
+  if (!options_.norms || step.through.empty()) return matrix;
+  return through(stream_norm_at(model_, step.through.front()), matrix);
 }
 
 at::Tensor StreamMatrices::for_each_head(const at::Tensor& matrix) const {

@@ -6,11 +6,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analysis/frozen_norm.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/direct_path.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 
@@ -69,18 +71,14 @@ class StreamMatrices {
   at::Tensor all(const std::function<at::Tensor(std::int64_t layer)>& of_layer) const;
 
  private:
-  void require_unclipped() const;
-  /// Throws HookError where layers attend with keys and values that others made.
-  void require_own_keys() const;
   /// On the model's first device, where layers may lie on several.
   at::Tensor here(const at::Tensor& weight) const;
-  bool reads_through_norms(std::int64_t layer) const;
-  bool writes_through_norms(std::int64_t layer) const;
-  StreamNorm norm_at(Site site, std::int64_t layer) const;
-  at::Tensor read(Site scale, std::int64_t layer, const at::Tensor& matrix) const;
-  at::Tensor written(Site scale, std::int64_t layer, const at::Tensor& matrix) const;
-  at::Tensor mlp_read(std::int64_t layer, const at::Tensor& matrix) const;
-  at::Tensor expert_read(std::int64_t layer, const at::Tensor& matrix) const;
+  /// The step by which attention or an MLP of a layer reads or writes.
+  const StreamStep& step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
+  /// A matrix that reads, behind the norm before it: of routed experts their own where they have one.
+  at::Tensor read(const StreamStep& step, const at::Tensor& matrix, bool of_experts = false) const;
+  /// A matrix that writes, through the norm behind it.
+  at::Tensor written(const StreamStep& step, const at::Tensor& matrix) const;
   at::Tensor for_each_head(const at::Tensor& matrix) const;
   at::Tensor summed_embedding(const at::Tensor& embedding) const;
 
@@ -89,6 +87,7 @@ class StreamMatrices {
   CircuitOptions options_;
   std::string where_;
   WeightView weights_;
+  std::vector<StreamStep> steps_;
 };
 
 }  // namespace hooked

@@ -11,6 +11,7 @@
 #include "analysis/row_columns.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/analysis/sweep_progress.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 
@@ -54,14 +55,14 @@ struct Writing {
   at::Tensor along(const at::Tensor& directions) const;
 };
 
-/// A norm of all that was written before (or none), and what is written then.
-struct StreamStep {
+/// One step along the stream: an optional norm of everything so far, then new writes.
+struct PathStep {
   std::optional<FrozenNorm> norm = std::nullopt;
   std::vector<Writing> written = {};
 };
 
 /// The way of the stream from the embedding to an activation.
-using StreamPath = std::vector<StreamStep>;
+using StreamPath = std::vector<PathStep>;
 
 /// How the writers are split.
 struct Split {
@@ -71,9 +72,6 @@ struct Split {
 
 /// The way to `of`, a full name as ResidualOptions has it. Throws HookError where it is none of these.
 StreamPath path_to(const ActivationName& of, const Split& split, const RunReading& run);
-
-/// The point of the stream behind the last block of the stack that predicts, or the encoder: its full name.
-ActivationName end_of_stream(const ModelConfig& config, Stack stack = Stack::none);
 
 /// Calls `use` with each writing and the directions as they stand behind the module that wrote it, the last
 /// writing first. `directions` [row, pos, direction, d_model] stand at the end of the path.
@@ -104,11 +102,8 @@ Parts vectors_along(const StreamPath& path, const at::Tensor& whole);
 Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at::Tensor& directions,
                        const std::function<bool(const SweepProgress&)>& watch = nullptr);
 
-// What the modules of block `layer` of `stack` wrote. (stream_writers.cc)
-std::vector<Writing> attention_written(const BlockPlace& block, const Split& split, const RunReading& run);
-std::vector<Writing> cross_attention_written(const BlockPlace& block, const Split& split,
-                                             const RunReading& run);
-std::vector<Writing> mlp_written(const BlockPlace& block, const Split& split, const RunReading& run);
+/// What the module of a write step wrote. (stream_writers.cc)
+std::vector<Writing> written_by(const StreamStep& write, const Split& split, const RunReading& run);
 /// One part that is the same everywhere, `vector` [d_model].
 Writing constant_part(std::string label, const at::Tensor& vector, const RunReading& run);
 /// One part that was kept as a vector.

@@ -10,8 +10,8 @@
 
 #include "analysis/cache_reading.h"
 #include "analysis/expert_tokens.h"
+#include "analysis/obstacles.h"
 #include "analysis/stream_path.h"
-#include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
 namespace hooked {
@@ -30,23 +30,23 @@ StreamNorm norm_at(Site normalized, const BlockPlace& block, const RunReading& r
   return stream_norm_at(run.model, {.site = normalized, .stack = block.stack, .layer = layer_of(block)});
 }
 
+BlockPlace block_of(const StreamStep& step) { return {step.point.stack, step.point.layer}; }
+
 /// Carries what a sublayer wrote through the norm of its output, whose bias is a part of its own.
-std::vector<Writing> through_output_norm(std::vector<Writing> written, Site normalized,
-                                         const std::string& bias, const BlockPlace& block,
+std::vector<Writing> through_output_norm(std::vector<Writing> written, const StreamStep& step,
                                          const RunReading& run) {
-  const auto& config = run.model.config();
-  if (!config.norms_outputs(block.layer)) return written;
-  const auto norm = norm_at(normalized, block, run);
-  const auto frozen = run.frozen(norm);
-  for (auto& writing : written) writing.through.push_back(frozen);
-  if (norm.bias.defined()) written.push_back(constant_part(bias, norm.bias, run));
+  for (const ActivationName& normalized : step.through) {
+    const auto norm = stream_norm_at(run.model, normalized);
+    const auto frozen = run.frozen(norm);
+    for (auto& writing : written) writing.through.push_back(frozen);
+    if (norm.bias.defined()) written.push_back(constant_part(step.label("norm bias"), norm.bias, run));
+  }
   return written;
 }
 
 /// One kind of attention of a block.
 struct HeadWriter {
-  const char* prefix;  // of its parts' names
-  act::BlockSite z, result;
+  act::BlockSite result;
   WeightView weights;
   ActivationName reads;  // the norm before its values
 };
@@ -55,20 +55,7 @@ struct HeadWriter {
 /// bias, and what the values make of the bias of the norm before them.
 at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const RunReading& run) {
   const auto& config = run.model.config();
-  const bool through_latent = config.latent_attention();
-  if (config.attention_sinks || config.gated_heads || config.value_norm || config.qkv_clip > 0 ||
-      config.shared_keys || through_latent) {
-    throw HookError(
-        "value_biases",
-        fmt::format("this model's attention has {}, so what is constant in its values does not stand "
-                    "apart; use ValueBiases::in_heads",
-                    config.attention_sinks ? "sinks"
-                    : config.gated_heads   ? "gates"
-                    : config.value_norm    ? "norms of values"
-                    : through_latent       ? "latents"
-                    : config.shared_keys   ? "layers that share values"
-                                           : "clipped values"));
-  }
+  require_free_of(config, "value_biases", obstacles::kConstantValues);
   auto values = in_float64(writer.weights.b_V(layer));  // [kv_head, d_value]
   if (config.reads_through_ln1(layer)) {  // so does cross-attention, through the encoder's last norm
     const auto norm = stream_norm_at(run.model, writer.reads);
@@ -78,19 +65,24 @@ at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const R
   return values.repeat_interleave(config.heads_per_kv(layer), 0);
 }
 
-std::vector<Writing> heads_written(const HeadWriter& writer, const BlockPlace& block, const Split& split,
-                                   const RunReading& run) {
+std::vector<Writing> heads_written(const StreamStep& step, const Split& split, const RunReading& run) {
   const auto& config = run.model.config();
-  const auto layer = layer_of(block);
+  const auto block = block_of(step);
+  const auto layer = step.point.layer;
+  const bool crosses = step.part == Part::cross_attention;
+  const HeadWriter writer{.result = crosses ? act::cross_result : act::result,
+                          .weights = crosses ? run.model.weights().cross_attention() : weights_of(run, block),
+                          .reads = crosses ? ActivationName{.site = Site::encoder_final_ln_normalized}
+                                           : act::ln1_normalized.in(block.stack, layer).name()};
   Writing heads;
   for (std::int64_t head = 0; head < config.n_heads; ++head) {
-    heads.labels.push_back(fmt::format("{}head {}.{}", writer.prefix, layer, head));
+    heads.labels.push_back(step.part_label("head", head));
     heads.places.emplace_back(writer.result.in(block.stack, layer).head(head));
   }
   heads.matrix = [weights = writer.weights, layer] { return in_float64(weights.W_O(layer)); };
   auto bias = in_float64(writer.weights.b_O(layer));  // [d_model]
-  const auto z = run(writer.z.in(block.stack, layer));
-  heads.z = writer.z.in(block.stack, layer).name();
+  heads.z = step.of_attention(Site::z);
+  const auto z = run(*heads.z);
   if (split.value_biases == ValueBiases::in_bias) {
     const auto moved = constant_values(writer, layer, run);
     bias = bias + at::einsum("hw,hwm->m", {moved, heads.matrix()});
@@ -98,11 +90,10 @@ std::vector<Writing> heads_written(const HeadWriter& writer, const BlockPlace& b
   } else {
     heads.values = [z] { return z; };
   }
-  return {std::move(heads), constant_part(fmt::format("{}attn bias {}", writer.prefix, layer), bias, run)};
+  return {std::move(heads), constant_part(step.label("bias"), bias, run)};
 }
 
-/// So many neurons, whose values are [row, pos, neuron] and which a matrix [neuron, d_model] writes, a part
-/// each.
+/// Neurons whose values are [row, pos, neuron] and which a matrix [neuron, d_model] writes, a part each.
 Writing neurons_written(std::int64_t count, std::function<at::Tensor()> values,
                         std::function<at::Tensor()> W_out, const std::string& label, const Address& post) {
   Writing neurons;
@@ -210,13 +201,16 @@ std::vector<Writing> mixture_written(const BlockPlace& block, Grain grain, const
   return written;
 }
 
-std::vector<Writing> whole_or_split(const Address& out, const std::string& label, bool split,
-                                    const std::function<std::vector<Writing>()>& parts,
-                                    const RunReading& run) {
-  if (split) return parts();
-  std::vector<Writing> one;
-  one.push_back(kept_part(label, out, run));
-  return one;
+std::vector<Writing> neurons_of_mlp(const StreamStep& step, const RunReading& run) {
+  const auto layer = step.point.layer;
+  const auto post = act::post.in(step.point.stack, layer);
+  const auto weights = weights_of(run, block_of(step));
+  run.cache.entry(post.name());  // an error comes here, not later
+  // Read when it is asked for: of many layers it is more than what is made of it.
+  return {neurons_written(
+              size_of(Axis::d_mlp, run.model.config(), layer), [run, post] { return run(post); },
+              [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer), post),
+          constant_part(step.label("bias"), in_float64(weights.b_out(layer)), run)};
 }
 
 }  // namespace
@@ -235,64 +229,16 @@ Writing kept_part(std::string label, const Address& address, const RunReading& r
           .values = [value] { return value; }};
 }
 
-std::vector<Writing> attention_written(const BlockPlace& block, const Split& split, const RunReading& run) {
-  const auto layer = layer_of(block);
-  // What stands in attention's place has no heads and stays whole.
-  const bool attends = run.model.config().attends(layer);
-  return whole_or_split(
-      act::attn_out.in(block.stack, layer), fmt::format("{} {}", run.model.config().mixer(layer), layer),
-      attends && split.grain != Grain::layer,
-      [&] {
-        const HeadWriter writer{"", act::z, act::result, weights_of(run, block),
-                                act::ln1_normalized.in(block.stack, layer).name()};
-        return through_output_norm(heads_written(writer, block, split, run), Site::ln1_post_normalized,
-                                   fmt::format("attn norm bias {}", layer), block, run);
-      },
-      run);
-}
-
-std::vector<Writing> cross_attention_written(const BlockPlace& block, const Split& split,
-                                             const RunReading& run) {
-  const auto layer = layer_of(block);
-  return whole_or_split(
-      act::cross_attn_out.in(block.stack, layer), fmt::format("cross attn {}", layer),
-      split.grain != Grain::layer,
-      [&] {
-        const HeadWriter writer{"cross ",
-                                act::cross_z,
-                                act::cross_result,
-                                run.model.weights().cross_attention(),
-                                {.site = Site::encoder_final_ln_normalized}};
-        return heads_written(writer, block, split, run);
-      },
-      run);
-}
-
-std::vector<Writing> mlp_written(const BlockPlace& block, const Split& split, const RunReading& run) {
-  const auto layer = layer_of(block);
-  const bool mixture = run.model.config().mixture(layer);
-  const auto finest = mixture ? Grain::expert : Grain::neuron;  // that leaves the MLP whole, and one more
-  return whole_or_split(
-      act::mlp_out.in(block.stack, layer), fmt::format("mlp {}", layer), split.grain >= finest,
-      [&] {
-        std::vector<Writing> written;
-        if (mixture) {
-          written = mixture_written(block, split.grain, run);
-        } else {
-          const auto post = act::post.in(block.stack, layer);
-          const auto weights = weights_of(run, block);
-          run.cache.entry(post.name());  // an error comes here, not later
-          // Read when it is asked for: of many layers it is more than what is made of it.
-          written.push_back(neurons_written(
-              size_of(Axis::d_mlp, run.model.config(), layer), [run, post] { return run(post); },
-              [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer), post));
-          written.push_back(
-              constant_part(fmt::format("mlp bias {}", layer), in_float64(weights.b_out(layer)), run));
-        }
-        return through_output_norm(std::move(written), Site::ln2_post_normalized,
-                                   fmt::format("mlp norm bias {}", layer), block, run);
-      },
-      run);
+std::vector<Writing> written_by(const StreamStep& write, const Split& split, const RunReading& run) {
+  if (write.of_heads() && split.grain != Grain::layer)
+    return through_output_norm(heads_written(write, split, run), write, run);
+  if (write.part == Part::mixture && split.grain >= Grain::expert)
+    return through_output_norm(mixture_written(block_of(write), split.grain, run), write, run);
+  if (write.part == Part::dense_mlp && split.grain >= Grain::neuron)
+    return through_output_norm(neurons_of_mlp(write, run), write, run);
+  std::vector<Writing> whole;
+  whole.push_back(kept_part(write.label(), write.point, run));
+  return whole;
 }
 
 }  // namespace hooked

@@ -196,7 +196,7 @@ TEST_F(EdgesOfTwoStacks, CircuitsGoThroughTheBoundary) {
               }),
               HasSubstr("expected one behind it"));
   EXPECT_THAT(text_thrown_by<HookError>([&] { run_circuits(model_, {circuit}, sweep_); }),
-              HasSubstr("one copy of each stream"));
+              HasSubstr("no sum of edges"));
 }
 
 }  // namespace

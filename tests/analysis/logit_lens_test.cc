@@ -142,7 +142,8 @@ TEST(LogitLens, RefusesPostNorm) {
   config.final_norm = NormKind::none;
   const auto model = random_model_of(config);
   const auto cache = model.run_with_cache(random_row(6, 11, 1)).cache;
-  EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, cache); }), HasSubstr("norm_place post"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, cache); }),
+              HasSubstr("norms on the stream itself"));
 }
 
 TEST(LogitLens, PrintsAHeadingWhereThereAreSeveralPlaces) {

@@ -79,7 +79,7 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
         EXPECT_THAT(text_thrown_by<HookError>([&] {
                       full_qk_circuit(golden.model, {layer, head});
                     }),
-                    HasSubstr("norms stand on this model's stream"));
+                    HasSubstr("norms on the stream itself"));
         continue;
       }
       const auto parts = score_attribution(

@@ -196,7 +196,7 @@ TEST(ScoreAttribution, SaysWhatItCannotTakeApart) {
   const auto of_clipped = clips.run_with_cache(tokens).cache;
   EXPECT_THAT(text_thrown_by<HookError>(
                   [&] { score_attribution(clips, of_clipped, {.scores = act::attn_scores(0).head(0)}); }),
-              HasSubstr("clips"));
+              HasSubstr("clipping"));
   const auto prefix = model.run(tokens.narrow(1, 0, 2), {.keep_prefix = true}).prefix;
   const auto behind = model.run_with_cache({tokens.narrow(1, 2, 4), {.prefix = prefix}}).cache;
   EXPECT_THAT(text_thrown_by<HookError>(

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/core/part.h"
+#include "hooked/hooks/activation_name.h"
+#include "hooked/hooks/address.h"
+
+/// What happens to the residual stream, in which order. This is the one place that says so: what analyses
+/// walk, name and refuse follows from it, and a test holds the module graph to it.
+namespace hooked {
+
+/// One thing that happens to the stream.
+struct StreamStep {
+  enum class Kind : std::uint8_t {
+    show,   ///< nothing: a point shows the stream as it is here
+    read,   ///< a module reads it
+    write,  ///< a module, or an embedding, adds to it
+    norm,   ///< the stream itself is normed and continues as the norm's output
+    scale,  ///< a number multiplies it
+  };
+  Kind kind;
+  Stack stack;  ///< whose stream it is
+  Part part;    ///< of a read or a write: the module's; of a norm or a scale: its own
+  /// show: the point. read: the point of what is read, where the
+  /// model has one, and at the end the last of the stream. write: that of what is added.
+  /// norm: its `normalized`. scale: what is multiplied.
+  ActivationName point;
+  /// By their `normalized`. read: the norms beside the stream, the module's own first; a mixture's router and
+  /// experts may have others. write: those between the module and the stream.
+  std::vector<ActivationName> through = {};
+  std::string_view module = {};  ///< `attn`, `mlp`, `ln1`: what labels begin with
+
+  bool in_block() const { return row(point.site).scope == SiteScope::block; }
+  /// Whether a block's sublayer writes, and not the embedding.
+  bool by_sublayer() const { return kind == Kind::write && in_block() && point.site != Site::resid_pre; }
+  /// `attn 3`; with what stands between: `attn bias 3`. Outside blocks without the number. Stacks are not
+  /// told apart.
+  std::string label(std::string_view between = "") const;
+  /// A part of it: `head 3.1`, `cross head 3.1`, `neuron 3.1`.
+  std::string part_label(std::string_view kind, std::int64_t number) const;
+  /// Whether a sublayer reads or writes that mixes tokens, and no MLP.
+  bool mixes_tokens() const { return of_heads() || part == Part::short_conv || part == Part::delta_net; }
+  /// Whether what reads stands after the last block: the unembedding, or cross-attention of every layer of a
+  /// decoder.
+  bool reads_end() const {
+    const bool source = stack == Stack::encoder && part == Part::cross_attention;
+    return kind == Kind::read && (source || part == Part::unembedding);
+  }
+  /// Whether it is attention that reads or writes, in heads.
+  bool of_heads() const { return part == Part::attention || part == Part::cross_attention; }
+  /// Of attention: its points, `q` or `cross_q`, by the plain one.
+  ActivationName of_attention(Site plain) const;
+};
+
+/// What happens to the stream of a stack, from its embedding to what reads it at its end. Stack::none is the
+/// stack that predicts.
+std::vector<StreamStep> stream_of(const ModelConfig& config, Stack stack = Stack::none);
+
+/// The stacks of a model, the encoder's first.
+std::vector<Stack> stacks_of(const ModelConfig& config);
+
+/// The last point that shows the stream: `resid_post`, or what the last norm on it makes.
+ActivationName end_of_stream(const ModelConfig& config, Stack stack = Stack::none);
+
+/// One part of a model that writes to a stream: a head, or a module that has none.
+struct StreamWriter {
+  std::string label;  ///< `head 0.3`, `mlp 1`, `encoder mlp 0`
+  Address place;      ///< z of the head, or what the module adds
+};
+
+/// The parts of all sublayers, in the order in which they write; an encoder's come first. With a stack those
+/// of it alone.
+std::vector<StreamWriter> sublayers(const ModelConfig& config, Stack stack = Stack::none);
+
+/// The parts of a write step; an encoder's are told from those of the stack that predicts, which have the
+/// plain names.
+std::vector<StreamWriter> writers_of(const ModelConfig& config, const StreamStep& write);
+
+}  // namespace hooked
