@@ -79,7 +79,9 @@ TEST_F(DrawnList, AFolderIsItsFilesAndItsTensors) {
   for (const char* name : {"config.json", "golden.safetensors"})
     std::ofstream(folder_ / "cases/a" / name) << "{}";
   std::ofstream(folder_ / "tensors.txt") << "cases/a\ncopy F32 2 @w\nw F32 2 1\n";
+  std::filesystem::create_directories(folder_ / "out/cases/of an earlier list");
   write_model_folders(folder_.path(), folder_ / "out");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out/cases/of an earlier list"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "out/cases/a/config.json"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out/cases/a/golden.safetensors"));
   const NamedTensors tensors = read_tensors(folder_ / "out/cases/a/model.safetensors");

@@ -124,21 +124,27 @@ at::Tensor draw(const std::string& folder, const DrawnTensor& tensor) {
 }
 
 void write_model_folders(const std::filesystem::path& goldens, const std::filesystem::path& out) {
-  std::filesystem::remove_all(out);
+  // Moved into place when complete, for tests that run meanwhile.
+  const std::filesystem::path made = out.string() + ".partial", before = out.string() + ".before";
+  std::filesystem::remove_all(made);
   const auto drawn = read_drawn(goldens / "tensors.txt");
   std::size_t listed = 0;
   for (const char* kind : {"cases", "models", "adapters"}) {
     for (const auto& entry : std::filesystem::directory_iterator(goldens / kind)) {
       const std::string folder = kind + std::string("/") + entry.path().filename().string();
-      copy_model(entry.path(), out / folder);
+      copy_model(entry.path(), made / folder);
       const auto list = drawn.find(folder);
       if (list == drawn.end()) continue;
-      save_safetensors(out / folder / "model.safetensors", draw_all(folder, list->second),
+      save_safetensors(made / folder / "model.safetensors", draw_all(folder, list->second),
                        {.metadata = {{"format", "pt"}}});
       ++listed;
     }
   }
   if (listed != drawn.size()) throw std::runtime_error("tensors.txt lists a missing folder");
+  std::filesystem::remove_all(before);
+  if (std::filesystem::exists(out)) std::filesystem::rename(out, before);
+  std::filesystem::rename(made, out);
+  std::filesystem::remove_all(before);
 }
 
 }  // namespace hooked
