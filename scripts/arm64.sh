@@ -37,7 +37,7 @@ if [[ $(cat $sysroot/libraries.txt 2>/dev/null) != "$libraries" ]]; then
   mv $sysroot.partial $sysroot
 fi
 
-bash scripts/build.sh hooked-cli
+bash scripts/build.sh hooked-cli goldens
 say 'building for arm64 (minutes the first time)'
 cmake --preset arm64 >/dev/null
 nice cmake --build --preset arm64 --target hooked-cli hooks_tests io_tests weights_tests models_tests golden_tests

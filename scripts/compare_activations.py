@@ -5,6 +5,7 @@ Each case is run by `hooked cache --names '*'` with both. The difference of a te
 infinities are equal, and so are two NaN.
 
 Usage: scripts/compare_activations.py [--every N] COMMAND COMMAND     each N-th case; a command may have options of its own
+The model folders are those that the target `goldens` of the release preset has written.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def main():
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each N-th case (default: all)")
     parser.add_argument("commands", nargs=2, metavar="COMMAND", help="the program, whose numbers are expected, and the other one")
     options = parser.parse_args()
-    folders = sorted(path for path in (ROOT / "tests/golden/cases").iterdir() if path.is_dir())
+    folders = sorted(path for path in (ROOT / "build/release/goldens/cases").iterdir() if path.is_dir())
     chosen = folders[:: options.every]
     failed = False
     for dtype, tolerance in TOLERANCES.items():
@@ -63,7 +64,7 @@ def main():
                 runs = []
                 for number, command in enumerate(options.commands):
                     out = pathlib.Path(scratch, f"{number}.safetensors")
-                    words = [*shlex.split(command), "cache", str(folder), "--tokens-file", str(folder / "golden.safetensors"),
+                    words = [*shlex.split(command), "cache", str(folder), "--tokens-file", str(ROOT / "tests/golden/cases" / folder.name / "golden.safetensors"),
                              "--no-processing", "--names", "*", "--dtype", dtype, "--out", str(out)]
                     run = subprocess.run(words, capture_output=True, text=True)
                     if run.returncode:

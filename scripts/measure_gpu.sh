@@ -16,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-programs=(bin/hooked libexec/hooked/hooked-engine bin/bench_rival_runner tests/device_tests)
+programs=(bin/hooked libexec/hooked/hooked-engine bin/bench_rival_runner tests/device_tests tests/hooked-draw-goldens)
 # Wheels that a machine with torch, transformers and the usual packages may lack, one rival with what it imports a line.
 wheels=("transformer-lens==3.9.0 better-abc==0.0.3 datasets==5.2.0 dill==0.4.1 multiprocess==0.70.19"
         "nnsight==0.8.1 greenlet==3.5.6 pydantic==2.14.3 pydantic-core==2.50.4 annotated-types==0.8.0 typing-inspection==0.4.5 typing-extensions==4.16.0")
@@ -53,7 +53,7 @@ prepare() {
       *) strip -o "$work/tree/lib/${library##*/}" "$library" ;;
     esac
   done
-  # Tests read their checkpoints from where they were built.
+  # Tests read the checkout, and checkpoints that are written on the machine, where they were built.
   sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" >"$work/tree/source_dir"
   tar -C "$work/tree" -cf - . | xz -6 >"$folder/programs.tar.xz"
   say "programs: ${programs[*]}; libraries: $(cd "$work/tree/lib" && echo *) ($(bytes_of "$folder") bytes)"
@@ -183,6 +183,7 @@ measure() {
       results+=("suite: the checkout could not be linked to $source_dir, where its tests look for checkpoints")
     fi
   fi
+  "$work/tests/hooked-draw-goldens" tests/golden "$source_dir/build/release/goldens" || results+=("suite: no checkpoints could be written")
 
   card="no card: the strict test device"
   if [[ $device == cuda ]]; then

@@ -43,7 +43,7 @@ mutations=(
   "shared_part_of_keys_first|latent_projection|at::cat({k, shared.expand({-1, -1, h, -1})}, -1)|at::cat({shared.expand({-1, -1, h, -1}), k}, -1)|deepseek_v2"
   "no_norm_of_latents|latent_projection|kv_norm_->forward(read.narrow(-1, query_width(), latent.d_kv), run)|read.narrow(-1, query_width(), latent.d_kv)|deepseek_v2"
   "gate_and_up_swapped|mlp|neurons_(pre, up, weights_, run)|neurons_(up, pre, weights_, run)|hf_llama"
-  "no_mlp_bias|mlp|ops::linear(neurons(hook_in_ ? hook_in_->forward(x, run.watch) : x, run), W_out_, b_out_, run)|ops::linear(neurons(hook_in_ ? hook_in_->forward(x, run.watch) : x, run), W_out_, at::Tensor(), run)|gpt2_untied"
+  "no_mlp_bias|mlp|ops::linear(post.to(W_out_.dtype()), W_out_, b_out_, run)|ops::linear(post.to(W_out_.dtype()), W_out_, at::Tensor(), run)|gpt2_untied"
   "no_upper_limit|mlp|at::clamp_max(pre, gate_limit)|pre|gpt_oss_limits"
   "weights_of_experts_not_normed|mixture_mlp|renormalised(ranked, run)|ranked|olmoe_renormalised"
   "choice_without_bias|mixture_mlp|weights + choice_bias_|weights|deepseek_v3_published"

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kPreface = R"(# TransformerLens's functions for reading a run
 
-Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`, `tests/golden/gradients/index.json`, `tests/golden/bridge/index.json`) and the table of refusals (`docs/generators/refusals.h`); do not edit. Run
+Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads/index.json`, `tests/golden/circuits/index.json`, `tests/golden/gradients/index.json`, `tests/golden/bridge/index.json`) and the table of refusals (`docs/generators/refusals.h`); do not edit. Run
 `cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
 
 A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
@@ -259,8 +259,8 @@ int main(int, char** argv) {
     std::cout << fmt::format("| {} | {}: {} | {} | {} |\n", i + 1, faults[i].kind, faults[i].reason,
                              faults[i].calls, fmt::join(faults[i].models, ", "));
   }
-  print_heads(read_index(argv[1], "heads.json"));
-  print_circuits(read_index(argv[1], "circuits.json"));
+  print_heads(read_index(argv[1], "heads/index.json"));
+  print_circuits(read_index(argv[1], "circuits/index.json"));
   print_gradients(read_index(argv[1], "gradients/index.json"));
   print_bridge(read_index(argv[1], "bridge/index.json"));
   print_refused();

@@ -4,43 +4,17 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <ostream>
-
-#include "core/json.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/edge_attribution.h"
 #include "hooked/analysis/path_patching.h"
 #include "hooked/hooks/act.h"
-#include "tests/support/goldens.h"
+#include "tests/analysis/analysis_goldens.h"
 
 namespace hooked::bridge_golden_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;  // of the largest number
-
-std::filesystem::path folder() { return std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/bridge"; }
-
-/// A model of the index.
-struct BridgeGolden {
-  std::string model;
-  std::filesystem::path folder;
-  bool edges;  // its tools take edges of it
-};
-
-void PrintTo(const BridgeGolden& golden, std::ostream* out) { *out << golden.model; }
-
-std::vector<BridgeGolden> goldens() {
-  std::vector<BridgeGolden> all;
-  const Json index = Json::parse(std::ifstream(folder() / "index.json"));
-  for (const auto& row : index.at("models")) {
-    all.push_back({row.at("model").get<std::string>(),
-                   folder().parent_path() / row.at("folder").get<std::string>(),
-                   !row.contains("edges_refused")});
-  }
-  return all;
-}
 
 std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<std::int64_t>(), tensor.const_data_ptr<std::int64_t>() + tensor.numel()};
@@ -55,14 +29,17 @@ void expect_equal(const at::Tensor& made, const at::Tensor& expected, const std:
   EXPECT_LE((here - there).abs().max().item<double>(), kTolerance * largest) << what;
 }
 
-class ToolsOfTheBridge : public testing::TestWithParam<BridgeGolden> {
+class ToolsOfTheBridge : public testing::TestWithParam<AnalysedModel> {
  protected:
+  const at::Tensor& recorded(const std::string& name) const { return recorded_.at(name).tensor(); }
+  /// Whether its tools take edges of it.
+  bool has_edges() const { return !GetParam().row.contains("edges_refused"); }
   at::Tensor rows(const char* prompts, std::int64_t count) const {
-    return recorded_.at(prompts).narrow(0, 0, count);
+    return recorded(prompts).narrow(0, 0, count);
   }
   Metric metric(std::int64_t count) const {
     const auto of = [&](const char* name) {
-      return Answers::by_row(numbers(recorded_.at(name).narrow(0, 0, count).contiguous()));
+      return Answers::by_row(numbers(recorded(name).narrow(0, 0, count).contiguous()));
     };
     return logit_difference(of("answer"), of("against"));
   }
@@ -77,30 +54,29 @@ class ToolsOfTheBridge : public testing::TestWithParam<BridgeGolden> {
     return edges.axis("writer").labels[1] == "pos_embed" ? 1 : 0;
   }
 
-  NamedTensors recorded_ = read_tensors(folder() / (GetParam().model + ".safetensors"));
-  HookedTransformer model_ = HookedTransformer::load(
-      GetParam().folder.string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  RecordedTensors recorded_ = GetParam().read();
+  HookedTransformer model_ = GetParam().load();
 };
 
 TEST_P(ToolsOfTheBridge, NodesAreTheirs) {
   SweepOptions heads = sweep("clean", "corrupted", 3);
   heads.site = act::z;
   heads.over = {Axis::pos, Axis::layer, Axis::head};
-  expect_equal(attribution_patching(model_, {.sweep = heads}).values(), recorded_.at("nodes.head"), "heads");
+  expect_equal(attribution_patching(model_, {.sweep = heads}).values(), recorded("nodes.head"), "heads");
   SweepOptions mlps = sweep("clean", "corrupted", 3);
   mlps.site = act::mlp_out;
   mlps.over = {Axis::pos, Axis::layer};
-  expect_equal(attribution_patching(model_, {.sweep = mlps}).values(), recorded_.at("nodes.mlp"), "MLPs");
+  expect_equal(attribution_patching(model_, {.sweep = mlps}).values(), recorded("nodes.mlp"), "MLPs");
   // What is embedded is all that differs in the stream before the first block.
   SweepOptions stream = sweep("clean", "corrupted", 3);
   stream.site = act::resid_pre;
   stream.over = {Axis::pos, {Axis::layer, {0}}};
-  expect_equal(attribution_patching(model_, {.sweep = stream}).values().squeeze(2),
-               recorded_.at("nodes.embed"), "embedding");
+  expect_equal(attribution_patching(model_, {.sweep = stream}).values().squeeze(2), recorded("nodes.embed"),
+               "embedding");
 }
 
 TEST_P(ToolsOfTheBridge, EdgesAreTheirs) {
-  if (!GetParam().edges) GTEST_SKIP() << "its tools refuse shared keys";
+  if (!has_edges()) GTEST_SKIP() << "its tools refuse shared keys";
   const Grid edges = edge_attribution(model_, {.sweep = sweep("clean", "corrupted", 3), .by_position = true});
   at::Tensor made = edges.values();
   if (const std::int64_t positions = first_writer(edges); positions > 0) {
@@ -115,17 +91,17 @@ TEST_P(ToolsOfTheBridge, EdgesAreTheirs) {
         }(),
         1);
   }
-  expect_equal(made, recorded_.at("edges"), "edges");
+  expect_equal(made, recorded("edges"), "edges");
 }
 
 TEST_P(ToolsOfTheBridge, CircuitsRecoverAsMuch) {
-  if (!GetParam().edges) GTEST_SKIP() << "its tools refuse shared keys";
+  if (!has_edges()) GTEST_SKIP() << "its tools refuse shared keys";
   const SweepOptions options = sweep("corrupted", "clean", 1);
   const Grid edges = edge_attribution(model_, {.sweep = options});
   const auto& writers = edges.axis("writer").labels;
   const auto& readers = edges.axis("reader").labels;
   const std::int64_t positions = first_writer(edges);
-  const at::Tensor& kept = recorded_.at("kept");  // [circuit, writer, reader]
+  const at::Tensor& kept = recorded("kept");  // [circuit, writer, reader]
   const double whole = scores(model_, rows("clean", 1), metric(1)).values().item<double>(),
                none = scores(model_, rows("corrupted", 1), metric(1)).values().item<double>();
   for (std::int64_t number = 0; number < kept.size(0); ++number) {
@@ -141,13 +117,12 @@ TEST_P(ToolsOfTheBridge, CircuitsRecoverAsMuch) {
     ASSERT_GT(chosen.size(), 10u);
     const double circuit =
         run_circuits(model_, {Circuit::of_edges(model_, chosen)}, options).values().item<double>();
-    EXPECT_NEAR((circuit - none) / (whole - none), recorded_.at("recovered")[number].item<double>(),
-                kTolerance);
+    EXPECT_NEAR((circuit - none) / (whole - none), recorded("recovered")[number].item<double>(), kTolerance);
   }
 }
 
 TEST_P(ToolsOfTheBridge, DirectPathsAreTheirs) {
-  if (!GetParam().edges) GTEST_SKIP() << "its tools refuse shared keys";
+  if (!has_edges()) GTEST_SKIP() << "its tools refuse shared keys";
   const auto layers = static_cast<std::int32_t>(model_.config().n_layers);
   const std::int64_t heads = model_.config().n_heads;
   for (const auto& [name, site] :
@@ -163,12 +138,12 @@ TEST_P(ToolsOfTheBridge, DirectPathsAreTheirs) {
     // Theirs has zeros where nothing is later; ours the score without a patch.
     at::Tensor ours = made.clone();
     for (std::int64_t layer = 0; layer < layers; ++layer) ours[layer].slice(1, 0, layer + 1).zero_();
-    expect_equal(ours, recorded_.at(name), name);
+    expect_equal(ours, recorded(name), name);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ToolsOfTheBridge, testing::ValuesIn(goldens()),
-                         [](const auto& info) { return info.param.model; });
+INSTANTIATE_TEST_SUITE_P(All, ToolsOfTheBridge, testing::ValuesIn(analysed_models("bridge")),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace hooked::bridge_golden_test

@@ -16,15 +16,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <tuple>
 
-#include "core/json.h"
 #include "hooked/analysis/positional_circuits.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "tests/analysis/analysis_goldens.h"
 #include "tests/analysis/golden_model.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/goldens.h"
@@ -135,24 +133,13 @@ INSTANTIATE_TEST_SUITE_P(Golden, CircuitsOfGolden, testing::ValuesIn(golden_case
 // --- Beside TransformerLens.
 
 /// Each recorded model, raw and processed, with its tensors by the names that TransformerLens or PyTorch gave
-/// them behind the model's prefix.
+/// them.
 template <class Check>
 void for_each_recorded_model(const Check& check) {
-  const auto root = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
-  const auto tensors = read_tensors(root / "circuits.safetensors");
-  const auto index = Json::parse(std::ifstream(root / "circuits.json"));
-  for (const auto& row : index.at("models")) {
-    for (const auto& [processed, names] : row.at("processing").items()) {
-      SCOPED_TRACE(row.at("model").get<std::string>() + " " + processed);
-      std::vector<ProcessingStep> steps;
-      for (const std::string name : names) steps.push_back(parse_processing_step(name));
-      const auto model =
-          HookedTransformer::load((root / row.at("folder").get<std::string>()).string(),
-                                  {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
-      check(model, [&](const std::string& name) {
-        return tensors.at(row.at("model").get<std::string>() + "." + processed + "." + name);
-      });
-    }
+  for (const AnalysedWeights& weights : analysed_weights("circuits")) {
+    SCOPED_TRACE(weights.name());
+    const auto tensors = weights.model.read(weights.processed);
+    check(weights.load(), [&](const std::string& name) { return tensors.at(name).tensor(); });
   }
 }
 

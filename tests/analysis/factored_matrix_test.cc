@@ -14,13 +14,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "core/json.h"
 #include "hooked/core/error.h"
+#include "tests/analysis/analysis_goldens.h"
 #include "tests/support/compare.h"
-#include "tests/support/goldens.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::factored_matrix_test {
@@ -135,12 +131,11 @@ TEST(FactoredMatrix, RefusesWhatDoesNotFit) {
 }
 
 TEST(FactoredMatrix, EqualsTransformerLenss) {
-  const auto root = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
-  const auto tensors = read_tensors(root / "circuits.safetensors");
-  const auto index = Json::parse(std::ifstream(root / "circuits.json"));
+  const auto tensors = read_recorded(analysis_folder("circuits") / "matrices.safetensors");
+  const auto index = analysis_index("circuits");
   for (const std::string name : index.at("matrices")) {
     SCOPED_TRACE(name);
-    const auto theirs = [&](const std::string& key) { return tensors.at("matrix." + name + "." + key); };
+    const auto theirs = [&](const std::string& key) { return tensors.at(name + "." + key).tensor(); };
     const FactoredMatrix matrix(theirs("A"), theirs("B"));
     const FactoredMatrix other(theirs("other.A"), theirs("other.B"));
     const auto near = [&](const at::Tensor& ours, const char* key) {
@@ -169,8 +164,8 @@ TEST(FactoredMatrix, EqualsTransformerLenss) {
     near((matrix * 2.5).AB(), "scaled");
     near(matrix.rows(1, 3).AB(), "rows");
     near(matrix.at(2, -1), "element");
-    if (tensors.contains("matrix." + name + ".second")) near(matrix[1].AB(), "second");
-    if (!tensors.contains("matrix." + name + ".BA")) continue;
+    if (tensors.contains(name + ".second")) near(matrix[1].AB(), "second");
+    if (!tensors.contains(name + ".BA")) continue;
     near(matrix.BA(), "BA");
     const auto eigenvalues = theirs("eigenvalues");
     expect_same_set(matrix.eigenvalues(), at::complex(eigenvalues.select(-1, 0), eigenvalues.select(-1, 1)),

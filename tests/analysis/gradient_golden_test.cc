@@ -5,45 +5,22 @@
 #include <ATen/ops/where.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <ostream>
-
-#include "core/json.h"
 #include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/edge_attribution.h"
 #include "hooked/hooks/act.h"
-#include "tests/support/goldens.h"
+#include "tests/analysis/analysis_goldens.h"
+#include "tests/support/compare.h"
 
 namespace hooked::gradient_golden_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;  // of the largest number
 
-std::filesystem::path folder() { return std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/gradients"; }
-
-/// A model of the index.
-struct GradientGolden {
-  std::string model;
-  std::filesystem::path folder;
-};
-
-void PrintTo(const GradientGolden& golden, std::ostream* out) { *out << golden.model; }
-
-std::vector<GradientGolden> goldens() {
-  std::vector<GradientGolden> all;
-  const Json index = Json::parse(std::ifstream(folder() / "index.json"));
-  for (const auto& row : index.at("models")) {
-    all.push_back(
-        {row.at("model").get<std::string>(), folder().parent_path() / row.at("folder").get<std::string>()});
-  }
-  return all;
-}
-
 std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<std::int64_t>(), tensor.const_data_ptr<std::int64_t>() + tensor.numel()};
 }
 
-class GradientsOf : public testing::TestWithParam<GradientGolden> {
+class GradientsOf : public testing::TestWithParam<AnalysedModel> {
  protected:
   Input input(const std::string& which) const {
     return {recorded_.at(which).tensor(), {.attention_mask = recorded_.at("attention_mask").tensor()}};
@@ -65,9 +42,8 @@ class GradientsOf : public testing::TestWithParam<GradientGolden> {
                        {.tolerance = kTolerance, .least = 0.0, .left_out = made.isnan()}));
   }
 
-  RecordedTensors recorded_ = read_recorded(folder() / (GetParam().model + ".safetensors"));
-  HookedTransformer model_ = HookedTransformer::load(
-      GetParam().folder.string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  RecordedTensors recorded_ = GetParam().read();
+  HookedTransformer model_ = GetParam().load();
 };
 
 TEST_P(GradientsOf, NodesAreThoseOfAutograd) {
@@ -125,8 +101,8 @@ TEST_P(GradientsOf, EdgesAreThoseOfSplitInputs) {
   EXPECT_TRUE(summed.nan_to_num(0.0).allclose(plain.nan_to_num(0.0).sum(3), 1e-9, 1e-12));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GradientsOf, testing::ValuesIn(goldens()),
-                         [](const auto& info) { return info.param.model; });
+INSTANTIATE_TEST_SUITE_P(Models, GradientsOf, testing::ValuesIn(analysed_models("gradients")),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace hooked::gradient_golden_test

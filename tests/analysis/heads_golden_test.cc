@@ -3,26 +3,21 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "core/json.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "tests/support/goldens.h"
+#include "tests/analysis/analysis_goldens.h"
 
 namespace hooked::heads_golden_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;
-const std::filesystem::path kGolden = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
 
 const Json& index() {
-  static const Json read = Json::parse(std::ifstream(kGolden / "heads.json"));
+  static const Json read = analysis_index("heads");
   return read;
 }
 
@@ -32,23 +27,16 @@ HeadScore score_named(const std::string& theirs) {
 }
 
 struct Batch {
-  std::string model, folder, name;
-  std::vector<std::string> steps;  ///< of the processed weights that were recorded; none: raw
+  AnalysedWeights weights;
+  std::string name;  ///< `whole` or `padded`
 };
 
-void PrintTo(const Batch& batch, std::ostream* out) {
-  *out << batch.model << ' ' << batch.name << (batch.steps.empty() ? "" : " folded");
-}
+void PrintTo(const Batch& batch, std::ostream* out) { *out << batch.weights.name() << ' ' << batch.name; }
 
 std::vector<Batch> batches() {
   std::vector<Batch> all;
-  for (const auto& row : index().at("models")) {
-    for (const char* name : {"whole", "padded"}) {
-      all.push_back({row.at("model"), row.at("folder"), name, {}});
-      if (row.contains("folded"))
-        all.push_back(
-            {row.at("model"), row.at("folder"), name, row.at("folded").get<std::vector<std::string>>()});
-    }
+  for (const AnalysedWeights& weights : analysed_weights("heads")) {
+    for (const char* name : {"whole", "padded"}) all.push_back({weights, name});
   }
   return all;
 }
@@ -56,14 +44,13 @@ std::vector<Batch> batches() {
 class HeadsGolden : public testing::TestWithParam<Batch> {
  protected:
   HeadsGolden() {
-    std::vector<ProcessingStep> steps;
-    for (const auto& name : GetParam().steps) steps.push_back(parse_processing_step(name));
-    const auto model =
-        HookedTransformer::load((kGolden / GetParam().folder).string(),
-                                {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
     Input input{tokens_};
-    if (GetParam().name == "padded") input.attention_mask = tensors_.at(prefix_ + "attention_mask");
-    cache_ = model.run_with_cache(input, act::pattern).cache;
+    if (GetParam().name == "padded") input.attention_mask = of_batch("attention_mask");
+    cache_ = GetParam().weights.load().run_with_cache(input, act::pattern).cache;
+  }
+
+  const at::Tensor& of_batch(const std::string& name) const {
+    return tensors_.at(GetParam().name + "." + name).tensor();
   }
 
   /// Compares each measure and exclusion, `theirs` [measure, exclusions, row, layer, head].
@@ -99,15 +86,13 @@ class HeadsGolden : public testing::TestWithParam<Batch> {
     EXPECT_EQ(compared, GetParam().name == "whole" ? theirs.numel() : theirs.numel() / 2);
   }
 
-  std::map<std::string, at::Tensor> tensors_ = read_tensors(kGolden / "heads.safetensors");
-  std::string prefix_ = GetParam().model + "." + GetParam().name + ".";
-  at::Tensor tokens_ = tensors_.at(prefix_ + "tokens");
+  RecordedTensors tensors_ = GetParam().weights.model.read(GetParam().weights.processed);
+  at::Tensor tokens_ = of_batch("tokens");
   ActivationCache cache_;
 };
 
 TEST_P(HeadsGolden, EqualsWhatTransformerLensReturns) {
-  const auto& [model, folder, batch, steps] = GetParam();
-  const auto& theirs = tensors_.at(model + (steps.empty() ? "." : ".folded.") + batch + ".scores");
+  const at::Tensor& theirs = of_batch("scores");
   for (std::size_t p = 0; p < index().at("patterns").size(); ++p) {
     const auto score = score_named(index().at("patterns")[p]);
     SCOPED_TRACE(head_score_row(score).name);
@@ -118,14 +103,13 @@ TEST_P(HeadsGolden, EqualsWhatTransformerLensReturns) {
 
 // A tensor as its detection_pattern, of other numbers than 0 and 1.
 TEST_P(HeadsGolden, EqualsWhatItReturnsOfAPatternOfOnesOwn) {
-  compare(tensors_.at(prefix_ + "given"), [&](const HeadScoreOptions& options) {
-    return head_scores(cache_, tensors_.at("given"), options);
+  compare(of_batch("given"), [&](const HeadScoreOptions& options) {
+    return head_scores(cache_, tensors_.at("given").tensor(), options);
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HeadsGolden, testing::ValuesIn(batches()), [](const auto& info) {
-  return info.param.model + "_" + info.param.name + (info.param.steps.empty() ? "" : "_folded");
-});
+INSTANTIATE_TEST_SUITE_P(All, HeadsGolden, testing::ValuesIn(batches()),
+                         [](const auto& info) { return info.param.weights.name() + "_" + info.param.name; });
 
 }  // namespace
 }  // namespace hooked::heads_golden_test

@@ -28,7 +28,7 @@ TEST_P(LensGolden, ReadsWhatPlainTorchReads) {
   const auto& [lens, name, file] = GetParam();
   const auto tensors = read_tensors(kGolden / "lenses/expected.safetensors");
   const auto& theirs = tensors.at(std::string(lens) + ".logits");  // [point, row, pos, vocab]
-  const auto model = HookedTransformer::load((kGolden / "cases" / name).string(),
+  const auto model = HookedTransformer::load(golden_case(name).folder().string(),
                                              {.dtype = at::kDouble, .processing = WeightProcessing::none()});
   const auto cache = model.run_with_cache(tensors.at(std::string(lens) + ".tokens")).cache;
   std::vector<std::int64_t> vocabulary(static_cast<std::size_t>(model.config().d_vocab));

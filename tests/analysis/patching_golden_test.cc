@@ -14,10 +14,10 @@
 #include <set>
 
 #include "hooked/core/error.h"
+#include "tests/analysis/analysis_goldens.h"
 #include "tests/analysis/direct_path_by_hand.h"
 #include "tests/analysis/preset_cells.h"
 #include "tests/support/compare.h"
-#include "tests/support/patching_goldens.h"
 
 namespace hooked::patching_golden_test {
 namespace {
@@ -49,33 +49,57 @@ std::vector<Function> functions() {
   return all;
 }
 
-/// One file of a model.
-struct File {
-  const PatchingGolden* golden;
-  std::string processing;
-  std::string name;
+/// Functions that were not recorded, and why.
+struct Exception {
+  std::string model;
+  std::set<std::string> files;      ///< `folded_padded`
+  std::set<std::string> functions;  ///< `get_act_patch_direct_path.q`
+  std::string kind;                 ///< `crash` or `wrong`
+  std::string reason;               ///< in words
 };
 
-std::vector<File> files() {
-  std::vector<File> all;
-  for (const PatchingGolden& golden : patching_goldens()) {
-    for (const auto& [processing, steps] : golden.processing) {
-      for (const char* inputs : {"one_pair", "padded"})
-        all.push_back({&golden, processing, processing + "_" + inputs});
-    }
+std::vector<Exception> read_exceptions() {
+  std::vector<Exception> all;
+  const Json index = analysis_index("patching");
+  for (const Json& row : index.at("exceptions")) {
+    all.push_back({row.at("model").get<std::string>(), row.at("files").get<std::set<std::string>>(),
+                   row.at("functions").get<std::set<std::string>>(), row.at("kind").get<std::string>(),
+                   row.at("reason").get<std::string>()});
   }
   return all;
 }
 
-void PrintTo(const File& file, std::ostream* out) { *out << file.golden->model << ' ' << file.name; }
-
-HookedTransformer load(const File& file) {
-  std::vector<ProcessingStep> steps;
-  for (const std::string& name : file.golden->processing.at(file.processing))
-    steps.push_back(parse_processing_step(name));
-  return HookedTransformer::load(file.golden->folder.string(),
-                                 {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
+const std::vector<Exception>& exceptions() {
+  static const std::vector<Exception> all = read_exceptions();
+  return all;
 }
+
+/// One file of a model.
+struct File {
+  AnalysedWeights weights;
+  std::string name;
+
+  const std::string& model() const { return weights.model.name; }
+  RecordedTensors read() const { return weights.model.read(name); }
+  /// Why it lacks a function, or null.
+  const Exception* exception(const std::string& function) const {
+    const auto found = std::ranges::find_if(exceptions(), [&](const Exception& one) {
+      return one.model == model() && one.files.contains(name) && one.functions.contains(function);
+    });
+    return found == exceptions().end() ? nullptr : &*found;
+  }
+};
+
+std::vector<File> files() {
+  std::vector<File> all;
+  for (const AnalysedWeights& weights : analysed_weights("patching")) {
+    for (const char* inputs : {"one_pair", "padded"})
+      all.push_back({weights, weights.processed + "_" + inputs});
+  }
+  return all;
+}
+
+void PrintTo(const File& file, std::ostream* out) { *out << file.model() << ' ' << file.name; }
 
 std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<std::int64_t>(), tensor.const_data_ptr<std::int64_t>() + tensor.numel()};
@@ -84,7 +108,7 @@ std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
 /// A file, its model, and our sweeps over its prompts.
 class Pairs {
  public:
-  explicit Pairs(const File& file) : model(load(file)), recorded(file.golden->read(file.name)) {
+  explicit Pairs(const File& file) : model(file.weights.load()), recorded(file.read()) {
     for (std::int64_t row = 0; row < rows(); ++row)
       padding_.push_back(mask().defined() ? (mask()[row] == 0).sum().item<std::int64_t>() : 0);
     options_ = {.from = model.run_with_cache(input("clean"), act::everything).cache,
@@ -238,7 +262,7 @@ TEST_P(PatchingGoldenFile, EqualsOneRunWhereTransformerLensFails) {
   const at::Tensor unpatched = pairs.unpatched();
   const std::vector<PathPair> each = pairs.each_alone();
   for (const Function& function : functions()) {
-    const PatchingException* exception = file.golden->exception(file.name, function.name);
+    const Exception* exception = file.exception(function.name);
     if (exception == nullptr) continue;
     SCOPED_TRACE(function.name + ": " + exception->reason);
     if (function.preset != nullptr && !fits(*function.preset, pairs.model)) {
@@ -265,19 +289,19 @@ TEST_P(PatchingGoldenFile, EqualsOneRunWhereTransformerLensFails) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PatchingGoldenFile, testing::ValuesIn(files()),
-                         [](const auto& info) { return info.param.golden->model + "_" + info.param.name; });
+                         [](const auto& info) { return info.param.model() + "_" + info.param.name; });
 
 TEST(PatchingGoldens, EveryFunctionIsRecordedOrSaysWhyNot) {
   std::set<std::string> known;
   for (const Function& function : functions()) known.insert(function.name);
   for (const File& file : files()) {
     testing::Message where;
-    where << file.golden->model << ' ' << file.name;
+    where << file.model() << ' ' << file.name;
     SCOPED_TRACE(where);
-    const RecordedTensors recorded = file.golden->read(file.name);
+    const RecordedTensors recorded = file.read();
     std::size_t absent = 0;
     for (const std::string& function : known) {
-      const PatchingException* exception = file.golden->exception(file.name, function);
+      const Exception* exception = file.exception(function);
       EXPECT_NE(recorded.contains(function), exception != nullptr) << function;
       if (exception == nullptr) continue;
       ++absent;
@@ -299,20 +323,16 @@ TEST(PatchingGoldens, EveryFunctionIsRecordedOrSaysWhyNot) {
 TEST(PatchingGoldens, TheIndexNamesWhatIsThere) {
   std::set<std::string> known, named{"index.json"}, there;
   for (const Function& function : functions()) known.insert(function.name);
-  for (const File& file : files()) named.insert(file.golden->model + "/" + file.name + ".safetensors");
-  for (const PatchingGolden& golden : patching_goldens()) {
-    if (golden.folder == patching_folder() / golden.model)
-      named.merge(std::set{golden.model + "/config.json", golden.model + "/model.safetensors"});
-    for (const PatchingException& exception : golden.exceptions) {
-      for (const std::string& file : exception.files)
-        EXPECT_TRUE(named.contains(golden.model + "/" + file + ".safetensors"))
-            << golden.model << ' ' << file;
-      EXPECT_TRUE(std::ranges::includes(known, exception.functions)) << golden.model;
-    }
+  for (const File& file : files()) named.insert(file.model() + "/" + file.name + ".safetensors");
+  for (const Exception& exception : exceptions()) {
+    for (const std::string& file : exception.files)
+      EXPECT_TRUE(named.contains(exception.model + "/" + file + ".safetensors"))
+          << exception.model << ' ' << file;
+    EXPECT_TRUE(std::ranges::includes(known, exception.functions)) << exception.model;
   }
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(patching_folder())) {
-    if (!entry.is_directory())
-      there.insert(entry.path().lexically_relative(patching_folder()).generic_string());
+  const auto folder = analysis_folder("patching");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_directory()) there.insert(entry.path().lexically_relative(folder).generic_string());
   }
   EXPECT_EQ(there, named);
 }

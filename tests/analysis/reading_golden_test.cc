@@ -8,42 +8,52 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ostream>
 #include <set>
 
 #include "analysis/frozen_norm.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/hooks/act.h"
+#include "tests/analysis/analysis_goldens.h"
 #include "tests/support/compare.h"
-#include "tests/support/reading_goldens.h"
 
 namespace hooked::reading_golden_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;  // of the largest number
 
-/// One file of a model.
-struct File {
-  const ReadingGolden* golden;
-  std::string name;
+/// A call of one of TransformerLens's methods.
+struct Call {
+  std::string method;
+  Json arguments;
 };
 
-std::vector<File> files() {
-  std::vector<File> all;
-  for (const auto& golden : reading_goldens()) {
-    for (const auto& [name, steps] : golden.processing) all.push_back({&golden, name});
-  }
+std::vector<Call> read_calls() {
+  std::vector<Call> all;
+  const Json index = analysis_index("reading");
+  for (const Json& row : index.at("calls"))
+    all.push_back({row.at("method").get<std::string>(), row.at("arguments")});
   return all;
 }
 
-void PrintTo(const File& file, std::ostream* out) { *out << file.golden->model << ' ' << file.name; }
+/// Every call; its result has its number for a name.
+const std::vector<Call>& calls() {
+  static const std::vector<Call> all = read_calls();
+  return all;
+}
 
-HookedTransformer load(const File& file) {
-  std::vector<ProcessingStep> steps;
-  for (const auto& name : file.golden->processing.at(file.name)) steps.push_back(parse_processing_step(name));
-  return HookedTransformer::load(file.golden->folder.string(),
-                                 {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
+/// The labels that a call returned, or none.
+std::vector<std::string> labels_of(const AnalysedModel& model, std::size_t number) {
+  const Json& labels = model.row.at("labels");
+  const auto found = labels.find(std::to_string(number));
+  return found == labels.end() ? std::vector<std::string>() : found->get<std::vector<std::string>>();
+}
+
+/// Whether the index says why nothing was recorded of a call.
+bool is_absent(const AnalysedWeights& weights, std::size_t number) {
+  return std::ranges::any_of(weights.model.row.at("absent"), [&](const Json& row) {
+    return row.at("file") == weights.processed && row.at("call") == number && !row.at("reason").empty();
+  });
 }
 
 /// Places on a dimension that a slice of TransformerLens means; one number drops it.
@@ -58,9 +68,9 @@ at::Tensor sliced(const at::Tensor& x, const Json& slice, std::int64_t dimension
 /// Our number for each of their labels: parts by layer and by neuron, points of the stream.
 class Reader {
  public:
-  explicit Reader(const File& file)
-      : model_(load(file)),
-        tensors_(file.golden->read(file.name)),
+  explicit Reader(const AnalysedWeights& weights)
+      : model_(weights.load()),
+        tensors_(weights.model.read(weights.processed)),
         cache_(model_
                    .run_with_cache({tensors_.at("tokens").tensor(),
                                     {.attention_mask = tensors_.at("attention_mask").tensor()}},
@@ -278,23 +288,19 @@ class Reader {
   ActivationCache cache_;
 };
 
-class ReadingGoldenFile : public testing::TestWithParam<File> {};
+class ReadingGoldenFile : public testing::TestWithParam<AnalysedWeights> {};
 
 TEST_P(ReadingGoldenFile, EqualsWhatTransformerLensReturns) {
   const Reader reader(GetParam());
-  const auto& golden = *GetParam().golden;
   std::size_t compared = 0;
-  for (std::size_t number = 0; number < reading_calls().size(); ++number) {
-    const auto& call = reading_calls()[number];
+  for (std::size_t number = 0; number < calls().size(); ++number) {
+    const auto& call = calls()[number];
     const auto recorded = reader.recorded().find(std::to_string(number));
     if (recorded == reader.recorded().end()) continue;  // the index says why
     SCOPED_TRACE(call.method + " " + call.arguments.dump());
     const auto& theirs = recorded->second;
     if (std::ranges::count(theirs.sizes(), 0) > 0) continue;
-    const auto labels = golden.labels.find(number);
-    const auto ours =
-        reader.result(call.method, call.arguments,
-                      labels == golden.labels.end() ? std::vector<std::string>() : labels->second);
+    const auto ours = reader.result(call.method, call.arguments, labels_of(GetParam().model, number));
     ASSERT_EQ(ours.sizes(), theirs.sizes());
     // Padding: NaN of ours (whole activations have numbers there), anything of theirs.
     const auto padding = reader.padding(call.method, call.arguments, ours);
@@ -310,16 +316,16 @@ TEST_P(ReadingGoldenFile, EqualsWhatTransformerLensReturns) {
   EXPECT_GT(compared, 50u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ReadingGoldenFile, testing::ValuesIn(files()),
-                         [](const auto& info) { return info.param.golden->model + "_" + info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, ReadingGoldenFile, testing::ValuesIn(analysed_weights("reading")),
+                         [](const auto& info) { return info.param.name(); });
 
 TEST(ReadingGoldens, EveryCallIsRecordedOrSaysWhyNot) {
-  for (const auto& file : files()) {
-    const auto tensors = file.golden->read(file.name);
+  for (const AnalysedWeights& weights : analysed_weights("reading")) {
+    const auto tensors = weights.model.read(weights.processed);
     std::set<std::string> known{"tokens", "attention_mask", "answer", "against", "directions"};
-    for (std::size_t number = 0; number < reading_calls().size(); ++number) {
-      const bool absent = file.golden->absent.at(file.name).contains(number);
-      EXPECT_NE(tensors.contains(std::to_string(number)), absent) << file.golden->model << ' ' << number;
+    for (std::size_t number = 0; number < calls().size(); ++number) {
+      EXPECT_NE(tensors.contains(std::to_string(number)), is_absent(weights, number))
+          << weights.name() << ' ' << number;
       known.insert(std::to_string(number));
     }
     for (const auto& [name, tensor] : tensors) EXPECT_TRUE(known.contains(name)) << name;

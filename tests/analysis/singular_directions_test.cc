@@ -11,16 +11,14 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
 #include "hooked/core/error.h"
+#include "tests/analysis/analysis_goldens.h"
 #include "tests/analysis/golden_model.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/thrown_by.h"
@@ -33,7 +31,7 @@ using testing::HasSubstr;
 constexpr double kGoldenTolerance = 1e-9;
 constexpr double kTolerance = 1e-10;
 
-// `OV.1.3` behind `<model>.<raw|folded>.singular.`.
+// `OV.1.3` after `singular.`.
 SingularOptions options_of(const std::string& name, std::int64_t vectors) {
   const auto first = name.find('.');
   SingularOptions options{.directions = vectors, .circuits = {.norms = false}};
@@ -48,31 +46,23 @@ SingularOptions options_of(const std::string& name, std::int64_t vectors) {
 }
 
 TEST(SingularDirections, AreThoseOfTransformerLens) {
-  const auto root = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
-  const auto tensors = read_tensors(root / "circuits.safetensors");
-  const auto index = Json::parse(std::ifstream(root / "circuits.json"));
+  const std::string prefix = "singular.";
   int compared = 0;
-  for (const auto& row : index.at("models")) {
-    for (const auto& [processed, names] : row.at("processing").items()) {
-      std::vector<ProcessingStep> steps;
-      for (const std::string name : names) steps.push_back(parse_processing_step(name));
-      const auto model =
-          HookedTransformer::load((root / row.at("folder").get<std::string>()).string(),
-                                  {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
-      const auto prefix = row.at("model").get<std::string>() + "." + processed + ".singular.";
-      for (const auto& [name, logits] : tensors) {  // [vocab, vector]
-        if (!name.starts_with(prefix)) continue;
-        SCOPED_TRACE(name);
-        const auto ours = singular_directions(model, options_of(name.substr(prefix.size()), logits.size(1)));
-        auto values = name;
-        values.insert(prefix.size() - 1, "_values");
-        EXPECT_LE(largest_of(ours.values - tensors.at(values)), kGoldenTolerance);
-        const auto theirs = logits.t();
-        // Each vector may point the other way.
-        const auto same = (ours.logits - theirs).abs().amax(1), other = (ours.logits + theirs).abs().amax(1);
-        EXPECT_LE(largest_of(at::minimum(same, other)), kGoldenTolerance);
-        ++compared;
-      }
+  for (const AnalysedWeights& weights : analysed_weights("circuits")) {
+    const auto model = weights.load();
+    const auto tensors = weights.model.read(weights.processed);
+    for (const auto& [name, recorded] : tensors) {
+      if (!name.starts_with(prefix)) continue;
+      SCOPED_TRACE(weights.name() + " " + name);
+      const auto& logits = recorded.tensor();  // [vocab, vector]
+      const auto of = name.substr(prefix.size());
+      const auto ours = singular_directions(model, options_of(of, logits.size(1)));
+      EXPECT_LE(largest_of(ours.values - tensors.at("singular_values." + of).tensor()), kGoldenTolerance);
+      const auto theirs = logits.t();
+      // Each vector may point the other way.
+      const auto same = (ours.logits - theirs).abs().amax(1), other = (ours.logits + theirs).abs().amax(1);
+      EXPECT_LE(largest_of(at::minimum(same, other)), kGoldenTolerance);
+      ++compared;
     }
   }
   EXPECT_GT(compared, 40);

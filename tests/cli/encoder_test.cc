@@ -2,12 +2,13 @@
 #include <ATen/ops/tensor.h>
 
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/relative_difference.h"
 
 namespace hooked::encoder_test {
 namespace {
 
-const std::string kFamilies = std::string(HOOKED_SOURCE_DIR) + "/tests/golden/cases/";
+const std::string kFamilies = golden_folder("cases").string() + "/";
 
 class EncoderCliTest : public CliTest {
  protected:

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/scoped_environment.h"
 
 namespace hooked::list_test {
@@ -171,7 +172,7 @@ TEST_F(ListTest, TheTableFitsEightyColumnsAndNamesTheReasons) {
   add_model("org--" + long_name, "c0ffee", "main");
   add_files("org--other", {{"config.json", R"({"model_type": "rwkv"})"}});
   // Its reason quotes a value that is longer than a line.
-  std::ifstream golden(HOOKED_SOURCE_DIR "/tests/golden/cases/llama/config.json");
+  std::ifstream golden(golden_folder("cases/llama/config.json"));
   std::string config(std::istreambuf_iterator<char>(golden), {});
   config.insert(config.find('{') + 1, R"("quantization_config": {"bits": 4, "group_size": 128, "version": )"
                                       R"("gemm", "zero_point": true, "quant_method": "hqq"},)");

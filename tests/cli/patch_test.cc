@@ -8,6 +8,7 @@
 #include "hooked/hooked.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/cli/running_program.h"
+#include "tests/support/golden_folder.h"
 
 namespace hooked::patch_test {
 namespace {
@@ -127,9 +128,7 @@ TEST_F(PatchTest, NumbersAreThoseOfOneRunPerPlace) {
 
 // By its word or by its path, also where only some layers have it.
 TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
-  const auto golden = [](const char* name) {
-    return (std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/cases" / name).string();
-  };
+  const auto golden = [](const char* name) { return golden_folder(std::string("cases/") + name).string(); };
   struct Named {
     const char* golden;
     const char* word;

@@ -6,6 +6,7 @@
 
 #include "hooked/core/version.h"
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/relative_difference.h"
 
 namespace hooked::show_test {
@@ -141,7 +142,7 @@ TEST_F(Show, WrongFilesAreRefused) {
 }
 
 TEST_F(Show, ACacheOfADecoderAndItsEncoderReadsBack) {
-  const std::string t5 = std::string(HOOKED_SOURCE_DIR) + "/tests/golden/cases/t5";
+  const std::string t5 = golden_folder("cases/t5").string();
   save_safetensors(path("in.safetensors"),
                    {{"tokens", at::tensor({3, 4, 5, 0}, at::kLong).view({2, 2})},
                     {"attention_mask", at::tensor({1, 1, 1, 0}, at::kLong).view({2, 2})},
@@ -158,7 +159,7 @@ TEST_F(Show, ACacheOfADecoderAndItsEncoderReadsBack) {
 }
 
 TEST_F(Show, AGenerationOfADecoderIsAnInputToo) {
-  const std::string t5 = std::string(HOOKED_SOURCE_DIR) + "/tests/golden/cases/t5";
+  const std::string t5 = golden_folder("cases/t5").string();
   const std::string made = path("made.safetensors");
   succeed({"generate", t5, "--tokens", "3,4,5", "--max-new-tokens", "3", "--greedy", "--no-stop-tokens",
            "--dtype", "float64", "--capture", "*.hook_resid_post", "--out", made});

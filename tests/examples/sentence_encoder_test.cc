@@ -14,6 +14,7 @@
 
 #include "hooked/hooked.h"
 #include "tests/support/fetched_models.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/relative_difference.h"
 #include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
@@ -91,7 +92,7 @@ at::Tensor vectors_in(const std::string& output) {
 TEST(SentenceEncoder, VectorsAreTheMeanOfTheLastStreamOverRealTokens) {
   const TempFolder folder;
   for (const char* file : {"config.json", "model.safetensors"}) {
-    std::filesystem::copy(kGoldens / "cases/bert_no_head" / file, folder / file);
+    std::filesystem::copy(golden_folder("cases/bert_no_head") / file, folder / file);
   }
   std::ofstream(folder / "tokenizer.json") << small_tokenizer().dump();
   const std::vector<std::string> sentences = {"The cats sat on a mat.", "A dog ran"};

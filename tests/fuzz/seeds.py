@@ -28,7 +28,7 @@ def seeds() -> dict:
                   if path.stem != "texts"}
     vocabulary = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\na\n##b\n"
     return {
-        "safetensors": {name: b"\0" + header_of(cases / name / "model.safetensors") for name in ("llama", "gpt2", "lfm2")},
+        "safetensors": {name: b"\0" + header_of(cases / name / "model.safetensors") for name in ("gpt2_bare", "llama_nf4", "llama_gptq")},
         "gguf": gguf, "gguf_model": gguf, "gguf_tokenizer": gguf,
         "zip_checkpoint": {path.name: b"\1" + path.read_bytes() for path in small((kTests / "io/files").glob("*.pt"))},
         "chat_template": {path.name: path.read_bytes() for path in (kTests / "text/chat/templates").glob("*.jinja")},

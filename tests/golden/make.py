@@ -7,7 +7,6 @@
     .venv/bin/python tests/golden/make.py absent-keys | rope-spellings | generation-rules | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders | tokenizer-classes |
         unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
-    .venv/bin/python tests/golden/make.py projections
     .venv/bin/python tests/golden/make.py half-precision [CASE-GLOB ...]
     .venv/bin/python tests/golden/make.py newest [CASE-GLOB ...]  # in an environment with the newest transformers
     .venv/bin/python tests/golden/make.py reading | gradients | heads | lenses | circuits | chat | real-models
@@ -28,7 +27,7 @@ warnings.filterwarnings("ignore")
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "rope-spellings": "rope_spellings", "generation-rules": "generation_rules", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
-             "sampling": "sampling", "real-models": "real_models", "patching": "patching", "projections": "projections",
+             "sampling": "sampling", "real-models": "real_models", "patching": "patching",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",
              "half-precision": "half_precision", "newest": "newest", "pickles": "pickles", "tokenizers": "tokenizers",
              "tokenizer-folders": "tokenizer_folders", "tokenizer-classes": "tokenizer_classes", "unicode-differences": "unicode_differences"}

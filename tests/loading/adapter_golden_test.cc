@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/loading/describe.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/goldens.h"
 
 namespace hooked::adapter_golden_test {
@@ -30,7 +31,8 @@ std::vector<std::string> adapters() {
 
 class AdapterGoldens : public testing::TestWithParam<std::string> {
  protected:
-  std::string folder() const { return (kFolder / GetParam()).string(); }
+  /// The adapter, where its base model can be found.
+  static std::string folder() { return golden_folder("adapters/" + GetParam()).string(); }
 
   const GoldenCase& base() const {
     std::ifstream file(kFolder / GetParam() / "adapter_config.json", std::ios::binary);

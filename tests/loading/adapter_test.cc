@@ -20,6 +20,7 @@
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
 #include "tests/support/checkpoint_tensors.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/scoped_environment.h"
@@ -31,7 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGoldens = fs::path(HOOKED_SOURCE_DIR) / "tests/golden";
 const std::string kQuery = "base_model.model.model.layers.0.self_attn.q_proj.";
 const std::string kBaseQuery = "model.layers.0.self_attn.q_proj.weight";
 
@@ -41,7 +41,7 @@ class AdapterTest : public testing::Test {
   AdapterTest() {
     fs::create_directories(folder_ / "base");
     for (const char* file : {"config.json", "model.safetensors"})
-      fs::copy_file(kGoldens / "cases/llama" / file, folder_ / "base" / file);
+      fs::copy_file(golden_folder("cases/llama") / file, folder_ / "base" / file);
     const SafetensorsFile file = SafetensorsFile::open(folder_ / "base/model.safetensors");
     const at::Tensor query = file.read(kBaseQuery);
     tensors_[kQuery + "lora_A.weight"] = at::full({2, query.size(1)}, 0.5);
@@ -224,7 +224,7 @@ TEST_F(AdapterTest, KeysThatAreNotHonouredAreRefused) {
 }
 
 TEST_F(AdapterTest, KeysThatEachPeftWritesAreKnown) {
-  for (const auto& entry : fs::directory_iterator(kGoldens / "adapters")) {
+  for (const auto& entry : fs::directory_iterator(HOOKED_SOURCE_DIR "/tests/golden/adapters")) {
     std::ifstream file(entry.path() / "adapter_config.json", std::ios::binary);
     const Json recorded = parse_json(std::string(std::istreambuf_iterator<char>(file), {}), {});
     for (const auto& [key, value] : recorded.items()) {
@@ -313,7 +313,7 @@ TEST_F(AdapterTest, WithoutWeightsItIsRefused) {
 // Weights that are stored in eight bits are changed where they are numbers.
 TEST_F(AdapterTest, AQuantisedBaseIsChangedInNumbers) {
   for (const char* file : {"config.json", "model.safetensors"}) {
-    fs::copy_file(kGoldens / "cases/llama_fp8_rows" / file, folder_ / "base" / file,
+    fs::copy_file(golden_folder("cases/llama_fp8_rows") / file, folder_ / "base" / file,
                   fs::copy_options::overwrite_existing);
   }
   const auto weights = [](const std::string& model) { return load(model).weights()["blocks.0.attn.W_Q"]; };

@@ -8,6 +8,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path golden(const std::string& name) { return fs::path(HOOKED_SOURCE_DIR) / "tests/golden/cases" / name; }
+fs::path golden(const std::string& name) { return golden_folder("cases/" + name); }
 
 class UnnamedCheckpoint : public testing::Test {
  protected:

@@ -13,6 +13,7 @@
 
 #include "families/shared/native_config.h"
 #include "hooked/io/safetensors.h"
+#include "tests/support/golden_folder.h"
 
 namespace hooked {
 namespace {
@@ -57,7 +58,9 @@ at::Tensor taken(RecordedTensors& from, const std::string& name) {
 
 }  // namespace
 
-std::filesystem::path GoldenCase::folder() const { return golden_root() / "cases" / name; }
+std::filesystem::path GoldenCase::folder() const {
+  return golden_folder(std::filesystem::path("cases") / name);
+}
 
 const std::vector<GoldenCase>& golden_cases() {
   static const std::vector<GoldenCase> cases = read_index();
@@ -85,7 +88,8 @@ at::Tensor with_padding_of(const GoldenCase& golden, const at::Tensor& recorded,
 }
 
 GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
-  RecordedTensors recorded = read_recorded(golden.folder() / "golden.safetensors");
+  const auto folder = golden_root() / "cases" / golden.name;
+  RecordedTensors recorded = read_recorded(folder / "golden.safetensors");
   GoldenRun run{.tokens = taken(recorded, "tokens"),
                 .attention_mask = taken(recorded, "attention_mask"),
                 .token_types = taken(recorded, "token_type_ids"),
@@ -96,7 +100,7 @@ GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
   if (file == "golden") {
     run.outputs = std::move(recorded);
   } else {
-    run.outputs = read_recorded(golden.folder() / (file + ".safetensors"));
+    run.outputs = read_recorded(folder / (file + ".safetensors"));
     for (const char* input : {"tokens", "attention_mask", "token_type_ids"}) run.outputs.erase(input);
   }
   return run;

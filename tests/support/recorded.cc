@@ -5,26 +5,10 @@
 #include <sstream>
 
 #include "hooked/io/safetensors.h"
+#include "tests/support/counter.h"
 
 namespace hooked {
 namespace {
-
-// All of this draws and hashes what tests/golden/makers/projections.py does.
-
-/// https://prng.di.unimi.it/splitmix64.c, of the state `x`.
-std::uint64_t splitmix64(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
-/// FNV-1a of 64 bits.
-std::uint64_t hash_of(const std::string& name) {
-  std::uint64_t value = 0xCBF29CE484222325;
-  for (const char letter : name) value = (value ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
-  return value;
-}
 
 /// In [-1, 1), and a multiple of 2^-52.
 double weight(std::uint64_t seed, std::uint64_t which, std::uint64_t place) {

@@ -16,6 +16,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from .case_files import generator_for, kGoldens
+from .drawn import model_folder
 from .float64 import float64
 
 kFolder = kGoldens / "adapters"
@@ -56,7 +57,7 @@ kCases = [
 
 def base_of(case: AdapterCase) -> torch.nn.Module:
     auto = getattr(transformers, case.auto)
-    model = auto.from_pretrained(kGoldens / "cases" / case.base, dtype=torch.float64, attn_implementation="eager")
+    model = auto.from_pretrained(model_folder(f"cases/{case.base}"), dtype=torch.float64, attn_implementation="eager")
     return model.eval()
 
 

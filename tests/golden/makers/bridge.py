@@ -1,7 +1,7 @@
 """Makes tests/golden/bridge: what the tools of TransformerLens 4 say of checkpoints that its TransformerBridge runs.
 
 It needs an environment of its own, `requirements_bridge.txt`. For each model, as it is, in float64, on three pairs of
-prompts: `<case>.safetensors` with both prompts, the two answers, and of the difference of their logits at the last column
+prompts: `<case>/raw.safetensors` with both prompts, the two answers, and of the difference of their logits at the last column
 
     nodes.*    attribution_patch by node, [row, pos, ...], clean into corrupted: `embed`, `head` [.., layer, head], `mlp`
     edges      attribution_patch by edge, [row, writer, reader, pos]; NaN where there is none. Writers are the embedding,
@@ -13,27 +13,24 @@ and the index, which says what its tools refuse.
 """
 
 import importlib.metadata
-import json
-import shutil
 import sys
 import warnings
 
 import torch
-from safetensors.torch import save_file
 
-from .case_files import check, generator_for, kGoldens
+from .analyses import Analysis
+from .case_files import generator_for
+from .drawn import model_folder
 from .float64 import float64
 
-kFolder = kGoldens / "bridge"
 kModels = ("gpt2", "gpt_neox", "phi", "olmo")
 kWidth, kRows, kCircuits = 6, 3, 3
 
 
-def load(case: str):
+def load(folder: str):
     from transformer_lens.model_bridge import TransformerBridge
     from transformers import AutoModelForCausalLM
 
-    folder = str(kGoldens / "cases" / case)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
     return TransformerBridge.boot_transformers(folder, hf_model=model, device="cpu", dtype=torch.float64)
 
@@ -58,13 +55,13 @@ class Names:
         return first + 3 * self.heads if node.kind == "mlp_in" else first + "qkv".index(node.kind[0]) * self.heads + node.head
 
 
-def make(case: str) -> tuple:
+def make(case: str, folder: str) -> tuple:
     """Tensors, and what the tools refuse."""
     from transformer_lens import patching
     from transformer_lens.tools.analysis.attribution_patching import (EdgeAttributionConfig, FaithfulnessConfig,
                                                                       attribution_patch, faithfulness)
 
-    bridge = load(case)
+    bridge = load(folder)
     layers, heads, vocab = bridge.cfg.n_layers, bridge.cfg.n_heads, bridge.cfg.d_vocab
     generator = generator_for("bridge/" + case)
     draw = lambda: torch.randint(0, vocab, (kRows, kWidth), generator=generator)
@@ -116,17 +113,13 @@ def make(case: str) -> tuple:
 def main(_: list) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    shutil.rmtree(kFolder, ignore_errors=True)
-    kFolder.mkdir(parents=True)
-    models = []
+    analysis, models = Analysis("bridge"), []
+    analysis.clear()
     for case in kModels:
+        folder = str(model_folder(f"cases/{case}"))
         with float64():
-            tensors, refused = make(case)
-        check({n: t for n, t in tensors.items() if n != "edges"}, case)
-        save_file({n: t.detach().clone().contiguous() for n, t in sorted(tensors.items())}, kFolder / f"{case}.safetensors")
-        (kFolder / f"{case}.safetensors").chmod(0o644)
-        models.append({"model": case, "folder": f"cases/{case}"} | ({"edges_refused": refused} if refused else {}))
+            tensors, refused = make(case, folder)
+        analysis.write(case, "raw", tensors, with_gaps="edges")
+        models.append({"model": case, "folder": f"cases/{case}", "processing": {"raw": []}} | ({"edges_refused": refused} if refused else {}))
         print(case, refused or "", file=sys.stderr, flush=True)
-    rows = ",\n".join(" " + json.dumps(row) for row in models)
-    oracle = json.dumps("TransformerLens " + importlib.metadata.version("transformer-lens"))
-    (kFolder / "index.json").write_text(f'{{\n"oracle": {oracle},\n"models": [\n{rows}\n]\n}}\n')
+    analysis.write_index({"oracle": "TransformerLens " + importlib.metadata.version("transformer-lens")}, models)

@@ -1,4 +1,4 @@
-"""What a golden case is, its random parameters, and how it is written."""
+"""What a golden case is, and how it is written."""
 
 import dataclasses
 import functools
@@ -6,13 +6,14 @@ import json
 import pathlib
 import re
 import shutil
+import sys
 import zlib
 from collections.abc import Callable
 
 import torch
 from safetensors.torch import save_file
 
-from . import padding
+from . import drawn, padding
 from .projections import kGoldens, kWhole, save_expected
 
 kRoot = kGoldens.parents[1]
@@ -64,26 +65,6 @@ def generator_for(case: str) -> torch.Generator:
 def random_tokens(case: str, d_vocab: int, length: int) -> torch.Tensor:
     """[2, length] token ids of all the vocabulary."""
     return torch.randint(0, d_vocab, (2, length), generator=generator_for(case + "/tokens"))
-
-
-def random_parameter(name: str, shape, generator: torch.Generator) -> torch.Tensor:
-    """A float32 parameter that shows if it is left out: no bias is 0 and no norm weight is 1.
-
-    Norm weights lie in [0.5, 1.5] in steps of 1/64, so that 1 + w is exact in float32 for norms stored as offsets.
-    """
-    shape = tuple(shape)
-    leaf = name.rsplit(".", 1)[-1]
-    is_norm_weight = len(shape) == 1 and leaf in ("w", "weight")
-    if is_norm_weight:
-        return torch.randint(32, 97, shape, generator=generator).to(torch.float32) / 64
-    values = torch.randn(shape, generator=generator, dtype=torch.float32)
-    if len(shape) <= 1 or leaf in ("b_Q", "b_K", "b_V", "_b_K", "_b_V"):
-        return values * 0.4
-    is_embedding = leaf in ("W_E", "W_pos") or any(
-        part in name for part in ("embed", "wte", "wpe")) and leaf == "weight"
-    if is_embedding:
-        return values
-    return values * (1.3 / shape[-2] ** 0.5 if len(shape) > 2 else 1.3 / max(shape) ** 0.5)
 
 
 def check(outputs: dict, where: str) -> None:
@@ -139,6 +120,11 @@ def write_case(golden: Golden) -> dict:
         if file.is_file():
             file.chmod(0o644)
     without_blanks(folder / "config.json")
+    weights, of_list = folder / "model.safetensors", f"cases/{golden.case}"
+    if weights.exists() and drawn.put_on_list(of_list, weights):
+        weights.unlink()
+    else:
+        print(f"{golden.case}: the weights stay a file", file=sys.stderr)
     row = {"case": golden.case, "family": golden.family, "oracle": golden.oracle}
     if golden.agrees_with:
         row["agrees_with"] = golden.agrees_with

@@ -1,29 +1,25 @@
-"""Makes tests/golden/circuits.safetensors: TransformerLens's FactoredMatrix and composition scores, in float64.
+"""Makes tests/golden/circuits: TransformerLens's FactoredMatrix and composition scores, in float64.
 
-`matrix.*` are factors of several shapes with what TransformerLens says of each; what signs of singular vectors are free in is
-recorded as a product that does not depend on them. `<model>.<raw|folded>.<Q|K|V>` are all_composition_scores, and
-`.eigenvalues` those of the OV circuits [layer, head, d_head, 2]. `.copying` are the copying scores of every head from weights in
-plain PyTorch, [layer, head, 3]: the trace of W_E W_V W_O W_U over the sum of its eigenvalues' sizes, the share of tokens that are among the 3 that
-they raise most, and the trace by itself, from the whole matrix. `.singular.<OV|w_in|w_out>.<layer>[.<head>]` are SVDInterpreter's, [vocab, vector], and
-`.singular_values...` the matrix's singular values by torch.linalg.svdvals.
+`matrices.safetensors` has factors of several shapes with what TransformerLens says of each; what signs of singular vectors are free in is
+recorded as a product that does not depend on them. Of each model, raw and folded, `Q`, `K` and `V` are all_composition_scores, and
+`eigenvalues` those of the OV circuits [layer, head, d_head, 2]. `copying` are the copying scores of every head from weights in plain PyTorch,
+[layer, head, 3]: the trace of W_E W_V W_O W_U over the sum of its eigenvalues' sizes, the share of tokens that are among the 3 that they raise
+most, and the trace by itself, from the whole matrix. `singular.<OV|w_in|w_out>.<layer>[.<head>]` are SVDInterpreter's, [vocab, vector], and
+`singular_values...` the matrix's singular values by torch.linalg.svdvals.
 """
 
-import json
 import sys
 import warnings
 
 import torch
-from safetensors.torch import save_file
 from transformer_lens import FactoredMatrix, SVDInterpreter
 
-from .case_files import check, generator_for, kGoldens
+from .analyses import Analysis, read_model
+from .case_files import generator_for
 from .float64 import float64
 from .patching import kRows, steps_that_preserve
-from .reading import read
 from .transformer_lens_cases import build, kOracle, process
 
-kFile = kGoldens / "circuits.safetensors"
-kIndex = kGoldens / "circuits.json"
 kModels = ("gpt2_like", "llama_like", "attention_only", "gptj_like", "mistral_like", "tl_grouped")
 # Leading axes and [m, r], [r, n] of each pair of factors.
 kShapes = {"tall": ((2, 3), (7, 2), (2, 5)), "square": ((3,), (6, 3), (3, 6)), "wide_inside": ((), (3, 6), (6, 4)),
@@ -50,7 +46,7 @@ def copying(model) -> torch.Tensor:
 kVectors = 3
 
 
-def record_singular(prefix: str, model, folded: bool, tensors: dict) -> None:
+def record_singular(model, folded: bool, tensors: dict) -> None:
     """What SVDInterpreter can read: no grouped heads (KeyError), and W_in without a norm's weight, which it applies uncentred."""
     reader = SVDInterpreter(model)
     for layer in range(model.cfg.n_layers):
@@ -65,8 +61,8 @@ def record_singular(prefix: str, model, folded: bool, tensors: dict) -> None:
         for (kind, head), matrix in matrices.items():
             name = f"{kind}.{layer}" + ("" if head is None else f".{head}")
             vectors = reader.get_singular_vectors(kind, layer, num_vectors=kVectors, head_index=head)
-            tensors[f"{prefix}.singular.{name}"] = vectors[:, 0]
-            tensors[f"{prefix}.singular_values.{name}"] = torch.linalg.svdvals(matrix)[:kVectors]
+            tensors[f"singular.{name}"] = vectors[:, 0]
+            tensors[f"singular_values.{name}"] = torch.linalg.svdvals(matrix)[:kVectors]
 
 
 def record_matrix(name: str, leading, left, right, tensors: dict) -> None:
@@ -93,19 +89,21 @@ def record_matrix(name: str, leading, left, right, tensors: dict) -> None:
         made["second"] = m[1].AB
     made["rows"] = m[(slice(None),) * len(leading) + (slice(1, 3),)].AB
     made["element"] = m[(slice(None),) * len(leading) + (2, -1)].AB[..., 0, 0]
-    tensors.update({f"matrix.{name}.{key}": value for key, value in made.items()})
+    tensors.update({f"{name}.{key}": value for key, value in made.items()})
 
 
 def main(_: list) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    tensors, models = {}, []
+    analysis, models, matrices = Analysis("circuits"), [], {}
+    analysis.clear()
     with torch.no_grad():
         for name, (leading, left, right) in kShapes.items():
-            record_matrix(name, leading, left, right, tensors)
+            record_matrix(name, leading, left, right, matrices)
+    analysis.write("", "matrices", matrices)
     for name in kModels:
         row = next(row for row in kRows if row.model == name)
-        fields, weights = read(row)
+        fields, weights = read_model(row.folder)
         generator = generator_for("circuits/" + name)
         with float64(), torch.no_grad():
             steps = steps_that_preserve(fields, weights, torch.randint(0, fields["d_vocab"], (1, 4), generator=generator))
@@ -114,15 +112,9 @@ def main(_: list) -> None:
                 model = build(fields, weights)
                 if of:
                     process(model, of)
-                for mode in "QKV":
-                    tensors[f"{name}.{processed}.{mode}"] = model.all_composition_scores(mode)
-                tensors[f"{name}.{processed}.eigenvalues"] = parts(model.OV.eigenvalues)
-                tensors[f"{name}.{processed}.copying"] = copying(model)
-                record_singular(f"{name}.{processed}", model, processed == "folded", tensors)
+                tensors = {mode: model.all_composition_scores(mode) for mode in "QKV"}
+                tensors |= {"eigenvalues": parts(model.OV.eigenvalues), "copying": copying(model)}
+                record_singular(model, processed == "folded", tensors)
+                analysis.write(name, processed, tensors)
         print(name, file=sys.stderr, flush=True)
-    check(tensors, "circuits")
-    save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, kFile)
-    kFile.chmod(0o644)
-    rows = ",\n".join(" " + json.dumps(model) for model in models)
-    kIndex.write_text(f"{{\n\"oracle\": {json.dumps(kOracle)},\n\"matrices\": {json.dumps(list(kShapes))},\n\"models\": [\n{rows}\n]\n}}\n")
-    print(f"{len(models)} models, {kFile.stat().st_size / 1e3:.0f} kB", file=sys.stderr)
+    analysis.write_index({"oracle": kOracle, "matrices": list(kShapes)}, models)

@@ -3,7 +3,8 @@
 import torch
 from transformer_lens import HookedEncoder, HookedTransformerConfig
 
-from .case_files import Golden, Maker, generator_for, random_parameter, random_tokens
+from .case_files import Golden, Maker, random_tokens
+from .drawn import draw
 from .float64 import float64
 from .transformer_lens_cases import kOracle
 
@@ -40,10 +41,9 @@ def make(case: str, fields: dict, rows) -> Golden:
     fields = kSizes | fields
     with float64():
         model = HookedEncoder(HookedTransformerConfig(**fields, dtype=torch.float64, device="cpu")).eval()
-        generator = generator_for(case)
         weights = {}
         for name, parameter in model.named_parameters():
-            value = random_parameter(name, parameter.shape, generator).contiguous()
+            value = draw(f"cases/{case}", kRenamed.get(name, name), parameter.shape, "F64")
             parameter.data = value.double()
             if not name.startswith(kUnused):
                 weights[kRenamed.get(name, name)] = value

@@ -1,14 +1,15 @@
 """What transformers' generate makes of models whose generation_config.json has rules for tokens: the likeliest tokens, in float64."""
 
 import json
-import pathlib
 
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
 
-kGolden = pathlib.Path(__file__).resolve().parent.parent
-kFile = kGolden / "generation_rules.json"
+from .drawn import model_folder
+from .projections import kGoldens
+
+kFile = kGoldens / "generation_rules.json"
 kNewTokens = 8
 
 # Ids of the vocabularies of the cases, which are 23 to 29 entries large.
@@ -46,11 +47,7 @@ def made_by(model, prompt: torch.Tensor, rules: dict) -> list:
 def main(arguments: list) -> None:
     rows = []
     for case, kind in kCases.items():
-        folder = kGolden / "cases" / case
-        if not folder.exists():
-            print(f"no case {case}")
-            continue
-        model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+        model = kind.from_pretrained(model_folder(f"cases/{case}"), dtype=torch.float64, attn_implementation="eager").eval()
         for length in (1, 5):
             prompt = torch.tensor([[3, 1, 4, 1, 5]])[:, :length]
             rules = dict(kRules)

@@ -14,6 +14,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, GGUFWriter, MOD
 from safetensors.torch import load_file
 
 from .case_files import kGoldens
+from .drawn import model_folder
 from .gguf_blocks import random_blocks
 
 kFolder = kGoldens / "gguf"
@@ -168,7 +169,7 @@ def finish(writer: GGUFWriter) -> None:
 
 
 def write_model(case: str, architecture: str, half: bool) -> None:
-    folder = kGoldens / "cases" / case
+    folder = model_folder(f"cases/{case}")
     config = json.loads((folder / "config.json").read_text())
     tensors = {name: value.float().numpy() for name, value in load_file(folder / "model.safetensors").items()}
     file = kFolder / f"{case}.gguf"
@@ -262,7 +263,7 @@ def compare_with_transformers(case: str) -> str:
             logits = model.double()(golden["tokens"], attention_mask=golden.get("attention_mask")).logits
     except Exception as error:  # noqa: BLE001: what it does not read is said, not hidden
         return f"not read by transformers: {str(error).splitlines()[0][:120]}"
-    wanted = AutoModelForCausalLM.from_pretrained(kGoldens / "cases" / case, dtype=torch.float64).eval()
+    wanted = AutoModelForCausalLM.from_pretrained(model_folder(f"cases/{case}"), dtype=torch.float64).eval()
     with torch.no_grad():
         wanted = wanted(golden["tokens"], attention_mask=golden.get("attention_mask")).logits
     return f"differs by {(logits - wanted).abs().max().item():.2g}"

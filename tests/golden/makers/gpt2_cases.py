@@ -12,7 +12,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from . import model_parts, native_weights, second_opinion, transformer_lens_cases, transformers_cases
+from . import drawn, model_parts, native_weights, second_opinion, transformer_lens_cases, transformers_cases
 from .case_files import Golden, Maker, random_tokens
 from .float64 import float64
 from .transformers_recorder import record
@@ -34,7 +34,6 @@ class Row:
     mask: list | None = None
     all_points: bool = False  # raw outputs from TransformerLens, wide points included
     written: dict = dataclasses.field(default_factory=dict)  # keys of the folder's config only
-    drawn_as: str = ""  # the name by which random numbers are drawn, where it is not the case's
 
 
 kKeys = dict(n_embd=8, n_head=2, n_layer=2, n_positions=8, n_inner=11, vocab_size=13, bos_token_id=1, eos_token_id=2)
@@ -53,7 +52,7 @@ kRows = (
     # Changes the precision of attention only, and stops transformers from running in float64.
     Row("gpt2_upcast", written=dict(reorder_and_upcast_attn=True)),
     Row("gpt2_untied", dict(tie_word_embeddings=False), dict(hooked=dict(unembed_bias=False))),
-    Row("gpt2_equal_sizes_processed", dict(n_inner=8, vocab_size=8), drawn_as="gpt2_equal_sizes"),
+    Row("gpt2_equal_sizes_processed", dict(n_inner=8, vocab_size=8)),
     Row("gpt2_left_padding", mask=[[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]]),
     Row("gpt2_right_padding", mask=[[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
 ) + tuple(Row(f"gpt2_{act}", dict(activation_function=act), dict(act_fn=act))
@@ -98,15 +97,13 @@ def write_folder(model, row: Row, folder) -> None:
 
 
 def make(row: Row) -> Golden:
-    model = transformers_cases.random_model(row.drawn_as or row.case, "GPT2", kKeys | row.keys)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(parameter.to(row.dtype).double())
+    model = transformers_cases.blank_model("GPT2", kKeys | row.keys)
+    drawn.fill(f"cases/{row.case}", model, drawn.kDtypes[row.dtype])
     parts = model_parts.gpt2_parts(model)
     native = transformers_cases.native_config(
         model, dict(act_fn="gelu_new", hooked=dict(tied_unembedding=True, unembed_bias=False)) | row.fields)
     weights = native_weights.native_weights(parts, {"native": native})
-    tokens = random_tokens(row.drawn_as or row.case, native["d_vocab"], 5)
+    tokens = random_tokens(row.case, native["d_vocab"], 5)
     mask = None if row.mask is None else torch.tensor(row.mask)
     outputs = record(model, parts, {"native": native}, tokens, mask)
     golden = Golden(case=row.case, family="gpt2", oracle=transformers_cases.kOracle, native_config=native, weights=weights,

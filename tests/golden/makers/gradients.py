@@ -1,6 +1,6 @@
 """Makes tests/golden/gradients: attribution by gradients, from the papers, with plain autograd over TransformerLens's models.
 
-For each model, raw, on a batch of three pairs padded on the left: `<model>.safetensors` with both prompts, the mask, the two
+For each model, raw, on a batch of three pairs padded on the left: `<model>/raw.safetensors` with both prompts, the mask, the two
 answers, and what is estimated of the difference of their logits at the last column, row by row:
 
     nodes.*   (clean - corrupted) . gradient of the corrupted run: of z by head, of what MLPs add and of resid_pre by column;
@@ -11,22 +11,19 @@ answers, and what is estimated of the difference of their logits at the last col
     edges.*   of what each part writes by what each other reads (Syed et al. 2023; Hanna et al. 2024), at the split inputs
 """
 
-import json
-import shutil
 import sys
 import warnings
 
 import torch
 
 from . import padding
-from .case_files import check, generator_for, kGoldens
+from .analyses import Analysis, read_model
+from .case_files import generator_for
 from .float64 import float64
 from .patching import kRows
-from .projections import save_expected
-from .reading import kLengths, kModels, kWidth, read
+from .reading import kLengths, kModels, kWidth
 from .transformer_lens_cases import build, kOracle
 
-kFolder = kGoldens / "gradients"
 kSteps = 4
 
 
@@ -175,21 +172,15 @@ def make(case: Case) -> dict:
 def main(_: list) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    shutil.rmtree(kFolder, ignore_errors=True)
-    kFolder.mkdir(parents=True)
-    models = []
+    analysis, models = Analysis("gradients"), []
+    analysis.clear()
     for name in kModels:
         row = next(row for row in kRows if row.model == name)
-        fields, weights = read(row)
+        fields, weights = read_model(row.folder)
         with float64():
             case = Case(name, fields, weights)
             tensors = make(case)
-        check({n: t for n, t in tensors.items() if not n.startswith("edges.")}, name)
-        save_expected(kFolder / f"{name}.safetensors", tensors,
-                      lambda name, value: padding.of_gradients(name, case.mask, value))
-        models.append({"model": name, "folder": row.folder})
+        analysis.write(name, "raw", tensors, lambda name, value: padding.of_gradients(name, case.mask, value), with_gaps="edges.*")
+        models.append({"model": name, "folder": row.folder, "processing": {"raw": []}})
         print(name, file=sys.stderr, flush=True)
-    rows = ",\n".join(" " + json.dumps(row) for row in models)
-    (kFolder / "index.json").write_text(f'{{\n"oracle": {json.dumps(kOracle)},\n"steps": {kSteps},\n"models": [\n{rows}\n]\n}}\n')
-    total = sum(file.stat().st_size for file in kFolder.rglob("*"))
-    print(f"{len(models)} models, {total / 1e6:.2f} MB", file=sys.stderr)
+    analysis.write_index({"oracle": kOracle, "steps": kSteps}, models)

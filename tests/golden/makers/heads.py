@@ -1,34 +1,29 @@
-"""Makes tests/golden/heads.safetensors: what TransformerLens's detect_head says of every head, in float64.
+"""Makes tests/golden/heads: what TransformerLens's detect_head says of every head, in float64.
 
-For each model two batches: `whole`, two prompts without padding, and `padded`, three rows padded on the left. Of each the tokens
-(and the mask), `<model>.<batch>.scores` [pattern, measure, exclusions, row, layer, head], and `<model>.<batch>.given` [measure,
-exclusions, row, layer, head] of a pattern that the user gives, `given` [query, key]. Some models are there a second time with
-processed weights, as `<model>.folded.<batch>.scores`. heads.json names what the places mean, and where a number of the padded
-batch is another one than its definition says: those are NaN.
+For each model, raw and some also folded, two batches: `whole`, two prompts without padding, and `padded`, three rows padded on the left. Of
+each the tokens (and the mask), `<batch>.scores` [pattern, measure, exclusions, row, layer, head], and `<batch>.given` [measure, exclusions,
+row, layer, head] of a pattern that the user gives, `given` [query, key]. index.json names what the places mean, and where a number of the
+padded batch is another one than its definition says: those are NaN.
 
 TransformerLens scores one prompt at a time and rounds "abs" to three digits; here each row of the batch is given to it as a
 cache of that row, and its rounding is left out.
 """
 
 import itertools
-import json
 import logging
 import math
 import sys
 import warnings
 
 import torch
-from safetensors.torch import save_file
 from transformer_lens import head_detector
 
-from .case_files import check, generator_for, kGoldens
+from .analyses import Analysis, read_model
+from .case_files import generator_for
 from .float64 import float64
 from .patching import kRows, steps_that_preserve
-from .reading import read
 from .transformer_lens_cases import build, kOracle, process
 
-kFile = kGoldens / "heads.safetensors"
-kIndex = kGoldens / "heads.json"
 # LayerNorm, RMSNorm, attention only, grouped heads with windows, grouped heads alone, attention and MLP in parallel.
 kModels = ("gpt2_like", "llama_like", "attention_only", "mistral_like", "tl_grouped", "gptj_like")
 kFolded = ("gpt2_like", "llama_like", "gptj_like")
@@ -90,10 +85,11 @@ def main(_: list) -> None:
     warnings.filterwarnings("ignore")
     head_detector.round = lambda number, digits: number
     logging.disable(logging.WARNING)  # of a pattern that is not of zeros and ones
-    tensors, models = {"given": given_pattern()}, []
+    analysis, models = Analysis("heads"), []
+    analysis.clear()
     for name in kModels:
         row = next(row for row in kRows if row.model == name)
-        fields, weights = read(row)
+        fields, weights = read_model(row.folder)
         generator = generator_for("heads/" + name)
         whole, padded = repeated(fields["d_vocab"], generator, 2), repeated(fields["d_vocab"], generator, 3)
         mask = torch.ones_like(padded)
@@ -101,24 +97,19 @@ def main(_: list) -> None:
             mask[index, :kWidth - length] = 0
         padded *= mask
         with float64(), torch.no_grad():
-            model = build(fields, weights)
-            steps = steps_that_preserve(fields, weights, whole[:1]) if name in kFolded else ()
-            for batch, (tokens, real) in {"whole": (whole, None), "padded": (padded, mask)}.items():
-                tensors[f"{name}.{batch}.scores"] = scores(model, tokens, real, kPatterns)
-                tensors[f"{name}.{batch}.given"] = scores(model, tokens, real, (tensors["given"],))[0]
-                tensors[f"{name}.{batch}.tokens"] = tokens
+            processing = {"raw": []}
+            if name in kFolded:
+                processing["folded"] = list(steps_that_preserve(fields, weights, whole[:1]))
+            for processed, steps in processing.items():
+                model = build(fields, weights)
                 if steps:
-                    folded = build(fields, weights)
-                    process(folded, steps)
-                    tensors[f"{name}.folded.{batch}.scores"] = scores(folded, tokens, real, kPatterns)
-        tensors[f"{name}.padded.attention_mask"] = mask
-        models.append({"model": name, "folder": row.folder} | ({"folded": list(steps)} if steps else {}))
+                    process(model, steps)
+                tensors = {"given": given_pattern(), "padded.attention_mask": mask}
+                for batch, (tokens, real) in {"whole": (whole, None), "padded": (padded, mask)}.items():
+                    tensors |= {f"{batch}.tokens": tokens, f"{batch}.scores": scores(model, tokens, real, kPatterns),
+                                f"{batch}.given": scores(model, tokens, real, (tensors["given"],))[0]}
+                analysis.write(name, processed, tensors, with_gaps="padded.*")
+        models.append({"model": name, "folder": row.folder, "processing": processing})
         print(name, file=sys.stderr, flush=True)
-    check({name: torch.nan_to_num(t) if t.is_floating_point() else t for name, t in tensors.items()}, "heads")
-    save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, kFile)
-    kFile.chmod(0o644)
-    index = {"oracle": kOracle, "patterns": kPatterns, "measures": kMeasures, "exclusions": kExclusions, "faults": kFaults}
-    head = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in index.items())
-    rows = ",\n".join(" " + json.dumps(model) for model in models)
-    kIndex.write_text(f"{{\n{head},\n\"models\": [\n{rows}\n]\n}}\n")
-    print(f"{len(models)} models, {kFile.stat().st_size / 1e3:.0f} kB", file=sys.stderr)
+    analysis.write_index({"oracle": kOracle, "patterns": kPatterns, "measures": kMeasures, "exclusions": kExclusions, "faults": kFaults},
+                         models)

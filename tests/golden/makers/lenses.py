@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformer_lens.tools.analysis.jacobian_lens import JacobianLens
 
 from .case_files import check, generator_for, kGoldens
+from .drawn import model_folder
 from .float64 import float64
 
 kFolder = kGoldens / "lenses"
@@ -25,7 +26,7 @@ kTuned, kJacobian = "gpt2", "smollm3"  # cases: LayerNorm, RMSNorm
 
 def streams(case: str) -> tuple:
     """The model, the tokens, and the stream before each block, [row, pos, d_model], by transformers."""
-    folder = kGoldens / "cases" / case
+    folder = model_folder(f"cases/{case}")
     tokens = load_file(folder / "golden.safetensors")["tokens"]
     with float64():
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()

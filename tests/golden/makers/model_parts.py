@@ -23,7 +23,7 @@ class LayerParts:
     key: torch.nn.Module | None = None
     value: torch.nn.Module | None = None
     fused_qkv: torch.nn.Module | None = None
-    split_qkv: Callable | None = None  # [..., d_model-side, all of q, k, v] -> q, k, v, each [..., heads * d_head]
+    split_qkv: Callable | None = None  # [..., all of q, k, v] -> views of q, k, v, each [..., head, d_head]
     gate: torch.nn.Module | None = None
     up: torch.nn.Module | None = None
     down: torch.nn.Module | None = None
@@ -43,15 +43,14 @@ class ModelParts:
     embed_scale: float = 1.0
 
 
-def split_thirds(x: torch.Tensor, _config) -> tuple:
+def split_thirds(x: torch.Tensor, config) -> tuple:
     """GPT-2: q, k, v side by side."""
-    return x.chunk(3, dim=-1)
+    return x.unflatten(-1, (3, config["n_heads"], config["d_head"])).unbind(-3)
 
 
 def split_per_head(x: torch.Tensor, config) -> tuple:
     """GPT-NeoX and BLOOM: q, k, v of head 0, then of head 1."""
-    heads = x.unflatten(-1, (config["n_heads"], 3, config["d_head"]))
-    return tuple(part.flatten(-2) for part in heads.unbind(-2))
+    return x.unflatten(-1, (config["n_heads"], 3, config["d_head"])).unbind(-2)
 
 
 def llama_parts(model, norms=None) -> ModelParts:

@@ -18,20 +18,19 @@ import warnings
 os.environ["TQDM_DISABLE"] = "1"  # read when transformer_lens is imported; each function has a progress bar
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from transformer_lens import HookedTransformer, HookedTransformerConfig, patching
 from transformer_lens.tools.analysis import direct_path_patching
 
 from . import patching_by_hand
-from .case_files import check, generator_for, kGoldens, random_parameter
+from .analyses import Analysis, read_model
+from .case_files import generator_for, kGoldens
+from .drawn import draw, put_on_list
 from .float64 import float64
 from .patching_faults import Faults, reason_for_crash, reason_for_wrong
-from .projections import save_expected
 from .transformer_lens_cases import (build, kGated, kOracle, kPreserved, kRms, kRotary, native_config, native_weights,
                                      process, steps_for)
 
-kFolder = kGoldens / "patching"
-kIndex = kFolder / "index.json"
 kWidth = 6  # columns of every prompt
 kInputs = {"one_pair": (6,), "padded": (6, 4, 5)}  # real columns of each pair
 kAgreement = 1e-10  # of what is recorded with the values by hand; metrics are of size 1
@@ -56,7 +55,7 @@ kSizes = dict(n_ctx=8, n_layers=3, d_model=13, n_heads=3, d_head=4, d_mlp=17, d_
 
 @dataclasses.dataclass
 class Row:
-    """A model: a case of tests/golden/cases, or one of its own with the config fields that differ from kSizes."""
+    """A model: a case, or one of tests/golden/models with the config fields that differ from kSizes."""
 
     model: str
     fields: dict | None = None
@@ -64,7 +63,7 @@ class Row:
 
     @property
     def folder(self) -> str:
-        return f"cases/{self.model}" if self.fields is None else f"patching/{self.model}"
+        return f"cases/{self.model}" if self.fields is None else f"models/{self.model}"
 
 
 kRows = (
@@ -224,24 +223,23 @@ def steps_that_preserve(fields: dict, weights: dict, tokens: torch.Tensor) -> tu
 
 def own_weights(row: Row) -> dict:
     blank = HookedTransformer(HookedTransformerConfig(**row.fields, dtype=torch.float64, device="cpu"))
-    generator = generator_for("patching/" + row.model)
-    weights = {n: random_parameter(n, p.shape, generator).contiguous() for n, p in native_weights(blank).items()}
+    weights = {n: draw(row.folder, n, p.shape) for n, p in native_weights(blank).items()}
     if row.tied_norms:
         weights |= {n: weights[n.replace(".ln2.", ".ln1.")] for n in weights if ".ln2." in n}
     return weights
 
 
-def read_model(row: Row) -> tuple:
-    """Config fields and native weights; a model of our own is drawn, and written first."""
+def write_model(row: Row) -> None:
+    """Writes a model that is no case, and lists its weights."""
     folder = kGoldens / row.folder
-    if row.fields is not None:
-        row = dataclasses.replace(row, fields={k: v for k, v in (kSizes | row.fields).items() if v is not None})
-        folder.mkdir(parents=True)
-        (folder / "config.json").write_text(json.dumps(native_config(row.fields), indent=2) + "\n")
-        save_file({n: w.clone() for n, w in sorted(own_weights(row).items())}, folder / "model.safetensors")
-    fields = json.loads((folder / "config.json").read_text())
-    del fields["model_type"]
-    return fields, load_file(folder / "model.safetensors")
+    shutil.rmtree(folder, ignore_errors=True)
+    row = dataclasses.replace(row, fields={k: v for k, v in (kSizes | row.fields).items() if v is not None})
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(native_config(row.fields), separators=(",", ":")) + "\n")
+    weights = folder / "model.safetensors"
+    save_file({n: w.clone() for n, w in sorted(own_weights(row).items())}, weights)
+    assert put_on_list(row.folder, weights)
+    weights.unlink()
 
 
 def record(model: HookedTransformer, pairs: Pairs, fields: dict, fault) -> dict:
@@ -277,12 +275,12 @@ def record(model: HookedTransformer, pairs: Pairs, fields: dict, fault) -> dict:
     return tensors
 
 
-def make(row: Row, faults: Faults) -> dict:
+def make(row: Row, analysis: Analysis, faults: Faults) -> dict:
     """Writes the files of a model and returns its row of the index."""
-    out = kFolder / row.model
-    shutil.rmtree(out, ignore_errors=True)
-    fields, weights = read_model(row)
-    out.mkdir(parents=True, exist_ok=True)
+    if row.fields is not None:
+        write_model(row)
+    fields, weights = read_model(row.folder)
+    analysis.clear(row.model)
     with float64(), torch.no_grad():
         batches = {name: random_pairs(f"patching/{row.model}/{name}", fields["d_vocab"], lengths)
                    for name, lengths in kInputs.items()}
@@ -294,39 +292,26 @@ def make(row: Row, faults: Faults) -> dict:
             for inputs, pairs in batches.items():
                 file = f"{processed}_{inputs}"
                 tensors = record(model, pairs, fields, functools.partial(faults.add, file))
-                check(tensors, f"{row.model}/{file}")
-                save_expected(out / f"{file}.safetensors", tensors)
-    for file in out.iterdir():
-        file.chmod(0o644)
+                analysis.write(row.model, file, tensors, lambda name, value: None)
     return {"model": row.model, "folder": row.folder, "processing": {name: list(s) for name, s in processing.items()}}
-
-
-def write_index(models: list, faults: list) -> None:
-    def lines(rows) -> str:
-        return ",\n".join(" " + json.dumps(row) for row in rows)
-
-    notes = ",\n".join(f" {json.dumps(name)}: {json.dumps(note)}" for name, note in kNotes.items())
-    kIndex.write_text(
-        f'{{\n"oracle": {json.dumps(kOracle)},\n"notes": {{\n{notes}\n}},\n"models": [\n{lines(models)}\n],\n'
-        f'"exceptions": [\n{lines(faults)}\n]\n}}\n')
 
 
 def main(globs: list) -> None:
     """Without globs everything is made anew; with them those models, and the others' rows of the index stay."""
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
+    analysis = Analysis("patching")
     if not globs:
-        shutil.rmtree(kFolder, ignore_errors=True)
-    before = json.loads(kIndex.read_text()) if kIndex.exists() else {"models": [], "exceptions": []}
-    chosen = [row for row in kRows if not globs or any(fnmatch.fnmatch(row.model, glob) for glob in globs)]
-    for row in chosen:
+        analysis.clear()
+    before = {"models": [], "exceptions": []} | analysis.index()
+    models, exceptions = {row["model"]: row for row in before["models"]}, before["exceptions"]
+    for row in kRows:
+        if globs and not any(fnmatch.fnmatch(row.model, glob) for glob in globs):
+            continue
         faults = Faults(row.model)
-        made = make(row, faults)
-        models = {row["model"]: row for row in before["models"]} | {row.model: made}
-        before["models"] = [models[row.model] for row in kRows if row.model in models]
-        exceptions = [e for e in before["exceptions"] if e["model"] != row.model] + faults.rows()
-        before["exceptions"] = [e for row in kRows for e in exceptions if e["model"] == row.model]
-        write_index(before["models"], before["exceptions"])
+        models[row.model] = make(row, analysis, faults)
+        exceptions = [e for e in exceptions if e["model"] != row.model] + faults.rows()
         print(row.model, file=sys.stderr, flush=True)
-    total = sum(file.stat().st_size for file in kFolder.rglob("*") if file.is_file())
-    print(f"{len(before['models'])} models, {total / 1e6:.2f} MB", file=sys.stderr)
+    order = [row.model for row in kRows]
+    analysis.write_index({"oracle": kOracle, "notes": kNotes}, sorted(models.values(), key=lambda row: order.index(row["model"])),
+                         exceptions=sorted(exceptions, key=lambda row: order.index(row["model"])))

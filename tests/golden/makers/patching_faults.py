@@ -25,8 +25,8 @@ def reason_for_wrong(name: str, fields: dict, model: HookedTransformer, padded: 
         return "TransformerLens does not mask padding in a bidirectional model"
     assert name.startswith("direct_path"), f"{name}: an unknown fault"
     if fields.get("original_architecture") == "Olmo2ForCausalLM":
-        return "it leaves out the norm behind attention, and divides by that norm's scale where a reader has no norm"
-    parts = ["the norm behind attention"] if fields.get("use_normalization_before_and_after") else []
+        return "it leaves out the norm after attention, and divides by that norm's scale where a reader has no norm"
+    parts = ["the norm after attention"] if fields.get("use_normalization_before_and_after") else []
     parts += {"LN": ["the centring of the reader's norm", "its weight"], "LNPre": ["the centring of the reader's norm"],
               "RMS": ["the weight of the reader's norm"], "RMSPre": []}[model.cfg.normalization_type]
     assert parts, f"{name}: an unknown fault"

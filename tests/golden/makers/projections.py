@@ -3,21 +3,14 @@
 A file is one of safetensors. Its tensor `projections` has a row [max |x|, 4 dot products] for each line of the metadata
 `projected`: the name, the shape and, where some places hold no finite number, how many are -inf, how many are left out, and a
 hash of where both stand. tests/support/recorded.cc reads these files and computes the same of our numbers.
-
-`make.py projections` rewrites files that hold whole tensors; nothing is computed anew.
 """
 
-import functools
-import json
 import math
 import pathlib
 
 import numpy
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
-
-from . import padding
+from safetensors.torch import save_file
 
 kGoldens = pathlib.Path(__file__).resolve().parents[1]
 
@@ -90,29 +83,3 @@ def save_expected(path, tensors: dict, left_out=lambda name, value: None) -> Non
         whole["projections"] = torch.tensor(rows, dtype=torch.float64)
     save_file(whole, path, metadata={"projected": "\n".join(lines)} if rows else None)
     path.chmod(0o644)
-
-
-def _rewrite(path, left_out=lambda name, value: None) -> None:
-    with safe_open(path, "pt") as file:
-        if "projected" in (file.metadata() or {}):
-            return
-    save_expected(path, load_file(path), left_out)
-
-
-def main(_: list) -> None:
-    for folder in sorted((kGoldens / "cases").iterdir()):
-        if folder.name in kWhole:
-            continue
-        inputs = load_file(folder / "golden.safetensors")
-        for file in ("golden", "golden_processed", "gradients"):
-            if (path := folder / f"{file}.safetensors").exists():
-                _rewrite(path, functools.partial(padding.of_activation, inputs))
-    for path in sorted((kGoldens / "patching").glob("*/*_*.safetensors")):
-        _rewrite(path)
-    calls = json.loads((kGoldens / "reading" / "index.json").read_text())["calls"]
-    for path in sorted((kGoldens / "reading").glob("*/*.safetensors")):
-        mask = load_file(path)["attention_mask"]
-        _rewrite(path, lambda name, value: padding.of_reading(calls[int(name)], mask, value))
-    for path in sorted((kGoldens / "gradients").glob("*.safetensors")):
-        mask = load_file(path)["attention_mask"]
-        _rewrite(path, lambda name, value: padding.of_gradients(name, mask, value))

@@ -6,23 +6,18 @@ Where a call crashes index.json says so; where its value is another one than its
 index.json says why.
 """
 
-import json
-import shutil
 import sys
 import warnings
 
 import torch
-from safetensors.torch import load_file
 
 from . import padding
-from .case_files import check, generator_for, kGoldens
+from .analyses import Analysis, read_model
+from .case_files import generator_for
 from .float64 import float64
 from .patching import kRows, steps_that_preserve
-from .projections import save_expected
 from .transformer_lens_cases import build, kOracle, process
 
-kFolder = kGoldens / "reading"
-kIndex = kFolder / "index.json"
 # LayerNorm, RMSNorm, attention only, parallel with one norm and with two, windows and grouped heads, grouped heads alone.
 kModels = ("gpt2_like", "llama_like", "attention_only", "gptj_like", "tl_parallel", "mistral_like", "tl_grouped")
 kWidth = 4
@@ -114,16 +109,9 @@ def result_of(cache, method: str, arguments: dict, inputs: dict) -> tuple:
     return getattr(cache, method)(**arguments, return_labels=True)
 
 
-def read(row) -> tuple:
-    """Config fields and native weights of a model that is there already."""
-    fields = json.loads((kGoldens / row.folder / "config.json").read_text())
-    del fields["model_type"]
-    return fields, load_file(kGoldens / row.folder / "model.safetensors")
-
-
-def make(name: str) -> dict:
+def make(name: str, analysis: Analysis) -> dict:
     row = next(row for row in kRows if row.model == name)
-    fields, weights = read(row)
+    fields, weights = read_model(row.folder)
     generator = generator_for("reading/" + name)
     tokens = torch.randint(0, fields["d_vocab"], (3, kWidth), generator=generator)
     mask = torch.ones(3, kWidth, dtype=torch.int64)
@@ -134,9 +122,6 @@ def make(name: str) -> dict:
     against = (answer + 1 + torch.randint(0, fields["d_vocab"] - 1, (3, kWidth), generator=generator)) % fields["d_vocab"]
     directions = torch.randn((2, fields["d_model"]), generator=generator, dtype=torch.float64)
     inputs = {"tokens": tokens, "attention_mask": mask, "answer": answer, "against": against, "directions": directions}
-    out = kFolder / name
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
     made = {"model": name, "folder": row.folder, "processing": {}, "labels": {}, "absent": []}
     with float64(), torch.no_grad():
         steps = steps_that_preserve(fields, weights, tokens[:1])
@@ -160,24 +145,16 @@ def make(name: str) -> dict:
                 tensors[str(number)] = value.to(torch.float64)
                 if labels is not None:
                     made["labels"][str(number)] = list(labels)
-            check(tensors, f"{name}/{processed}")
-            save_expected(out / f"{processed}.safetensors", tensors,
-                          lambda name, value: padding.of_reading(calls()[int(name)], mask, value))
+            analysis.write(name, processed, tensors, lambda name, value: padding.of_reading(calls()[int(name)], mask, value))
     return made
 
 
 def main(_: list) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    shutil.rmtree(kFolder, ignore_errors=True)
-    models = []
+    analysis, models = Analysis("reading"), []
+    analysis.clear()
     for name in kModels:
-        models.append(make(name))
+        models.append(make(name, analysis))
         print(name, file=sys.stderr, flush=True)
-
-    def lines(rows) -> str:
-        return ",\n".join(" " + json.dumps(row) for row in rows)
-
-    kIndex.write_text(f'{{\n"oracle": {json.dumps(kOracle)},\n"calls": [\n{lines(calls())}\n],\n"models": [\n{lines(models)}\n]\n}}\n')
-    total = sum(file.stat().st_size for file in kFolder.rglob("*") if file.is_file())
-    print(f"{len(models)} models, {len(calls())} calls, {total / 1e6:.2f} MB", file=sys.stderr)
+    analysis.write_index({"oracle": kOracle}, models, calls=calls())

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from transformers.generation import logits_process as processors
 
 from .case_files import kGoldens
+from .drawn import model_folder
 
 kFolder = kGoldens / "sampling"
 
@@ -98,7 +99,7 @@ def generations() -> dict:
     multinomial = torch.multinomial
     for case, added in kModels.items():
         kind = transformers.AutoModelForSeq2SeqLM if case in ("bart", "t5") else transformers.AutoModelForCausalLM
-        model = kind.from_pretrained(kGoldens / "cases" / case, dtype=torch.float64, attn_implementation="eager").eval()
+        model = kind.from_pretrained(model_folder(f"cases/{case}"), dtype=torch.float64, attn_implementation="eager").eval()
         with torch.no_grad():
             for name, number in added.items():
                 model.get_parameter(name).add_(number)

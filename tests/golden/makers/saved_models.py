@@ -11,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from .case_files import kGoldens, kInputs
+from .drawn import model_folder
 from .float64 import float64
 
 logging.disable_progress_bar()
@@ -61,7 +62,7 @@ def inputs_of(case: str) -> dict:
 
 def load(case: str, dtype: torch.dtype) -> torch.nn.Module:
     """The case's model, in float64 computing in float64 throughout (call and use it inside `computing_in(dtype)`)."""
-    folder = kGoldens / "cases" / case
+    folder = model_folder(f"cases/{case}")
     keys = json.loads((folder / "config.json").read_text())
     (architecture,) = keys["architectures"]
     model_class = getattr(transformers, architecture)

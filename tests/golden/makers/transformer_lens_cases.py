@@ -6,7 +6,8 @@ import importlib.metadata
 import torch
 from transformer_lens import HookedTransformer, HookedTransformerConfig
 
-from .case_files import Golden, Maker, generator_for, random_parameter, random_tokens
+from .case_files import Golden, Maker, random_tokens
+from .drawn import draw
 from .float64 import float64
 
 kOracle = "TransformerLens " + importlib.metadata.version("transformer-lens")
@@ -306,9 +307,8 @@ def full_config(model: HookedTransformer) -> dict:
 def make(row: Row) -> Golden:
     fields = kSizes | row.fields
     with float64():
-        generator = generator_for(row.case)
         blank = HookedTransformer(HookedTransformerConfig(**fields, dtype=torch.float64, device="cpu"))
-        weights = {n: random_parameter(n, p.shape, generator).contiguous() for n, p in native_weights(blank).items()}
+        weights = {n: draw(f"cases/{row.case}", n, p.shape, "F64") for n, p in native_weights(blank).items()}
         tokens = random_tokens(row.case, fields["d_vocab"], row.length)
         mask = None if row.mask is None else torch.tensor(row.mask)
         raw = run(fields, weights, tokens, mask)

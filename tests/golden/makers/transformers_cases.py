@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from . import model_parts, native_weights, second_opinion
-from .case_files import Golden, Maker, generator_for, random_parameter, random_tokens
+from .case_files import Golden, Maker, random_tokens
 from .float64 import float64
 from .transformers_recorder import record
 
@@ -123,14 +123,14 @@ kRows = (
     Row("hf_gemma2", "Gemma2", kCommon | kGrouped | dict(hidden_size=16, sliding_window=3, query_pre_attn_scalar=9,
                                                          attn_logit_softcapping=1.5, final_logit_softcapping=2.0,
                                                          layer_types=["sliding_attention", "full_attention"],
-                                                         tie_word_embeddings=True) | rope(),
+                                                         tie_word_embeddings=False) | rope(),
         model_parts.gemma_parts,
         dict(kLlama, act_fn="gelu_pytorch_tanh", use_normalization_before_and_after=True, attn_scale=3.0,
              attn_scores_soft_cap=1.5, output_logits_soft_cap=2.0, **local_layers(["local", "global"]),
              hooked=dict(kHookedLlama, norm_place="both", norm_offset=True)),
         dict(adds_one_to_norm_weights=True), length=7),
     Row("hf_gemma3", "Gemma3Text", kCommon | kGrouped | dict(
-            hidden_size=16, sliding_window=3, query_pre_attn_scalar=4, tie_word_embeddings=True,
+            hidden_size=16, sliding_window=3, query_pre_attn_scalar=4, tie_word_embeddings=False,
             layer_types=["sliding_attention", "full_attention"],
             rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
                              "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1000.0}}),
@@ -206,16 +206,12 @@ kRows = (
 )
 
 
-def random_model(case: str, name: str, keys: dict):
-    """A float64 model whose every parameter is random and exact in float32."""
+def blank_model(name: str, keys: dict):
+    """A float64 model."""
     config = getattr(transformers, f"{name}Config")(**keys)
     with float64():
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    generator = generator_for(case)
-    with torch.no_grad():
-        for parameter_name, parameter in model.named_parameters():
-            assert parameter.dtype == torch.float64, parameter_name
-            parameter.copy_(random_parameter(parameter_name, parameter.shape, generator))
+    assert all(parameter.dtype == torch.float64 for parameter in model.parameters())
     return model.eval()
 
 
@@ -235,12 +231,12 @@ def native_config(model, fields: dict) -> dict:
 
 
 def make(row: Row) -> Golden:
-    model = random_model(row.case, row.model, row.keys)
+    model = blank_model(row.model, row.keys)
     parts = row.parts(model)
     native = native_config(model, row.fields)
     config = dict(row.notes, native=native)
     mask = None if row.mask is None else torch.tensor(row.mask)
-    weights = native_weights.native_weights(parts, config)
+    weights = native_weights.drawn_weights(parts, config, f"cases/{row.case}")
     outputs = record(model, parts, config, random_tokens(row.case, native["d_vocab"], row.length), mask)
     golden = Golden(case=row.case, oracle=kOracle, native_config=native, config=native, weights=weights,
                     outputs=outputs,

@@ -1,14 +1,17 @@
 """A random model of transformers, and its activations under hook names."""
 
 import contextlib
+import copy
 import json
 import pathlib
 import sys
+import tempfile
 
 import torch
 import transformers
 
-from ..case_files import generator_for, random_parameter
+from .. import drawn
+from ..case_files import generator_for
 from ..float64 import float64
 from . import storage
 
@@ -30,7 +33,7 @@ def config_of(case):
 
 
 def build(case) -> torch.nn.Module:
-    """The case's model in float64 with random parameters that float32 can hold. Call inside float64()."""
+    """The case's model in float64, with the weights that are drawn for its checkpoint. Call inside float64()."""
     config = config_of(case)
     config._attn_implementation = "eager" if case.eager else "sdpa"
     for each in (config, config.get_text_config()):
@@ -39,23 +42,13 @@ def build(case) -> torch.nn.Module:
     auto = getattr(transformers, f"AutoModelFor{of}" if of else "AutoModel")
     model = auto.from_config(config)
     model.to(torch.float64)
-    model.eval()
-    generator = generator_for(case.name)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if case.model_type == "marian" and "embed_positions" in name:
-                continue  # sines and cosines that are not saved
-            parameter.copy_(random_parameter(name, parameter.shape, generator).to(torch.half).to(torch.float64))
-            if name.endswith("router.scale"):  # which Gemma 4 divides by sqrt(d_model)
-                parameter.mul_(8)
-            parameter.requires_grad_(False)
-        for name, buffer in model.named_buffers():
-            if name.endswith(("e_score_correction_bias", "final_logits_bias")):  # trained, though no parameter
-                buffer.copy_(random_parameter(name, buffer.shape, generator).to(torch.half).to(torch.float64))
-            if name.endswith("layer_scalar"):  # the same, about 1
-                scalar = 0.6 + 0.8 * torch.rand(buffer.shape, generator=generator, dtype=torch.float64)
-                buffer.copy_(scalar.to(torch.half).to(torch.float64))
-    return model
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        copy.deepcopy(model).save_pretrained(folder)  # which adds to its config
+        drawn.redraw(f"cases/{case.name}", folder / "model.safetensors")
+        read = type(model).from_pretrained(folder, dtype=torch.float64)
+    model.load_state_dict(read.state_dict())
+    return model.eval().requires_grad_(False)
 
 
 # RoBERTa and its kin: positions from pad_token_id + 1.
@@ -493,7 +486,7 @@ def record(case) -> tuple:
                   for name, value in points.items()}
         patterns = result.attentions or ()
         text_config = model.config.get_text_config()
-        layers = attending_layers(text_config) if len(patterns) < (text_config.num_hidden_layers or 0) else range(len(patterns))
+        layers = attending_layers(text_config) if 0 < len(patterns) < (text_config.num_hidden_layers or 0) else range(len(patterns))
         for i, pattern in zip(layers, patterns, strict=True):
             points[f"blocks.{i}.attn.hook_pattern"] = pattern
         limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 10**6

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..case_files import generator_for, random_parameter
+from .. import drawn
+from ..case_files import generator_for
 from ..float64 import float64
 from .hub_models import kGreedyTokens
 
@@ -49,29 +50,7 @@ class Made:
     config: dict | None
 
 
-def exact_in_half(name, shape, generator) -> torch.Tensor:
-    return random_parameter(name, shape, generator).to(torch.half).to(torch.float32)
-
-
-def randomise(module, case) -> None:
-    generator = generator_for(case.name)
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            parameter.copy_(exact_in_half(name, parameter.shape, generator))
-            parameter.requires_grad_(False)
-
-
 # ---------------------------------------------------------------------------------------------------- TransformerLens
-
-
-def native_parameter(name, shape, generator) -> torch.Tensor:
-    """TransformerLens has all its weights under names of their own."""
-    leaf = name.rsplit(".", 1)[-1]
-    if leaf == "w":
-        return exact_in_half("weight", shape, generator)
-    if leaf == "b" or "b_" in leaf:
-        return (torch.randn(shape, generator=generator) * 0.4).to(torch.half).float()
-    return exact_in_half("embed" if leaf in ("W_E", "W_pos") else name, shape, generator)
 
 
 def lens_runner(cfg, weights):
@@ -106,10 +85,9 @@ def published_config(name, config):
 def lens_weights(case, cfg) -> dict:
     import transformer_lens
 
-    generator = generator_for(case.name)
     with torch.random.fork_rng():
         blank = transformer_lens.HookedTransformer(cfg)
-    weights = {n: native_parameter(n, p.shape, generator) for n, p in blank.named_parameters()}
+    weights = {n: drawn.draw(f"cases/{case.name}", n, p.shape) for n, p in blank.named_parameters()}
     return weights | {n: b for n, b in blank.named_buffers() if n.endswith(("mask", "IGNORE"))}
 
 
@@ -161,7 +139,7 @@ def lens_early_mingpt(case) -> Made:
     cfg = published_config("Baidicoot/" + case.name, config)
     model = EarlyMinGpt(n_layer=cfg.n_layers, n_head=cfg.n_heads, n_embd=cfg.d_model, vocab_size=cfg.d_vocab,
                         block_size=cfg.n_ctx)
-    randomise(model, case)
+    drawn.fill(f"cases/{case.name}", model)
     file = {n: v.float() for n, v in model.state_dict().items()}
     return Made(lens_runner(cfg, convert_mingpt_weights(dict(file), cfg)), cfg.d_vocab, cfg.n_ctx, file, config)
 
@@ -295,7 +273,7 @@ def nanogpt(case) -> Made:
     keys = dict(case.keys)
     early = keys.pop("early", False)
     model = Gpt(**keys, tied=not early, act=tanh_gelu if early else functional.gelu, mask=early)
-    randomise(model, case)
+    drawn.fill(f"cases/{case.name}", model)
     if not early:
         keys["dropout"] = 0.0
     first = next(model.parameters())
@@ -314,7 +292,7 @@ def mingpt(case) -> Made:
     keys = dict(case.keys)
     model_type = keys.pop("model_type", None)
     model = Gpt(**keys)
-    randomise(model, case)
+    drawn.fill(f"cases/{case.name}", model)
     given = dict(keys, vocab_size=None, block_size=None)
     if model_type:
         given |= dict(n_layer=None, n_head=None, n_embd=None)
@@ -326,7 +304,7 @@ def mingpt(case) -> Made:
 
 def early_mingpt(case) -> Made:
     model = EarlyMinGpt(**case.keys)
-    randomise(model, case)
+    drawn.fill(f"cases/{case.name}", model)
     return Made(model, case.keys["vocab_size"], case.keys["block_size"], float32_weights(model),
                 dict(n_head=case.keys["n_head"]))
 
