@@ -208,7 +208,7 @@ std::vector<Refusal> refusals_of_runs() {
        [](C c, M) { return sweeps(c) && c.padded() && c.sweep.source.kind == Source::Kind::resampled; }},
       {"expected one for each of the run's", "a named place in drawn rows of another number",
        [](C c, M) {
-         return sweeps(c) && c.sweep.source.kind == Source::Kind::resampled && c.rows() > 1 &&
+         return sweeps(c) && c.sweep.source.kind == Source::Kind::resampled &&
                 std::ssize(c.sweep.source.data_lengths) != c.rows() &&
                 std::ranges::any_of(c.sweep.over,
                                     [](const SweptPlaces& places) { return places.named.has_value(); });

@@ -43,7 +43,7 @@ at::Tensor by_loops(const ExpertRows& rows, const at::Tensor& weights) {
 TEST(ExpertRows, AreAddedUpForEveryTokenAsByLoops) {
   const Workspace workspace;
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
-    const double tolerance = dtype == at::kDouble ? 1e-14 : dtype == at::kFloat ? 1e-6 : 3e-2;
+    const double tolerance = dtype == at::kDouble ? 1e-14 : dtype == at::kFloat ? 1e-6 : 8e-3;
     for (const std::int64_t d_model : {1, 31, 128, 130, 500}) {
       for (const std::int64_t padded : {0, 3}) {
         const ExpertRows rows = random_rows(13, 4, d_model, padded, dtype);
@@ -51,7 +51,9 @@ TEST(ExpertRows, AreAddedUpForEveryTokenAsByLoops) {
         for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
           const at::Tensor sums = weighted_sum(rows, weights, Memory{where});
           EXPECT_EQ(sums.scalar_type(), dtype);
-          EXPECT_LT((sums.to(at::kDouble) - exact).abs().max().item<double>(), tolerance)
+          // A sum is rounded by its own size.
+          const double largest = std::max(1.0, exact.abs().max().item<double>());
+          EXPECT_LT((sums.to(at::kDouble) - exact).abs().max().item<double>(), tolerance * largest)
               << dtype << " " << d_model << ", padded " << padded;
         }
       }
