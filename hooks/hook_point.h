@@ -16,7 +16,11 @@ class HookPoint : public torch::nn::Module {
  public:
   explicit HookPoint(std::size_t number) : number_(number) {}
 
-  at::Tensor forward(at::Tensor value, Watch& watch, const AfterChange& after_change = {}) const {
+  at::Tensor forward(at::Tensor value, Watch& watch) const {
+    return watch.watches(number_) ? watch.fire(number_, std::move(value)) : value;
+  }
+  /// The same, where `after_change` is to be done to a value that somebody has changed.
+  at::Tensor forward(at::Tensor value, Watch& watch, const AfterChange& after_change) const {
     return watch.watches(number_) ? watch.fire(number_, std::move(value), after_change) : value;
   }
 

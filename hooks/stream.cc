@@ -16,8 +16,8 @@ class Follower {
   Follower(const ModelConfig& config, Stack stack)
       : config_(config),
         stack_(stack == Stack::none ? config.main_stack() : stack),
-        stands_on_(config.norms_stream()),
-        after_additions_(stands_on_ && config.norm_place == NormPlace::post) {}
+        norms_stream_(config.norms_stream()),
+        after_additions_(norms_stream_ && config.norm_place == NormPlace::post) {}
 
   std::vector<StreamStep> follow() && {
     embedding();
@@ -28,7 +28,7 @@ class Follower {
   }
 
  private:
-  /// Of this block, where the site stands in blocks.
+  /// Of this block, if the site is in blocks.
   ActivationName at(Site site) const {
     ActivationName name{.site = site};
     if (row(site).scope != SiteScope::block) return name;
@@ -42,7 +42,7 @@ class Follower {
   void norm(Part part, Site normalized, std::string_view module) {
     steps_.push_back({Kind::norm, stack_, part, at(normalized), {}, module});
   }
-  /// A norm beside the stream, which a step passes.
+  /// A norm that a step passes, and not the stream itself.
   struct Passed {
     bool there;
     Site normalized;
@@ -87,7 +87,7 @@ class Follower {
   void block() {
     const bool crosses = has(Part::cross_attention);
     show(Site::resid_pre);
-    if (stands_on_ && !after_additions_) norm(Part::ln1, Site::ln1_normalized, "ln1");
+    if (norms_stream_ && !after_additions_) norm(Part::ln1, Site::ln1_normalized, "ln1");
     read(mixer(), Site::attn_in, config_.mixer(block_.layer),
          {{config_.reads_through_ln1(block_.layer), Site::ln1_normalized}});
     if (has(Part::mlp) && config_.parallel()) read_mlp(Site::ln2_normalized);
@@ -95,7 +95,7 @@ class Follower {
           {{has(Part::ln1_post), Site::ln1_post_normalized}});
     if (has(Part::serial_mlp)) show(Site::resid_mid);
     if (after_additions_) norm(Part::ln1, Site::ln1_normalized, "ln1");
-    if (has(Part::serial_mlp) && stands_on_ && !after_additions_)
+    if (has(Part::serial_mlp) && norms_stream_ && !after_additions_)
       norm(Part::ln2, Site::ln2_normalized, "ln2");
     if (crosses) {
       read(Part::cross_attention, Site::cross_attn_in, "cross attn",
@@ -134,12 +134,11 @@ class Follower {
   void end() {
     block_ = {Stack::none, -1};
     const bool encoder = stack_ == Stack::encoder;
-    const Part part = encoder                 ? Part::encoder_final_norm
-                      : config_.has_encoder() ? Part::decoder_final_norm
-                                              : Part::final_norm;
-    const Site normalized = encoder                 ? Site::encoder_final_ln_normalized
-                            : config_.has_encoder() ? Site::decoder_final_ln_normalized
-                                                    : Site::ln_final_normalized;
+    using Final = std::pair<Part, Site>;
+    const auto [part, normalized] =
+        encoder                 ? Final{Part::encoder_final_norm, Site::encoder_final_ln_normalized}
+        : config_.has_encoder() ? Final{Part::decoder_final_norm, Site::decoder_final_ln_normalized}
+                                : Final{Part::final_norm, Site::ln_final_normalized};
     StreamStep last{Kind::read,          stack_, encoder ? Part::cross_attention : Part::unembedding,
                     steps_.back().point, {},     encoder ? "cross attn" : "logits"};
     if (has(part)) last.through.push_back(at(normalized));
@@ -148,7 +147,7 @@ class Follower {
 
   const ModelConfig& config_;
   Stack stack_;
-  bool stands_on_, after_additions_;
+  bool norms_stream_, after_additions_;
   BlockPlace block_;
   std::vector<StreamStep> steps_;
 };
@@ -211,13 +210,16 @@ std::vector<StreamWriter> sublayers(const ModelConfig& config, Stack stack) {
   return all;
 }
 
+std::string in_stack(const std::string& label, Stack stack) {
+  return stack == Stack::encoder ? "encoder " + label : label;
+}
+
 std::vector<StreamWriter> writers_of(const ModelConfig& config, const StreamStep& write) {
-  const std::string_view stack = write.stack == Stack::encoder ? "encoder " : "";
-  if (!write.of_heads()) return {{fmt::format("{}{}", stack, write.label()), Address(write.point)}};
+  if (!write.of_heads()) return {{in_stack(write.label(), write.stack), Address(write.point)}};
   std::vector<StreamWriter> heads;
   const Address z(write.of_attention(Site::z));
   for (std::int64_t head = 0; head < config.n_heads; ++head)
-    heads.push_back({fmt::format("{}{}", stack, write.part_label("head", head)), z.head(head)});
+    heads.push_back({in_stack(write.part_label("head", head), write.stack), z.head(head)});
   return heads;
 }
 

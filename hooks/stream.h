@@ -11,7 +11,7 @@
 #include "hooked/hooks/address.h"
 
 /// What happens to the residual stream, in which order. This is the one place that says so: what analyses
-/// walk, name and refuse follows from it, and a test holds the module graph to it.
+/// walk, name and refuse follows from it, and a test checks the module graph against it.
 namespace hooked {
 
 /// One thing that happens to the stream.
@@ -30,22 +30,24 @@ struct StreamStep {
   /// model has one, and at the end the last of the stream. write: that of what is added.
   /// norm: its `normalized`. scale: what is multiplied.
   ActivationName point;
-  /// By their `normalized`. read: the norms beside the stream, the module's own first; a mixture's router and
-  /// experts may have others. write: those between the module and the stream.
+  /// By their `normalized`. read: the norms that the module reads through, its own first; a mixture's router
+  /// and experts may have others. write: those between the module and the stream.
   std::vector<ActivationName> through = {};
   std::string_view module = {};  ///< `attn`, `mlp`, `ln1`: what labels begin with
 
   bool in_block() const { return row(point.site).scope == SiteScope::block; }
+  /// The block that it is in.
+  BlockPlace block() const { return {point.stack, point.layer}; }
   /// Whether a block's sublayer writes, and not the embedding.
   bool by_sublayer() const { return kind == Kind::write && in_block() && point.site != Site::resid_pre; }
-  /// `attn 3`; with what stands between: `attn bias 3`. Outside blocks without the number. Stacks are not
+  /// `attn 3`; with a word between: `attn bias 3`. Outside blocks without the number. Stacks are not
   /// told apart.
   std::string label(std::string_view between = "") const;
   /// A part of it: `head 3.1`, `cross head 3.1`, `neuron 3.1`.
   std::string part_label(std::string_view kind, std::int64_t number) const;
   /// Whether a sublayer reads or writes that mixes tokens, and no MLP.
   bool mixes_tokens() const { return of_heads() || part == Part::short_conv || part == Part::delta_net; }
-  /// Whether what reads stands after the last block: the unembedding, or cross-attention of every layer of a
+  /// Whether the reader comes after the last block: the unembedding, or cross-attention of every layer of a
   /// decoder.
   bool reads_end() const {
     const bool source = stack == Stack::encoder && part == Part::cross_attention;
@@ -77,8 +79,11 @@ struct StreamWriter {
 /// of it alone.
 std::vector<StreamWriter> sublayers(const ModelConfig& config, Stack stack = Stack::none);
 
-/// The parts of a write step; an encoder's are told from those of the stack that predicts, which have the
-/// plain names.
+/// The label of a part in a model: an encoder's parts are told from those of the stack that predicts, which
+/// have the plain labels.
+std::string in_stack(const std::string& label, Stack stack);
+
+/// The parts of a write step.
 std::vector<StreamWriter> writers_of(const ModelConfig& config, const StreamStep& write);
 
 }  // namespace hooked

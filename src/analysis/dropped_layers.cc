@@ -12,8 +12,7 @@ namespace hooked {
 DroppedLayers::DroppedLayers(const ModelConfig& config) : layers_(config.blocks()) {
   for (const Stack stack : stacks_of(config)) {
     for (const StreamStep& step : stream_of(config, stack)) {
-      const BlockPlace block{step.point.stack, step.point.layer};
-      if (step.by_sublayer()) added_[block] = added_[block] | Selection(step.point);
+      if (step.by_sublayer()) added_[step.block()] = added_[step.block()] | Selection(step.point);
       if (step.kind == StreamStep::Kind::read || step.kind == StreamStep::Kind::write) continue;
       on_stream_.insert(step.point);
       if (step.kind == StreamStep::Kind::norm) on_stream_.insert(scale_of(step.point));

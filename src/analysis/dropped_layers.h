@@ -11,8 +11,8 @@
 
 namespace hooked {
 
-/// The layers of a model, of both stacks where there are two, for each of which there is a gradient in which
-/// what the layer adds to the stream passes none (AtP*, "GradDrop").
+/// The layers of a model, of both stacks where there are two. Each has a gradient of its own, in which
+/// nothing passes through what that layer adds to the stream (AtP*, "GradDrop").
 class DroppedLayers {
  public:
   explicit DroppedLayers(const ModelConfig& config);

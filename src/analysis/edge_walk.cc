@@ -130,11 +130,6 @@ class GraphBuilder {
     add_reader({kind, heads, norm, 0, 0}, labels, places);
   }
 
-  /// Parts of an encoder are told from those of the stack that predicts, which have the plain names.
-  static std::string in_stack(const std::string& label, Stack stack) {
-    return stack == Stack::encoder ? "encoder " + label : label;
-  }
-
   const ModelConfig& config_;
   Graph graph_;
 };

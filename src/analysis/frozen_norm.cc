@@ -15,7 +15,7 @@
 namespace hooked {
 namespace {
 
-// Norms on the stream, before what reads it, and behind what writes to it.
+// Norms on the stream, before what reads it, and after what writes to it.
 constexpr std::array kNormsOfStream{Site::embed_ln_scale,         Site::ln1_scale,
                                     Site::ln1_post_scale,         Site::ln2_scale,
                                     Site::ln2_post_scale,         Site::ln3_scale,

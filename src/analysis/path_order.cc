@@ -9,8 +9,7 @@
 
 namespace hooked {
 
-PathOrder::PathOrder(const ModelConfig& config)
-    : first_stream_(config.has_encoder() ? Stack::encoder : config.main_stack()) {
+PathOrder::PathOrder(const ModelConfig& config) : first_stream_(stacks_of(config).front()) {
   for (const Stack stack : stacks_of(config)) follow(config, stack);
 }
 

@@ -140,14 +140,13 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
 
   /// What stays as it is while the senders change.
   void find_frozen() {
-    const auto freeze = [this](Stack stack) {
+    for (const Stack stack : stacks_of(config_)) {
       for (const StreamStep& step : stream_of(config_, stack)) {
-        if (!step.by_sublayer()) continue;
-        if (step.mixes_tokens() || options_.through == PathThrough::nothing)
+        const bool freezes = step.mixes_tokens() || options_.through == PathThrough::nothing;
+        if (step.by_sublayer() && freezes)
           frozen_.push_back(step.of_heads() ? step.of_attention(Site::z) : step.point);
       }
-    };
-    for (const Stack stack : stacks_of(config_)) freeze(stack);
+    }
   }
 
   /// The block of the stack that predicts from which on these senders change something; nothing: what stands

@@ -87,7 +87,7 @@ std::vector<ActivationName> ScoreSide::scales() const {
   std::vector<ActivationName> scales;
   const bool at_end = scored_.crosses() && !of_queries_;
   const std::vector<StreamStep> steps = stream_of(config_, at_end ? Stack::encoder : scored_.scores.stack);
-  // From what shows the stream on: norms that stand on it, and those through which is read.
+  // The norms between the point that shows the stream and the reader: on the stream, and before the reader.
   for (const StreamStep& step : steps) {
     const bool of_layer = step.in_block() && step.point.layer == layer_;
     if (step.kind == StreamStep::Kind::norm && of_layer && !scored_.crosses())
@@ -120,10 +120,7 @@ Parts ScoreSide::parts(const Split& split, const RowColumns& columns) const {
     streams.push_back(vectors);
     return true;
   });
-  // Parts of an encoder are told from those of the stack that predicts, which have the plain names.
-  if (stream_.stack == Stack::encoder) {
-    for (auto& label : parts.axis.labels) label = "encoder " + label;
-  }
+  for (auto& label : parts.axis.labels) label = in_stack(label, stream_.stack);
   // A stream of zeros shows what is there without any.
   streams.push_back(at::zeros_like(streams.front().slice(0, 0, 1)));
   const auto made = made_of(at::cat(std::exchange(streams, {})), columns);

@@ -75,9 +75,9 @@ class StreamMatrices {
   at::Tensor here(const at::Tensor& weight) const;
   /// The step by which attention or an MLP of a layer reads or writes.
   const StreamStep& step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
-  /// A matrix that reads, behind the norm before it: of routed experts their own where they have one.
+  /// A reading matrix with its norm folded in; routed experts may have a norm of their own.
   at::Tensor read(const StreamStep& step, const at::Tensor& matrix, bool of_experts = false) const;
-  /// A matrix that writes, through the norm behind it.
+  /// A writing matrix with the norm after it folded in.
   at::Tensor written(const StreamStep& step, const at::Tensor& matrix) const;
   at::Tensor for_each_head(const at::Tensor& matrix) const;
   at::Tensor summed_embedding(const at::Tensor& embedding) const;

@@ -40,7 +40,7 @@ bool ends_at(const StreamStep& step, const ActivationName& of) {
   return false;
 }
 
-/// The stream itself is normed: what goes on is the norm of it, and the bias is a part of its own.
+/// The stream itself is normed and continues as the norm's output; the bias is a part of its own.
 PathStep normed(const StreamStep& step, const RunReading& run) {
   const StreamNorm norm = stream_norm_at(run.model, step.point);
   PathStep made{.norm = run.frozen(norm)};
@@ -114,7 +114,7 @@ StreamPath path_to(const ActivationName& of, const Split& split, const RunReadin
     } else if (step->kind == StreamStep::Kind::norm) {
       path.push_back(normed(*step, run));
     } else if (step->kind == StreamStep::Kind::scale) {
-      path.push_back({.norm = scale_of_stream(run.model, {step->point.stack, step->point.layer})});
+      path.push_back({.norm = scale_of_stream(run.model, step->block())});
     }
   }
   if (is_normalized_stream(of.site)) path.push_back({.norm = run.division(stream_norm_at(run.model, of))});

@@ -30,8 +30,6 @@ StreamNorm norm_at(Site normalized, const BlockPlace& block, const RunReading& r
   return stream_norm_at(run.model, {.site = normalized, .stack = block.stack, .layer = layer_of(block)});
 }
 
-BlockPlace block_of(const StreamStep& step) { return {step.point.stack, step.point.layer}; }
-
 /// Carries what a sublayer wrote through the norm of its output, whose bias is a part of its own.
 std::vector<Writing> through_output_norm(std::vector<Writing> written, const StreamStep& step,
                                          const RunReading& run) {
@@ -67,7 +65,7 @@ at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const R
 
 std::vector<Writing> heads_written(const StreamStep& step, const Split& split, const RunReading& run) {
   const auto& config = run.model.config();
-  const auto block = block_of(step);
+  const auto block = step.block();
   const auto layer = step.point.layer;
   const bool crosses = step.part == Part::cross_attention;
   const HeadWriter writer{.result = crosses ? act::cross_result : act::result,
@@ -204,7 +202,7 @@ std::vector<Writing> mixture_written(const BlockPlace& block, Grain grain, const
 std::vector<Writing> neurons_of_mlp(const StreamStep& step, const RunReading& run) {
   const auto layer = step.point.layer;
   const auto post = act::post.in(step.point.stack, layer);
-  const auto weights = weights_of(run, block_of(step));
+  const auto weights = weights_of(run, step.block());
   run.cache.entry(post.name());  // an error comes here, not later
   // Read when it is asked for: of many layers it is more than what is made of it.
   return {neurons_written(
@@ -233,7 +231,7 @@ std::vector<Writing> written_by(const StreamStep& write, const Split& split, con
   if (write.of_heads() && split.grain != Grain::layer)
     return through_output_norm(heads_written(write, split, run), write, run);
   if (write.part == Part::mixture && split.grain >= Grain::expert)
-    return through_output_norm(mixture_written(block_of(write), split.grain, run), write, run);
+    return through_output_norm(mixture_written(write.block(), split.grain, run), write, run);
   if (write.part == Part::dense_mlp && split.grain >= Grain::neuron)
     return through_output_norm(neurons_of_mlp(write, run), write, run);
   std::vector<Writing> whole;

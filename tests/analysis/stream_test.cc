@@ -98,7 +98,7 @@ class Folded {
       }
       case Kind::scale:
         expect(step.point, stream_);
-        stream_ = scale_of_stream(model_, {step.point.stack, step.point.layer}).of(stream_);
+        stream_ = scale_of_stream(model_, step.block()).of(stream_);
     }
   }
 

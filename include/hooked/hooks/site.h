@@ -43,7 +43,7 @@ struct SiteRow {
   bool changes_plan;       ///< a hook or edit here makes the run take another (equal up to rounding) path
   bool integers;           ///< ids (int64): no gradients, edits only set and replace
   bool asked_rows;         ///< covers only the positions whose logits are asked for
-  double unseen;           ///< what stands at keys that a query cannot see
+  double unseen;           ///< the value at keys that a query cannot see
   Part part;               ///< models with this part have the point
   std::string_view holds;  ///< what it holds, in words
 
