@@ -95,11 +95,6 @@ class Estimates {
   void estimate(const CellGroup& group, const ActivationCache& values, const ActivationCache& gradients,
                 Chunk chunk, std::size_t metric, const Pass& pass);
 
-  /// What is normed together of a layer's queries and keys.
-  QkNorm::Span normed(const ActivationName& name) const {
-    const ModelConfig& config = model_.config();
-    return config.norms_heads(name.layer) ? config.qk_norm->span : QkNorm::per_head;
-  }
   Input input_of(Chunk chunk) const {
     if (chunk.end - chunk.begin == rows_in_order_) return into_.all();
     return into_.of_rows(row_number(chunk.begin), row_number(chunk.end - 1) + 1);
@@ -208,9 +203,9 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
                   .skip_unread = true};
   if (options_.query_key) {
     for (const ActivationName& name : plan_.patched) {
-      const auto beside = [&](const act::BlockSite& site) { return site.in(name.stack, name.layer).name(); };
-      ask.of.push_back(beside(act::pattern));
-      ask.keep.insert(ask.keep.end(), {beside(act::resid_pre), beside(act::attn_scores)});
+      const AttentionWith attention(model_, name);
+      ask.of.insert(ask.of.end(), attention.patterns().begin(), attention.patterns().end());
+      ask.keep.insert(ask.keep.end(), attention.read().begin(), attention.read().end());
     }
   }
   if (pass) {
@@ -305,7 +300,10 @@ void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, co
     GradientAsk mixed = ask;
     mixed.of = {name};
     mixed.keep.clear();
-    if (options_.query_key) mixed.of.push_back(act::pattern.in(name.stack, name.layer).name());
+    if (options_.query_key) {
+      const std::vector<ActivationName> patterns = AttentionWith(model_, name).patterns();
+      mixed.of.insert(mixed.of.end(), patterns.begin(), patterns.end());
+    }
     for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
       mixed.run.edits = ask.run.edits;
       mixed.run.edits.push_back(set(Address(name), between(here, there, step_of(options_.integration, i))));
@@ -328,9 +326,9 @@ void Estimates::estimate(const CellGroup& group, const ActivationCache& values,
                            {.run = standing({place, place + 1})}, std::move(unpatched));
     const ActivationCache own = row_of(gradients, chunk, place);
     const CellPatches made = group.patches(runs, row);
-    const at::Tensor numbers = options_.query_key ? through_patterns(made, group.reads.front(), runs, own,
-                                                                     normed(group.reads.front()))
-                                                  : first_order(made, runs, own);
+    const at::Tensor numbers =
+        options_.query_key ? through_patterns(made, AttentionWith(model_, group.reads.front()), runs, own)
+                           : first_order(made, runs, own);
     double* const scores =
         scores_.scores[static_cast<std::int64_t>(metric)][place].mutable_data_ptr<double>();
     for (std::size_t i = 0; i < made.cells.size(); ++i) {

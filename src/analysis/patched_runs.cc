@@ -390,6 +390,11 @@ RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>&
   return model_.run(rows_from(group.layer, static_cast<std::int64_t>(rows.size()), edits_source), options);
 }
 
+std::vector<ActivationName> PatchedRuns::read_to_resume(const ModelConfig& config, std::int64_t layer) {
+  const std::int64_t start = config.last_start(layer, config.n_layers);
+  return {PointIndex(config).resolve(act::resid_pre(static_cast<std::int32_t>(start)).name())};
+}
+
 ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
                                     Selection capture) const {
   const Begin begin{layer, first_block_for(layer)};

@@ -56,6 +56,8 @@ class PatchedRuns {
   /// What it kept of an activation, [1, ...].
   at::Tensor value(const ActivationName& name) const { return unpatched_.cache[Address(name)]; }
 
+  /// What resume() before a block of the main stack reads of the run without patches.
+  static std::vector<ActivationName> read_to_resume(const ModelConfig& config, std::int64_t layer);
   /// What runs from the stream before a block of the main stack on, [row, pos, d_model], compute there with
   /// these edits besides the standing ones.
   ActivationCache resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,

@@ -356,6 +356,90 @@ TEST(AttributionPatching, CorrectsOneHeadAtATimeWhereANormSpansThemAll) {
   }
 }
 
+/// Keys under a softmax that is saturated, with a sink and without: probabilities are 0 and 1 to the last
+/// bit, and another key may take all of them.
+TEST(AttributionPatching, CorrectsKeysOfASaturatedSoftmax) {
+  const at::Tensor clean = random_row(6, 11, 1), corrupted = random_row(6, 11, 2);
+  for (const bool sinks : {false, true}) {
+    for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+      ModelConfig config = two_layer_config();
+      config.attention_sinks = sinks;
+      config.dtype = dtype;
+      const auto model = random_model_of(config);
+      const auto from = model.run_with_cache(clean, act::everything).cache;
+      for (const double factor : {30.0, 300.0, 1e4, 1e6}) {
+        const std::vector<Edit> edits{scale(act::q, factor)};
+        const auto run =
+            model.run(corrupted, {.edits = edits,
+                                  .capture = act::pattern,
+                                  .gradients = GradientRequest{act::pattern, logit_difference(3, 7)}});
+        const Grid made = attribution_patching(model, {.sweep = {.site = act::k,
+                                                                 .over = {Axis::layer, Axis::head, Axis::pos},
+                                                                 .from = from,
+                                                                 .into = corrupted,
+                                                                 .metric = logit_difference(3, 7),
+                                                                 .edits = edits},
+                                                       .query_key = true});
+        double moved = 0;
+        for (std::int32_t layer = 0; layer < 2; ++layer) {
+          for (std::int64_t head = 0; head < made.values().size(1); ++head) {
+            for (std::int64_t pos = 0; pos < 6; ++pos) {
+              std::vector<Edit> all = edits;
+              all.push_back(replace(act::k(layer).head(head).pos(pos), from));
+              const Address pattern = act::pattern(layer);
+              const auto patched = model.run(corrupted, {.edits = all, .capture = act::pattern});
+              const double expected = ((patched.cache[pattern] - run.cache[pattern]) * run.gradients[pattern])
+                                          .sum()
+                                          .item<double>();
+              EXPECT_NEAR(made.at({layer, head, pos}), expected, dtype == at::kDouble ? 1e-10 : 1e-3)
+                  << "factor " << factor << ", layer " << layer << ", head " << head << ", pos " << pos;
+              moved = std::max(moved, std::abs(expected));
+            }
+          }
+        }
+        EXPECT_GT(moved, 0.01);
+      }
+    }
+  }
+}
+
+/// Keys that later layers attend with, too, and queries of such a layer.
+TEST(AttributionPatching, FollowsSharedKeysIntoEveryLayerThatAttendsWithThem) {
+  ModelConfig config = four_layers();
+  config.shared_keys = SharedKeys{.layers = 2, .d_mlp = config.d_mlp};
+  const auto model = random_model_of(config);
+  const at::Tensor clean = random_row(6, 11, 1), corrupted = random_row(6, 11, 2);
+  const auto from = model.run_with_cache(clean, act::everything).cache;
+  const auto run = model.run(corrupted, {.capture = act::everything,
+                                         .gradients = GradientRequest{act::pattern, logit_difference(3, 7)}});
+  const auto through = [&](const Address& place, const std::vector<std::int32_t>& layers) {
+    std::vector<Edit> edits{replace(place, from)};
+    for (const std::int32_t layer : layers) edits.push_back(replace(act::resid_pre(layer), run.cache));
+    const auto patched = model.run(corrupted, {.edits = edits, .capture = act::pattern});
+    double sum = 0;
+    for (const std::int32_t layer : layers) {
+      const Address pattern = act::pattern(layer);
+      sum += ((patched.cache[pattern] - run.cache[pattern]) * run.gradients[pattern]).sum().item<double>();
+    }
+    return sum;
+  };
+  const auto estimated = [&](SweptSite site, std::vector<SweptPlace> layers) {
+    return attribution_patching(model, {.sweep = {.site = site,
+                                                  .over = {{Axis::layer, std::move(layers)}, Axis::head},
+                                                  .from = from,
+                                                  .into = corrupted,
+                                                  .metric = logit_difference(3, 7)},
+                                        .query_key = true});
+  };
+  const Grid keys = estimated(act::k, {0, 1}), queries = estimated(act::q, {2, 3});
+  for (std::int64_t head = 0; head < config.n_heads; ++head) {
+    EXPECT_NEAR(keys.at({0, head}), through(act::k(0).head(head), {0}), 1e-10);
+    EXPECT_NEAR(keys.at({1, head}), through(act::k(1).head(head), {1, 2, 3}), 1e-10);
+    EXPECT_NEAR(queries.at({0, head}), through(act::q(2).head(head), {2}), 1e-10);
+    EXPECT_NEAR(queries.at({1, head}), through(act::q(3).head(head), {3}), 1e-10);
+  }
+}
+
 TEST_F(AttributionPatchingOf, CanBeEnded) {
   AttributionPatchingOptions options{.sweep = sweep_over(act::z, {Axis::layer, Axis::head})};
   options.sweep.into = at::cat({corrupted_, clean_});

@@ -33,6 +33,8 @@ struct Where {
   std::optional<std::int64_t> layer = {};  ///< nothing: every layer, by a glob
   Places row = {}, pos = {}, head = {}, key = {};
 
+  /// Whether it names columns by numbers from the end.
+  bool from_the_end() const { return pos.from_the_end() || key.from_the_end(); }
   bool operator==(const Where&) const = default;
   std::string to_string() const;
 };

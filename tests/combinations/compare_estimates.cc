@@ -111,22 +111,40 @@ class RowEstimates {
     return sum / static_cast<double>(of_stream ? layers : layers - 1);
   }
 
-  /// What the cell's queries or keys make of the pattern, of other heads too where one norm spans them, and
-  /// from there on the slope.
+  /// What the cell's queries or keys make of the pattern, of other heads too where one norm spans them and of
+  /// later layers that attend with the same keys, and from there on the slope.
   std::optional<double> through_patterns(const Cell& cell, std::int64_t draw) const {
     const ActivationName name = name_in(cell.where, *cell.where.layer);
-    ActivationName pattern = name;
-    pattern.site = Site::pattern;
-    const std::string at = pattern.to_string();
-    std::vector<reference::Change> changes = subject_.changes_of(row_);
-    changes.push_back(patch_of(source_, cell, row_, {.draw = draw}));
-    const PlainRun patched = subject_.oracle().run(row_, changes);
-    Array along = patched.activations.at(at);
-    for (std::size_t i = 0; i < along.values.size(); ++i)
-      along.values[i] -= base_.activations.at(at).values[i];
+    const ModelConfig& config = subject_.config();
+    std::vector<reference::Change> held = subject_.changes_of(row_);
+    held.push_back(patch_of(source_, cell, row_, {.draw = draw}));
+    std::vector<ActivationName> patterns;
+    for (std::int32_t layer = name.layer; layer < config.n_layers; ++layer) {
+      ActivationName other = name;
+      other.layer = layer;
+      const bool attends_too =
+          name.site == Site::k && config.attends(layer) && config.key_layer(layer) == name.layer;
+      if (layer != name.layer && !attends_too) continue;
+      other.site = Site::pattern;
+      patterns.push_back(other);
+      if (layer == name.layer) continue;
+      other.site = Site::resid_pre;
+      held.push_back([stream = other.to_string(), this](const std::string& at, Array& value) {
+        if (at == stream) value = base_.activations.at(at);
+      });
+    }
+    const PlainRun patched = subject_.oracle().run(row_, held);
+    std::vector<std::pair<std::string, Array>> along;
+    for (const ActivationName& pattern : patterns) {
+      const std::string at = pattern.to_string();
+      Array change = patched.activations.at(at);
+      for (std::size_t i = 0; i < change.values.size(); ++i)
+        change.values[i] -= base_.activations.at(at).values[i];
+      along.emplace_back(at, std::move(change));
+    }
     return score_slope(subject_, row_, [&](double x) {
       std::vector<reference::Change> moved = subject_.changes_of(row_);
-      moved.push_back(adding(at, along, x));
+      for (const auto& [at, change] : along) moved.push_back(adding(at, change, x));
       return moved;
     });
   }

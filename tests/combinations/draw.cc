@@ -110,8 +110,6 @@ void fit_to_consumer(Dice& dice, Combination& c) {
     if (c.sweep.source.kind == Source::Kind::resampled) c.sweep.source = {};
     if (c.consumer == circuits && c.sweep.score.kind != Score::Kind::loss && dice.percent(20)) {
       c.sweep.resumed_after = 1 + dice.below(4);
-      // What a judgement that is ended has not come to it does not refuse.
-      std::erase_if(c.changes, [](const Change& change) { return change.where.pos.from_the_end(); });
     }
     c.sweep.edges = c.consumer == circuits && dice.percent(50);
     if (c.sweep.edges) c.sweep.source = {};
@@ -124,6 +122,9 @@ void fit_to_consumer(Dice& dice, Combination& c) {
       std::erase_if(points, [](const ActivationName& name) { return !kNotOnTheWay.contains(path_of(name)); });
       if (!points.empty() && dice.percent(70)) c.changes.push_back(draw_change_of(dice, c, points));
     }
+    // What a judgement that is ended has not come to it does not refuse.
+    if (c.sweep.resumed_after)
+      std::erase_if(c.changes, [](const Change& change) { return change.where.from_the_end(); });
   }
 }
 

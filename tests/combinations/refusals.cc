@@ -295,12 +295,9 @@ std::vector<Refusal> refusals_of_runs() {
        }},
       {"is padding in row", "a column from the end of a generation that is padding in a row",
        [](C c, M) {
-         const auto from_the_end = [](const Where& where) {
-           return where.pos.from_the_end() || where.key.from_the_end();
-         };
          return c.consumer == Consumer::generation && c.padded() &&
-                (std::ranges::any_of(c.reads, from_the_end) ||
-                 any_change(c, [&](const Change& change) { return from_the_end(change.where); }));
+                (std::ranges::any_of(c.reads, &Where::from_the_end) ||
+                 any_change(c, [](const Change& change) { return change.where.from_the_end(); }));
        }},
       {"ask for it in logit_positions", "kept positions where the logits that are asked for are not",
        [](C c, M) { return c.less.kept.given() && std::ranges::any_of(c.reads, of_asked_rows); }},
