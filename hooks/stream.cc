@@ -111,7 +111,8 @@ class Follower {
     if (has(Part::layer_input)) {
       show(Site::resid_mid_mlp);
       read(Part::layer_input, Site::resid_mid_mlp, "layer input");
-      write(Part::layer_input, Site::layer_input_out, "layer input");
+      write(Part::layer_input, Site::layer_input_out, "layer input",
+            {{true, Site::layer_input_ln_post_normalized}});
     }
     if (has(Part::layer_scale))
       steps_.push_back({Kind::scale, stack_, Part::layer_scale, at(Site::resid_sum)});
@@ -183,8 +184,46 @@ ActivationName StreamStep::of_attention(Site plain) const {
   return name;
 }
 
+bool StreamStep::shows_within_block() const {
+  const bool edge = point.site == Site::resid_pre || point.site == Site::resid_post ||
+                    point.site == Site::normalized_resid_post;
+  return kind == Kind::show && in_block() && !edge;
+}
+
 std::vector<StreamStep> stream_of(const ModelConfig& config, Stack stack) {
   return Follower(config, stack).follow();
+}
+
+const StreamStep* step_in(const std::vector<StreamStep>& steps, StreamStep::Kind kind,
+                          bool (StreamStep::*which)() const, std::int64_t layer) {
+  const auto found = std::find_if(steps.begin(), steps.end(), [&](const StreamStep& step) {
+    return step.kind == kind && step.in_block() && step.point.layer == layer && (step.*which)() &&
+           !step.reads_end();
+  });
+  return found == steps.end() ? nullptr : &*found;
+}
+
+const ActivationName& shown_before(const StreamStep* step) {
+  while (step->kind != Kind::show) --step;
+  return step->point;
+}
+
+std::optional<ActivationName> norm_before_values(const ModelConfig& config, const StreamStep& write) {
+  const std::vector<StreamStep> steps = stream_of(config, write.crosses() ? Stack::encoder : write.stack);
+  const StreamStep* read = write.crosses()
+                               ? &steps.back()
+                               : step_in(steps, Kind::read, &StreamStep::mixes_own_tokens, write.point.layer);
+  return read->through.empty() ? std::nullopt : std::optional(read->through.front());
+}
+
+bool begins_stream(const ActivationName& name, const ModelConfig& config) {
+  if (name.site == Site::resid_pre) return name.layer == 0;
+  for (const Stack stack : stacks_of(config)) {
+    for (const StreamStep& step : stream_of(config, stack)) {
+      if (step.kind == Kind::write && !step.by_sublayer() && step.point == name) return true;
+    }
+  }
+  return false;
 }
 
 std::vector<Stack> stacks_of(const ModelConfig& config) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,13 @@ struct StreamStep {
   std::string part_label(std::string_view kind, std::int64_t number) const;
   /// Whether a sublayer reads or writes that mixes tokens, and no MLP.
   bool mixes_tokens() const { return of_heads() || part == Part::short_conv || part == Part::delta_net; }
+  /// The same, of a block's own stream alone.
+  bool mixes_own_tokens() const { return mixes_tokens() && part != Part::cross_attention; }
+  bool crosses() const { return part == Part::cross_attention; }
+  bool of_mlp() const { return part == Part::dense_mlp || part == Part::mixture; }
+  /// Whether it shows the stream within a block: after the point that the block begins with, and before the
+  /// one that it ends with.
+  bool shows_within_block() const;
   /// Whether the reader comes after the last block: the unembedding, or cross-attention of every layer of a
   /// decoder.
   bool reads_end() const {
@@ -62,6 +70,21 @@ struct StreamStep {
 /// What happens to the stream of a stack, from its embedding to what reads it at its end. Stack::none is the
 /// stack that predicts.
 std::vector<StreamStep> stream_of(const ModelConfig& config, Stack stack = Stack::none);
+
+/// The step of that kind by which such a sublayer of a block reads or writes, as in `step_in(steps, read,
+/// &StreamStep::of_mlp, 3)`; null where the block has none.
+const StreamStep* step_in(const std::vector<StreamStep>& steps, StreamStep::Kind kind,
+                          bool (StreamStep::*which)() const, std::int64_t layer);
+
+/// The last point before a step that shows the stream as it is there.
+const ActivationName& shown_before(const StreamStep* step);
+
+/// The norm that a head's values are read through, by its `normalized`; `write` is where the head writes.
+std::optional<ActivationName> norm_before_values(const ModelConfig& config, const StreamStep& write);
+
+/// Whether a model's stream begins with this, or with it and others: the point before the first block, or an
+/// embedding that writes to it.
+bool begins_stream(const ActivationName& name, const ModelConfig& config);
 
 /// The stacks of a model, the encoder's first.
 std::vector<Stack> stacks_of(const ModelConfig& config);

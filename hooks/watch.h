@@ -200,6 +200,10 @@ class Watch {
   std::optional<ActivationCache::Entry> kept(std::size_t point, LateTensor value) const;
   /// A value with zeros at the positions that the run left out because no logit depends on them.
   at::Tensor with_unread(const ActivationName& name, Axis axis, const at::Tensor& value) const;
+  /// An entry at the positions that are to be kept: each row's last, or numbers; nothing where this step of a
+  /// generation computes none of them.
+  std::optional<ActivationCache::Entry> at_last(ActivationCache::Entry entry, Axis axis) const;
+  std::optional<ActivationCache::Entry> at_positions(ActivationCache::Entry entry, Axis axis) const;
   /// Puts it into the cache.
   void keep(ActivationCache::Entry entry);
   /// Sends what a cache holds on devices to the host, where that is asked for.

@@ -54,46 +54,57 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
   if (plan_->kept().unread_as_zeros && axis) entry.held = with_unread(name, *axis, entry.value());
   if (auto covered = positions_of(name)) entry.positions = *std::move(covered);
   if (plan_->kept().positions && axis) {
-    const std::string where = name.to_string();
-    const AxisContext context{name.site, where, {}};
-    const RunColumns& own_columns = columns_of(name, *axis);
-    if (std::holds_alternative<AxisIndex::Last>(plan_->kept().positions->value)) {
-      AxisIndices indices;
-      indices.add(*axis, *plan_->kept().positions);
-      const Places places = places_of(indices, name).value();
-      const AxisIndex& place = places.indices.entries().front().second;
-      const std::int64_t rows = entry.held.sizes().front();
-      entry.held = entry.held.at(name, *axis, as_list(place), {name.site, where, places.last});
-      entry.positions.clear();  // each row has its own
-      entry.row_positions = own_columns.last.defined() ? own_columns.last.unsqueeze(1)
-                                                       : at::full({rows, 1}, own_columns.end - 1, at::kLong);
-    } else {
-      // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
-      std::vector<std::int64_t> held, places;
-      for (const std::int64_t position :
-           resolve_places(*plan_->kept().positions, {context, *axis, own_columns.end, own_columns.limit})) {
-        const auto found = std::find(entry.positions.begin(), entry.positions.end(), position);
-        if (!entry.positions.empty() && found == entry.positions.end()) {
-          if (own_columns.limit) continue;  // another step computes it
-          throw HookError(
-              where, fmt::format("position {} is to be kept and is not among those that this run computes "
-                                 "here; expected some of {}; {}",
-                                 position, AxisIndex(entry.positions).to_string(),
-                                 position < own_columns.first
-                                     ? "the cache of the run that made the prefix has it"
-                                     : "ask for it in logit_positions, or do not keep this activation"));
-        }
-        held.push_back(position);
-        places.push_back(entry.positions.empty() ? position : found - entry.positions.begin());
-      }
-      if (held.empty()) return std::nullopt;
-      entry.positions = std::move(held);
-      entry.held = entry.held.at(name, *axis, places, context);
-    }
+    const bool last = std::holds_alternative<AxisIndex::Last>(plan_->kept().positions->value);
+    auto part = last ? at_last(std::move(entry), *axis) : at_positions(std::move(entry), *axis);
+    if (!part) return std::nullopt;
+    entry = *std::move(part);
   }
   if (plan_->kept().device && !plan_->kept().transport && !extent_.keeps_here) {
     entry.held = entry.value().to(*plan_->kept().device);
   }
+  return entry;
+}
+
+std::optional<ActivationCache::Entry> Watch::at_last(ActivationCache::Entry entry, Axis axis) const {
+  AxisIndices indices;
+  indices.add(axis, *plan_->kept().positions);
+  const Places places = places_of(indices, entry.name).value();
+  const AxisIndex& place = places.indices.entries().front().second;
+  const RunColumns& columns = columns_of(entry.name, axis);
+  const std::int64_t rows = entry.held.sizes().front();
+  const std::string where = entry.name.to_string();
+  entry.held = entry.held.at(entry.name, axis, as_list(place), {entry.name.site, where, places.last});
+  entry.positions.clear();  // each row has its own
+  entry.row_positions =
+      columns.last.defined() ? columns.last.unsqueeze(1) : at::full({rows, 1}, columns.end - 1, at::kLong);
+  return entry;
+}
+
+std::optional<ActivationCache::Entry> Watch::at_positions(ActivationCache::Entry entry, Axis axis) const {
+  const std::string where = entry.name.to_string();
+  const AxisContext context{entry.name.site, where, {}};
+  const RunColumns& columns = columns_of(entry.name, axis);
+  // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
+  std::vector<std::int64_t> held, places;
+  for (const std::int64_t position :
+       resolve_places(*plan_->kept().positions, {context, axis, columns.end, columns.limit})) {
+    const auto found = std::find(entry.positions.begin(), entry.positions.end(), position);
+    if (!entry.positions.empty() && found == entry.positions.end()) {
+      if (columns.limit) continue;  // another step computes it
+      throw HookError(where,
+                      fmt::format("position {} is to be kept and is not among those that this run computes "
+                                  "here; expected some of {}; {}",
+                                  position, AxisIndex(entry.positions).to_string(),
+                                  position < columns.first
+                                      ? "the cache of the run that made the prefix has it"
+                                      : "ask for it in logit_positions, or do not keep this activation"));
+    }
+    held.push_back(position);
+    places.push_back(entry.positions.empty() ? position : found - entry.positions.begin());
+  }
+  if (held.empty()) return std::nullopt;
+  entry.positions = std::move(held);
+  entry.held = entry.held.at(entry.name, axis, places, context);
   return entry;
 }
 

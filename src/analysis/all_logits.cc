@@ -4,6 +4,7 @@
 #include <ATen/ops/matmul.h>
 
 #include "analysis/logit_reading.h"
+#include "hooks/norm_points.h"
 
 namespace hooked {
 
@@ -15,7 +16,7 @@ AllLogits::AllLogits(const RunReading& run) : run_(run), affine_(final_affine(ru
   b_U_ = weights.b_U().to(at::kCPU, at::kDouble) * scale;
   if (config.final_norm == NormKind::none) return;
   norm_ = FrozenNorm{.centres = config.final_norm == NormKind::layer_norm,
-                     .scale = run(final_norm_of(config).scale),
+                     .scale = run(scale_of(final_norm_of(config))),
                      .weight = affine_.weight};
 }
 

@@ -2,12 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -17,9 +15,8 @@
 #include <utility>
 
 #include "analysis/as_memory_allows.h"
-#include "analysis/numberless.h"
-#include "analysis/partial_scores.h"
 #include "analysis/run_places.h"
+#include "analysis/score_table.h"
 #include "analysis/standing_edits.h"
 #include "core/parallel.h"
 #include "hooked/core/error.h"
@@ -27,8 +24,6 @@
 namespace hooked {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kBetweenSaves{30};
 // Runs that are made ready at a time: enough that threads end about together.
 constexpr std::int64_t kRunsOfAThread = 8;
 // What runs that are under way at the same time may take.
@@ -37,25 +32,32 @@ constexpr std::int64_t kBytesBesideOneAnother = std::int64_t{1} << 30;
 constexpr const char* kSweep = "sweep";
 constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+/// The file that a sweep keeps its numbers in, if it keeps one.
+std::optional<PartialScores> file_of(const HookedTransformer& model, const SweepOptions& options,
+                                     const SweepInput& into, const CellPlan& plan,
+                                     const std::vector<std::int64_t>& rows) {
+  if (options.partial.empty()) return std::nullopt;
+  return PartialScores(options.partial, record_of(model, options, into, plan, rows));
 }
 
 /// One sweep while it runs.
 class RunningSweep {
  public:
   RunningSweep(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
-               const CellPlan& plan, OnFailure on_failure)
+               const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure)
       : model_(model),
         options_(options),
         into_(into),
         plan_(plan),
+        rows_(rows),
         on_failure_(on_failure),
         metrics_(bound_metrics(model, options.metric, into.all())),
-        points_(model.config()) {}
+        metric_checked_(metrics_.size(), 0),
+        points_(model.config()),
+        table_(plan, {static_cast<std::int64_t>(metrics_.size()), static_cast<std::int64_t>(rows.size())},
+               file_of(model, options, into, plan, rows)) {}
 
-  /// Throws before anything runs where a row cannot be patched.
-  CellScores run(const std::vector<std::int64_t>& rows);
+  CellScores run();
 
  private:
   /// Where one row's numbers go: its place among the rows that are swept.
@@ -70,7 +72,6 @@ class RunningSweep {
     std::vector<PatchedRuns::Batch> batches;
   };
 
-  void begin(const std::vector<std::int64_t>& rows);
   bool run_row(RowOfScores row);
   std::optional<PatchedGroup> patch_group(RowOfScores row, std::size_t group, const PatchedRuns& runs);
   /// Whether several threads may compute runs.
@@ -85,96 +86,46 @@ class RunningSweep {
                         const RunResult& run, const RowMetrics& metrics);
   void fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells);
   bool go_on();
-  bool is_done(RowOfScores row, std::int64_t cell) const { return done_[row.place * cells_ + cell]; }
-  void mark_done(RowOfScores row, const std::vector<std::int64_t>& cells);
+  bool is_done(RowOfScores row, std::int64_t cell) const { return table_.is_done(row.place, cell); }
   void add_notes(const RunResult& run);
-  double* scores_of(std::int64_t metric, RowOfScores row) {
-    return scores_.scores[metric][row.place].mutable_data_ptr<double>();
-  }
+  CellScores& scores() { return table_.scores(); }
 
   const HookedTransformer& model_;
   const SweepOptions& options_;
   const SweepInput& into_;
   const CellPlan& plan_;
+  const std::vector<std::int64_t>& rows_;
   OnFailure on_failure_;
   std::vector<BoundMetric> metrics_;
-  PointIndex points_;
-  std::int64_t cells_ = 0;
-  CellScores scores_;
-  std::optional<PartialScores> file_;
-  bool* done_ = nullptr;  // scores_.done
-  std::int64_t n_done_ = 0, n_done_before_ = 0;
   std::vector<char> metric_checked_;
+  PointIndex points_;
+  ScoreTable table_;
   std::atomic<std::int64_t> rows_at_once_ = kAllRows;  // fewer once memory has run out
-  Clock::time_point began_ = Clock::now(), saved_ = Clock::now();
 };
 
-void RunningSweep::begin(const std::vector<std::int64_t>& rows) {
-  cells_ = plan_.cells();
-  const auto n_rows = static_cast<std::int64_t>(rows.size());
-  const auto n_metrics = static_cast<std::int64_t>(metrics_.size());
-  scores_.scores = numberless({n_metrics, n_rows, cells_});
-  scores_.done = at::zeros({n_rows, cells_}, at::kBool);
-  scores_.unpatched = numberless({n_metrics, n_rows});
-  scores_.sizes = numberless({n_rows, static_cast<std::int64_t>(plan_.groups.size())});
-  if (!options_.partial.empty()) {
-    file_.emplace(options_.partial, record_of(model_, options_, into_, plan_, rows));
-    if (auto before = file_->load()) {
-      for (const auto& [now, then] : {std::pair{&scores_.scores, &before->scores},
-                                      {&scores_.done, &before->done},
-                                      {&scores_.unpatched, &before->unpatched},
-                                      {&scores_.sizes, &before->sizes}}) {
-        if (now->sizes() != then->sizes() || now->scalar_type() != then->scalar_type()) {
-          throw CheckpointError(options_.partial.string(),
-                                "the tensors of the partial file have other shapes; expected the file as the "
-                                "sweep wrote it");
-        }
-        *now = *then;
-      }
-    }
-  }
-  // What cannot be written is better known now than after the work.
-  if (file_) file_->save(scores_);
-  done_ = scores_.done.mutable_data_ptr<bool>();
-  // No patch belongs to cells of no group: layers without the site.
-  std::vector<char> in_a_group(static_cast<std::size_t>(cells_), 0);
-  for (const CellGroup& group : plan_.groups) {
-    for (const std::int64_t cell : group.cells) in_a_group[static_cast<std::size_t>(cell)] = 1;
-  }
-  for (std::int64_t row = 0; row < n_rows; ++row) {
-    for (std::int64_t cell = 0; cell < cells_; ++cell)
-      if (in_a_group[static_cast<std::size_t>(cell)] == 0) done_[row * cells_ + cell] = true;
-  }
-  n_done_ = std::count(done_, done_ + n_rows * cells_, true);
-  n_done_before_ = n_done_;
-  metric_checked_.assign(metrics_.size(), 0);
-}
-
-CellScores RunningSweep::run(const std::vector<std::int64_t>& rows) {
+CellScores RunningSweep::run() {
   const ThreadLimit limit(options_.threads);
-  for (const std::int64_t row : rows) plan_.check(into_.row(row));
-  begin(rows);
   try {
-    for (std::size_t place = 0; place < rows.size() && scores_.complete; ++place) {
-      const RowOfScores row{into_.row(rows[place]), static_cast<std::int64_t>(place)};
+    for (std::size_t place = 0; place < rows_.size() && scores().complete; ++place) {
+      const RowOfScores row{into_.row(rows_[place]), static_cast<std::int64_t>(place)};
       const bool all = with_memory(memory_of_analysis(model_.device(), kSweep), [&] { return run_row(row); });
-      scores_.complete = all || n_done_ == scores_.done.numel();
-      if (all || scores_.done[row.place].all().item<bool>()) scores_.rows = row.place + 1;
+      scores().complete = all || table_.all_done();
+      if (all || table_.is_done(row.place)) scores().rows = row.place + 1;
     }
   } catch (...) {
     try {
-      if (file_) file_->save(scores_);
+      table_.save();
     } catch (const Error&) {
       // What ended the sweep says more than what its file says now.
     }
     throw;
   }
-  if (file_) file_->save(scores_);
-  std::sort(scores_.failures.begin(), scores_.failures.end(), [](const auto& a, const auto& b) {
+  table_.save();
+  std::sort(scores().failures.begin(), scores().failures.end(), [](const auto& a, const auto& b) {
     return std::tie(a.row, a.cell, a.metric) < std::tie(b.row, b.cell, b.metric);
   });
-  scores_.seconds = seconds_since(began_);
-  return scores_;
+  scores().seconds = table_.seconds();
+  return scores();
 }
 
 bool RunningSweep::run_row(RowOfScores row) {
@@ -193,12 +144,8 @@ bool RunningSweep::run_row(RowOfScores row) {
   const std::vector<RunPlace> places = run_places(runs, model_, options_.replicas, input, kept, patching);
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     const double now = metrics.scores(m, runs.unpatched(), 1).item<double>();
-    double& kept = scores_.unpatched[static_cast<std::int64_t>(m)].mutable_data_ptr<double>()[row.place];
-    if (file_) {
-      file_->require_same(
-          kept, now, fmt::format("the unpatched {} of row {}", metrics.metric(m).name(), row.row.number));
-    }
-    kept = now;
+    table_.put_unpatched(static_cast<std::int64_t>(m), row.place, now,
+                         fmt::format("the unpatched {} of row {}", metrics.metric(m).name(), row.row.number));
   }
   std::int64_t runs_at_once = beside_one_another() ? kRunsOfAThread * at::get_num_threads() : 1;
   if (places.size() > 1) runs_at_once = kRunsOfAThread * static_cast<std::int64_t>(places.size());
@@ -227,14 +174,9 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
   const std::vector<std::int64_t>& all = plan_.groups[group].cells;
   const bool any_left = std::any_of(all.begin(), all.end(), [&](auto cell) { return !is_done(row, cell); });
   // What was done before must have been patched from what is patched now.
-  if (!any_left && !file_) return std::nullopt;
+  if (!any_left && !table_.has_file()) return std::nullopt;
   CellPatches made = plan_.groups[group].patches(runs, row.row);
-  if (file_) {
-    double& kept = scores_.sizes[row.place].mutable_data_ptr<double>()[group];
-    const double now = size_of(made.patches);
-    file_->require_same(kept, now, "the size of what is patched in");
-    kept = now;
-  }
+  table_.put_size(row.place, group, made.patches);
   // Padding and places that the layer lacks have no number.
   std::vector<std::int64_t> without = all, with = made.cells;
   std::sort(without.begin(), without.end());
@@ -242,7 +184,7 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
   std::vector<std::int64_t> numberless;
   std::set_difference(without.begin(), without.end(), with.begin(), with.end(),
                       std::back_inserter(numberless));
-  mark_done(row, numberless);
+  table_.mark_done(row.place, numberless);
 
   std::vector<PatchedRuns::Batch> batches = runs.batches(made.patches);
   return PatchedGroup{std::move(made), std::move(batches)};
@@ -312,28 +254,28 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
 
 void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
                         const RunResult& unpatched, const RowMetrics& metrics) {
-  const std::size_t failures = scores_.failures.size();
+  const std::size_t failures = scores().failures.size();
   if (run != nullptr) {
     try {
       score(row, cells, *run, unpatched, metrics);
     } catch (...) {
-      scores_.failures.resize(failures);  // what is tried again with fewer rows is listed again
+      scores().failures.resize(failures);  // what is tried again with fewer rows is listed again
       throw;
     }
-    scores_.runs += static_cast<std::int64_t>(cells.size());
+    scores().runs += static_cast<std::int64_t>(cells.size());
   } else {
     fill_unpatched(row, cells);
   }
-  mark_done(row, cells);
+  table_.mark_done(row.place, cells);
   // A sweep that is resumed tries these again.
-  for (std::size_t i = failures; i < scores_.failures.size(); ++i)
-    done_[row.place * cells_ + scores_.failures[i].cell] = false;
+  for (std::size_t i = failures; i < scores().failures.size(); ++i)
+    table_.mark_failed(row.place, scores().failures[i].cell);
 }
 
 void RunningSweep::fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells) {
   for (std::int64_t m = 0; m < static_cast<std::int64_t>(metrics_.size()); ++m) {
-    const double same = scores_.unpatched[m][row.place].item<double>();
-    for (const std::int64_t cell : cells) scores_of(m, row)[cell] = same;
+    const double same = scores().unpatched[m][row.place].item<double>();
+    for (const std::int64_t cell : cells) table_.of(m, row.place)[cell] = same;
   }
 }
 
@@ -351,63 +293,45 @@ void RunningSweep::score(RowOfScores row, const std::vector<std::int64_t>& cells
       score_one_by_one(row, metric, cells, run, metrics);
       continue;
     }
-    double* const scores = scores_of(metric, row);
-    for (std::size_t i = 0; i < cells.size(); ++i) scores[cells[i]] = made.const_data_ptr<double>()[i];
+    double* const by_cell = table_.of(metric, row.place);
+    for (std::size_t i = 0; i < cells.size(); ++i) by_cell[cells[i]] = made.const_data_ptr<double>()[i];
   }
 }
 
 void RunningSweep::score_one_by_one(RowOfScores row, std::int64_t metric,
                                     const std::vector<std::int64_t>& cells, const RunResult& run,
                                     const RowMetrics& metrics) {
-  double* const scores = scores_of(metric, row);
+  double* const by_cell = table_.of(metric, row.place);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     try {
-      scores[cells[i]] =
+      by_cell[cells[i]] =
           metrics.score_alone(static_cast<std::size_t>(metric), run, static_cast<std::int64_t>(i))
               .item<double>();
     } catch (const std::exception& error) {
       if (tells_of_memory(error)) throw;
-      scores_.failures.push_back({metric, row.place, cells[i], error.what()});
+      scores().failures.push_back({metric, row.place, cells[i], error.what()});
     }
   }
 }
 
-void RunningSweep::mark_done(RowOfScores row, const std::vector<std::int64_t>& cells) {
-  for (const std::int64_t cell : cells) {
-    bool& done = done_[row.place * cells_ + cell];
-    n_done_ += done ? 0 : 1;
-    done = true;
-  }
-}
-
 void RunningSweep::add_notes(const RunResult& run) {
-  std::vector<std::string>& notes = scores_.notes;
+  std::vector<std::string>& notes = scores().notes;
   for (const std::string& note : run.notes) {
     if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
   }
 }
 
 bool RunningSweep::go_on() {
-  if (file_ && Clock::now() - saved_ > kBetweenSaves) {
-    file_->save(scores_);
-    saved_ = Clock::now();
-  }
-  if (!options_.progress) return true;
-  SweepProgress progress{.done = n_done_,
-                         .total = scores_.done.numel(),
-                         .seconds = seconds_since(began_),
-                         .seconds_left = std::nullopt};
-  const auto made = static_cast<double>(n_done_ - n_done_before_);
-  if (made > 0)
-    progress.seconds_left = progress.seconds / made * static_cast<double>(progress.total - n_done_);
-  return options_.progress(progress) || n_done_ == progress.total;
+  table_.save_now_and_then();
+  return !options_.progress || options_.progress(table_.progress()) || table_.all_done();
 }
 
 }  // namespace
 
 CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                      const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure) {
-  return RunningSweep(model, options, into, plan, on_failure).run(rows);
+  for (const std::int64_t row : rows) plan.check(into.row(row));
+  return RunningSweep(model, options, into, plan, rows, on_failure).run();
 }
 
 }  // namespace hooked

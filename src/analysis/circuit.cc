@@ -16,6 +16,7 @@
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "hooks/stream.h"
 #include "io/replaceable.h"
 
 namespace hooked {
@@ -166,6 +167,9 @@ Grid without_rows(const Grid& scores) {
 
 EdgeSpace::EdgeSpace(const HookedTransformer& model)
     : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
+  for (const StreamGraph::Writer& writer : graph_.writers) {
+    if (begins_stream(writer.written.name(), model.config())) embeddings_.insert(writer.first);
+  }
   for (const StreamGraph::Reader& reader : graph_.readers) {
     const ActivationName& name = reader.gradient.name();
     const std::int64_t group = model.config().heads_per_kv(name.layer);
@@ -199,11 +203,6 @@ bool EdgeSpace::is_behind(std::int64_t reader, std::int64_t writer) const {
     }
   }
   return false;
-}
-
-bool EdgeSpace::is_embedding(std::int64_t writer) const {
-  const Site site = graph_.writer_axis.places[static_cast<std::size_t>(writer)]->name().site;
-  return row(site).scope == SiteScope::entry || site == Site::resid_pre;
 }
 
 Circuit Circuit::of_nodes(const HookedTransformer& model, const std::vector<std::string>& nodes) {

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "analysis/edge_walk.h"
+#include "analysis/stream_graph.h"
 
 namespace hooked {
 
@@ -21,10 +22,11 @@ class EdgeSpace {
     return owners_[static_cast<std::size_t>(reader)];
   }
   bool is_behind(std::int64_t reader, std::int64_t writer) const;
-  bool is_embedding(std::int64_t writer) const;
+  bool is_embedding(std::int64_t writer) const { return embeddings_.contains(writer); }
 
  private:
   StreamGraph graph_;
+  std::set<std::int64_t> embeddings_;
   std::vector<std::vector<std::int64_t>> owners_;
 };
 

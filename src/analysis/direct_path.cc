@@ -15,6 +15,8 @@
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooks/norm_points.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 namespace {
@@ -47,6 +49,7 @@ class Paths : public std::enable_shared_from_this<Paths> {
  public:
   Paths(const HookedTransformer& model, const DirectPathOptions& options, const SweepInput& into)
       : points_(model.config()),
+        steps_(stream_of(model.config())),
         device_(model.device()),
         into_(into),
         options_(options),
@@ -73,19 +76,27 @@ class Paths : public std::enable_shared_from_this<Paths> {
   /// some layer follows.
   at::Tensor differences(const PatchedRuns& runs, SweptRow row) const;
   CellPatches patches(std::int64_t layer, const PatchedRuns& runs, SweptRow row) const;
-  bool has(const Address& address) const {
-    const auto& names = points_.names();
-    return std::find(names.begin(), names.end(), points_.resolve(address.name())) != names.end();
-  }
   ActivationName full(const Address& address) const { return points_.resolve(address.name()); }
-  /// Edits that hold a norm's scale as it is in the run without patches.
-  std::vector<Edit> frozen(const PatchedRuns& runs, const Address& scale, std::int64_t rows) const {
-    if (!has(scale)) return {};
-    const at::Tensor value = runs.value(full(scale));
-    return {set(scale, value.expand({rows, value.size(1), value.size(2)}))};
+  /// The scales of the norms that attention of a layer reads, or writes, through.
+  std::vector<ActivationName> scales(StreamStep::Kind kind, std::int64_t layer) const {
+    std::vector<ActivationName> scales;
+    for (const ActivationName& norm : step_in(steps_, kind, &StreamStep::mixes_own_tokens, layer)->through)
+      scales.push_back(scale_of(norm));
+    return scales;
+  }
+  /// Edits that hold scales as they are in the run without patches.
+  std::vector<Edit> frozen(const PatchedRuns& runs, const std::vector<ActivationName>& scales,
+                           std::int64_t rows) const {
+    std::vector<Edit> edits;
+    for (const ActivationName& scale : scales) {
+      const at::Tensor value = runs.value(scale);
+      edits.push_back(set(Address(scale), value.expand({rows, value.size(1), value.size(2)})));
+    }
+    return edits;
   }
 
   PointIndex points_;
+  std::vector<StreamStep> steps_;
   c10::Device device_;  // where the differences of all layers are brought
   SweepInput into_;
   DirectPathOptions options_;
@@ -119,7 +130,7 @@ at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
         head.from.add(Axis::head, number);
         values[i - first].select(1, number).copy_(from.block(head)[0]);
       }
-      std::vector<Edit> edits = frozen(runs, act::ln1_post_scale(layer), last - first);
+      std::vector<Edit> edits = frozen(runs, scales(StreamStep::Kind::write, layer), last - first);
       edits.push_back(set(act::z(layer), values));
       const Address out = act::attn_out(layer);
       const at::Tensor written = runs.resume(layer, stream.expand({last - first, -1, -1}), edits, out)[out];
@@ -144,8 +155,9 @@ CellPatches Paths::patches(std::int64_t layer, const PatchedRuns& runs, SweptRow
   const std::int64_t step = std::max<std::int64_t>(1, options_.sweep.tokens_per_run / stream.size(1));
   as_memory_allows(device_, kDirectPath, earlier, step, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t rows = end - begin;
-    const at::Tensor ends = runs.resume(layer, stream + differences.narrow(0, begin, rows),
-                                        frozen(runs, act::ln1_scale(to), rows), site_(to))[site_(to)];
+    const at::Tensor ends =
+        runs.resume(layer, stream + differences.narrow(0, begin, rows),
+                    frozen(runs, scales(StreamStep::Kind::read, layer), rows), site_(to))[site_(to)];
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t head = 0; head < n_ends_; ++head) {
         made.cells.push_back(((begin + i) * n_layers_ + layer) * n_ends_ + head);
@@ -173,9 +185,10 @@ CellPlan Paths::plan() const {
   plan.axes.push_back(numbered_axis("head", n_ends_));
   plan.record = plan.title;
   for (std::int32_t layer = 0; layer < n_layers_; ++layer) {
-    for (const Address& needed : {act::z(layer), act::attn_out(layer), act::ln1_post_scale(layer),
-                                  act::ln1_scale(layer), site_(layer)}) {
-      if (has(needed)) plan.patched.push_back(full(needed));
+    for (const Address& needed : {act::z(layer), act::attn_out(layer), site_(layer)})
+      plan.patched.push_back(full(needed));
+    for (const StreamStep::Kind kind : {StreamStep::Kind::write, StreamStep::Kind::read}) {
+      for (const ActivationName& scale : scales(kind, layer)) plan.patched.push_back(scale);
     }
   }
   const auto self = shared_from_this();

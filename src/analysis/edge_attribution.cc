@@ -122,6 +122,7 @@ class Edges {
     return {sum / static_cast<double>(options_.integration.steps), scores};
   }
 
+  c10::Device device() const { return model_.device(); }
   /// Gradients that each call of of_rows() takes.
   std::int64_t gradients() const {
     return options_.integration.over == IntegrateOver::nothing ? 1 : options_.integration.steps;
@@ -204,52 +205,69 @@ class ExactEdges {
 
 }  // namespace
 
-AttributionPatchingReport edge_attribution_report(const HookedTransformer& model,
-                                                  const EdgeAttributionOptions& options) {
-  require(options);
-  require_source(options.sweep.from, model);
-  require_free_way(model, options.sweep.hooks, options.sweep.edits);
-  const ThreadLimit limit(options.sweep.threads);
-  const SweepInput into(model, options.sweep.into);
-  const StreamGraph graph = StreamGraph::of(model);
+namespace {
+
+/// The axes of all edges of a model.
+CellPlan plan_of_edges(const ModelConfig& config, const StreamGraph& graph, const SweepInput& into,
+                       bool by_position) {
   CellPlan plan{.axes = {graph.writer_axis, graph.reader_axis},
                 .patched = {},
                 .groups = {},
                 .check = nullptr,
                 .title = "Edge attribution",
                 .record = {}};
-  if (options.by_position) {
-    std::int64_t columns = into.all().length();
-    if (model.config().has_encoder())
-      columns = std::max<std::int64_t>(columns, into.columns(/*of_encoder=*/true).end);
-    plan.axes.push_back(numbered_axis("pos", columns));
-  }
-  const SweepLayout layout(options.sweep, into, plan);
-  const Edges edges(model, options, into, graph);
+  if (!by_position) return plan;
+  std::int64_t columns = into.all().length();
+  if (config.has_encoder()) columns = std::max<std::int64_t>(columns, into.columns(/*of_encoder=*/true).end);
+  plan.axes.push_back(numbered_axis("pos", columns));
+  return plan;
+}
+
+/// The edges of these rows of the input, and how many gradients they took.
+std::pair<CellScores, std::int64_t> estimated(const Edges& edges, const std::vector<std::int64_t>& rows,
+                                              const SweepInput& into, const EdgeAttributionOptions& options) {
   const WorkClock clock;
-  const auto count = static_cast<std::int64_t>(layout.rows().size());
-  std::vector<at::Tensor> rows(layout.rows().size());  // [1, writer, reader, ...]
+  const auto count = static_cast<std::int64_t>(rows.size());
+  std::vector<at::Tensor> by_row(rows.size());  // [1, writer, reader, ...]
   CellScores made;
   made.unpatched = numberless({1, count});
   std::int64_t gradient_runs = 0;
-  const bool all = count == into.rows() && std::is_sorted(layout.rows().begin(), layout.rows().end());
-  as_memory_allows(model.device(), kEdgeAttribution, count, all ? edges.rows_at_once() : 1,
+  const bool all = count == into.rows() && std::is_sorted(rows.begin(), rows.end());
+  as_memory_allows(edges.device(), kEdgeAttribution, count, all ? edges.rows_at_once() : 1,
                    [&](std::int64_t begin, std::int64_t end) {
                      if (!made.complete) return;
-                     const std::int64_t first = layout.rows()[static_cast<std::size_t>(begin)];
+                     const std::int64_t first = rows[static_cast<std::size_t>(begin)];
                      const EdgesOfRows some = edges.of_rows(first, first + end - begin);
                      gradient_runs += edges.gradients();
                      made.unpatched[0].slice(0, begin, end).copy_(some.scores);
                      made.rows = end;
                      for (std::int64_t i = begin; i < end; ++i)
-                       rows[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
+                       by_row[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
                      if (!options.sweep.progress) return;
                      made.complete = options.sweep.progress(clock.at(end, count)) || end == count;
                    });
-  for (at::Tensor& row : rows) {
-    if (!row.defined()) row = numberless(rows.front().sizes(), rows.front().options());
+  for (at::Tensor& row : by_row) {
+    if (!row.defined()) row = numberless(by_row.front().sizes(), by_row.front().options());
   }
-  made.scores = at::cat(rows).flatten(1).unsqueeze(0);
+  made.scores = at::cat(by_row).flatten(1).unsqueeze(0);
+  return {std::move(made), gradient_runs};
+}
+
+}  // namespace
+
+AttributionPatchingReport edge_attribution_report(const HookedTransformer& model,
+                                                  const EdgeAttributionOptions& options) {
+  require(options);
+  require_source(options.sweep.from, model);
+  require_free_way(model, options.sweep.hooks, options.sweep.edits);
+  const ThreadLimit limit(options.sweep.threads);
+  const WorkClock clock;
+  const SweepInput into(model, options.sweep.into);
+  const StreamGraph graph = StreamGraph::of(model);
+  const CellPlan plan = plan_of_edges(model.config(), graph, into, options.by_position);
+  const SweepLayout layout(options.sweep, into, plan);
+  const auto [made, gradient_runs] =
+      estimated(Edges(model, options, into, graph), layout.rows(), into, options);
   SweepReport laid = layout.report(made);
   AttributionPatchingReport report{.grid = std::move(laid.grid),
                                    .unpatched = std::move(laid.unpatched),

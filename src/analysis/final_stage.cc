@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "hooked/hooks/act.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 
@@ -33,10 +34,7 @@ at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor&
       .to(at::kCPU, at::kDouble);
 }
 
-FinalNorm final_norm_of(const ModelConfig& config) {
-  if (config.has_encoder()) return {act::decoder_final_ln_scale, act::decoder_final_ln_normalized};
-  return {act::ln_final_scale, act::ln_final_normalized};
-}
+ActivationName final_norm_of(const ModelConfig& config) { return stream_of(config).back().through.front(); }
 
 FinalAffine final_affine(const HookedTransformer& model) {
   const auto& config = model.config();
@@ -47,7 +45,7 @@ FinalAffine final_affine(const HookedTransformer& model) {
   }
   const auto zeros =
       at::zeros({2, 1, config.d_model}, model.weights().W_U().options().dtype(config.stream_dtype()));
-  const Address normalized = final_norm_of(config).normalized;
+  const Address normalized(final_norm_of(config));
   const auto probe = HookedTransformer(model.loaded())
                          .run(behind_last_block(model, zeros),
                               {.edits = {set(normalized.row(0), 0.0), set(normalized.row(1), 1.0)},

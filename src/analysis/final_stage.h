@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "hooked/engine/hooked_transformer.h"
-#include "hooked/hooks/address.h"
+#include "hooked/hooks/activation_name.h"
 
 namespace hooked {
 
@@ -11,13 +11,8 @@ namespace hooked {
 /// final norm, unembedding and soft cap.
 at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals);
 
-/// The two points of the norm before the unembedding.
-struct FinalNorm {
-  Address scale;
-  Address normalized;
-};
-
-FinalNorm final_norm_of(const ModelConfig& config);
+/// The norm before the unembedding, by its `normalized`, of a model that has one.
+ActivationName final_norm_of(const ModelConfig& config);
 
 /// What becomes of a normalised vector x before the unembedding: x * weight + bias, by the final norm's
 /// weights (ones and zeros where they are folded or there is no norm) and `unembed_in_scale`.

@@ -87,13 +87,17 @@ FrozenAttention frozen_attention(const RunReading& run, std::int32_t layer, cons
   if (const auto scale = value_scale(run, layer); scale.defined())
     made.pattern = made.pattern / scale.unsqueeze(2);
   if (config.gated_heads) made.gate = run(name(Site::head_gate)).sigmoid();
-  if (config.reads_through_ln1(layer)) {
-    const auto norm = stream_norm_at(run.model, name(Site::ln1_scale));
+  const std::vector<StreamStep> steps = stream_of(config);
+  const auto of_attention = [&](StreamStep::Kind kind) {
+    return step_in(steps, kind, &StreamStep::mixes_own_tokens, layer)->through;
+  };
+  for (const ActivationName& normalized : of_attention(StreamStep::Kind::read)) {
+    const auto norm = stream_norm_at(run.model, normalized);
     made.before = run.frozen(norm);
     if (norm.bias.defined()) made.constant = made.constant + at::einsum("m,hmw->hw", {norm.bias, made.W_V});
   }
-  if (config.norms_outputs(layer)) {
-    const auto norm = stream_norm_at(run.model, name(Site::ln1_post_scale));
+  for (const ActivationName& normalized : of_attention(StreamStep::Kind::write)) {
+    const auto norm = stream_norm_at(run.model, normalized);
     made.behind = run.frozen(norm);
     made.behind_bias = norm.bias;
   }

@@ -5,43 +5,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <optional>
 #include <string_view>
 
 #include "hooks/norm_points.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 namespace {
 
-// Norms on the stream, before what reads it, and after what writes to it.
-constexpr std::array kNormsOfStream{Site::embed_ln_scale,         Site::ln1_scale,
-                                    Site::ln1_post_scale,         Site::ln2_scale,
-                                    Site::ln2_post_scale,         Site::ln3_scale,
-                                    Site::router_ln_scale,        Site::experts_ln_scale,
-                                    Site::experts_ln_post_scale,  Site::shared_ln_post_scale,
-                                    Site::encoder_final_ln_scale, Site::ln_final_scale,
-                                    Site::decoder_final_ln_scale};
-// Those of embeddings and of what sublayers and their parts write are never folded.
-constexpr std::array kNeverFolded{Site::embed_ln_scale, Site::ln1_post_scale, Site::ln2_post_scale,
-                                  Site::experts_ln_post_scale, Site::shared_ln_post_scale};
-
-/// The points of a norm of the stream that has this point.
+/// The points of a norm of the stream that has this point: one of vectors [d_model], before what reads them
+/// or after what writes them. (A masked-LM head's is of no stream.)
 std::optional<NormPoints> norm_of_stream(Site site) {
   const auto norm = norm_with(site);
-  const bool of_stream = norm && std::ranges::find(kNormsOfStream, norm->scale) != kNormsOfStream.end();
-  return of_stream ? norm : std::nullopt;
+  if (!norm) return std::nullopt;
+  const SiteRow& made = row(norm->normalized);
+  return made.axes.find(Axis::d_model) && !made.asked_rows ? norm : std::nullopt;
 }
 
 NormKind kind_of(Site scale, const ModelConfig& config) {
-  if (scale == Site::embed_ln_scale) return config.embedding_norm;
-  const bool last = scale == Site::ln_final_scale || scale == Site::decoder_final_ln_scale;
-  return last ? config.final_norm : config.norm;
+  const SiteScope scope = row(scale).scope;
+  if (scope == SiteScope::entry) return config.embedding_norm;
+  return scope == SiteScope::exit ? config.final_norm : config.norm;
 }
 
-bool keeps_weight(Site scale, const ModelConfig& config) {
-  return !config.norm_folded || std::ranges::find(kNeverFolded, scale) != kNeverFolded.end();
+/// Folding takes the weights of norms that something reads through: not those of embeddings, and of what
+/// sublayers and their parts write.
+bool keeps_weight(const ActivationName& normalized, const ModelConfig& config) {
+  if (!config.norm_folded) return true;
+  for (const Stack stack : stacks_of(config)) {
+    for (const StreamStep& step : stream_of(config, stack)) {
+      const bool through = std::ranges::find(step.through, normalized) != step.through.end();
+      if (through && step.kind == StreamStep::Kind::read) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -94,7 +93,7 @@ StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& 
   norm.scale.site = points->scale;
   norm.normalized.site = points->normalized;
   norm.kind = kind_of(norm.scale.site, config);
-  if (!keeps_weight(norm.scale.site, config)) return norm;
+  if (!keeps_weight(norm.normalized, config)) return norm;
   // One norm before both branches of a block has its weights under ln1.
   auto owner = norm.scale;
   if (owner.site == Site::ln2_scale && config.layout == BlockLayout::parallel_one_norm)

@@ -147,29 +147,28 @@ class ReadPoints {
 
 /// A point of the stream that is read.
 struct StreamPoint {
-  Address address;
+  ActivationName name;
   const LensMaps::Map* map;  ///< through which; null: as it is
 };
 
 std::vector<StreamPoint> stream_points(const ModelConfig& config, const LogitLensOptions& options) {
   std::vector<StreamPoint> points;
   // `depth` blocks have run before it.
-  const auto add = [&](const Address& address, std::int64_t depth) {
-    if (!options.maps || depth == config.n_layers) return points.push_back({address, nullptr});
+  const auto add = [&](const ActivationName& name, std::int64_t depth) {
+    if (!options.maps || depth == config.n_layers) return points.push_back({name, nullptr});
     const auto map = options.maps->by_depth.find(depth);
     if (map == options.maps->by_depth.end()) return;
     if (map->second.matrix.size(1) != config.d_model) {
       throw ShapeError(kLogitLens, fmt::format("the lens has maps of width {}; expected the model's {}",
                                                map->second.matrix.size(1), config.d_model));
     }
-    points.push_back({address, &map->second});
+    points.push_back({name, &map->second});
   };
-  add(act::resid_pre(0), 0);
-  const bool between = options.mid && config.has_mlp() && !config.parallel() && !options.maps;
-  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    if (between) points.push_back({act::resid_mid(layer), nullptr});
-    if (between && config.has_encoder()) points.push_back({act::resid_mid_cross(layer), nullptr});
-    add(act::resid_post(layer), layer + 1);
+  for (const StreamStep& step : stream_of(config)) {
+    if (options.mid && !options.maps && step.shows_within_block()) points.push_back({step.point, nullptr});
+    if (step.kind != StreamStep::Kind::show) continue;
+    if (step.point.site == Site::resid_pre && step.point.layer == 0) add(step.point, 0);
+    if (step.point.site == Site::resid_post) add(step.point, step.point.layer + 1);
   }
   return points;
 }
@@ -178,13 +177,12 @@ ReadPoints read_stream(const RunReading& run, const LogitLensOptions& options) {
   const auto points = stream_points(run.model.config(), options);
   GridAxis axis{.name = "point", .labels = {}};
   for (const auto& point : points) {
-    const auto& name = run.cache.entry(point.address.name()).name;
-    axis.labels.push_back(fmt::format("{} {}", row(name.site).word, name.layer));
-    axis.places.emplace_back(name);
+    axis.labels.push_back(fmt::format("{} {}", row(point.name.site).word, point.name.layer));
+    axis.places.emplace_back(point.name);
   }
   ReadPoints read(run.model, options, std::move(axis), run.columns);
   for (const auto& point : points) {
-    auto x = read_columns(run.cache, point.address, run.columns);
+    auto x = read_columns(run.cache, Address(point.name), run.columns);
     if (point.map != nullptr) x = (*point.map)(x.to(at::kCPU, at::kDouble)).to(x.device(), x.scalar_type());
     if (!read.read(x.unsqueeze(0))) break;
   }

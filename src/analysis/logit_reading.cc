@@ -12,6 +12,7 @@
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooks/norm_points.h"
 
 namespace hooked {
 namespace {
@@ -93,7 +94,7 @@ ShownEnd shown_end(const RunReading& run) {
   if (const auto x = columns_if_kept(run.cache, act::unembed_in, run.columns))
     return {.logits = {}, .unembedded = x->to(at::kCPU, at::kDouble)};
   if (config.final_norm == NormKind::none) return {};
-  const auto x = columns_if_kept(run.cache, final_norm_of(config).normalized, run.columns);
+  const auto x = columns_if_kept(run.cache, Address(final_norm_of(config)), run.columns);
   if (!x) return {};
   const auto affine = final_affine(run.model);
   return {.logits = {}, .unembedded = x->to(at::kCPU, at::kDouble) * affine.weight + affine.bias};
@@ -117,7 +118,7 @@ LogitReading logit_reading(const ReadLogit& logit, const RunReading& run) {
     reading.directions = reading.directions * affine.weight;
   } else {
     const FrozenNorm norm{.centres = config.final_norm == NormKind::layer_norm,
-                          .scale = run(final_norm_of(config).scale),
+                          .scale = run(scale_of(final_norm_of(config))),
                           .weight = affine.weight};
     reading.directions = norm.before(reading.directions);
   }

@@ -69,23 +69,30 @@ at::Tensor as_rows(const at::Tensor& columns) {
   return columns.defined() && columns.dim() == 1 ? columns.unsqueeze(0) : columns;
 }
 
-/// Of logits for `computed` on an axis (none: `first` and what follows) those for `wanted` (none: all).
-at::Tensor those_of(const at::Tensor& logits, std::int64_t axis, const Numbers& wanted,
-                    const Numbers& computed, std::int64_t first, const BoundMetric& metric,
-                    const char* what) {
+/// Logits that a metric reads, on one axis of those that a run has.
+struct ReadLogits {
+  const char* what;  ///< column or token
+  std::int64_t axis;
+  const Numbers& wanted;    ///< none: all
+  const Numbers& computed;  ///< none: `first` and what follows
+  std::int64_t first;
+};
+
+at::Tensor those_of(const at::Tensor& logits, const ReadLogits& read, const std::string& metric) {
+  const auto& [what, axis, wanted, computed, first] = read;
   if (wanted == computed) return logits;
-  const auto refuse = [&](const std::string& read) {
-    throw ShapeError(metric.metric().name(),
-                     fmt::format("the metric reads the logits of {}, which the run did not compute; run with "
-                                 "metric.needs()",
-                                 read));
+  const auto refuse = [&](const std::string& lacks) {
+    throw ShapeError(metric, fmt::format("the metric reads the logits of {}, which the run did not compute; "
+                                         "run with metric.needs()",
+                                         lacks));
   };
   if (!wanted) refuse(fmt::format("every {}", what));
   std::vector<std::int64_t> places = *wanted;
   if (computed) places = places_among(*wanted, *computed);
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (!computed) places[i] -= first;
-    if (places[i] < 0 || places[i] >= logits.size(axis)) refuse(fmt::format("{} {}", what, (*wanted)[i]));
+    if (places[i] < 0 || places[i] >= logits.size(axis))
+      refuse(fmt::format("{} {}", read.what, (*read.wanted)[i]));
   }
   return logits.index_select(axis, to_device(places, logits.device()));
 }
@@ -216,9 +223,9 @@ at::Tensor BoundMetric::operator()(const RunResult& run) const {
 }
 
 at::Tensor BoundMetric::logits_of(const RunResult& run) const {
-  const at::Tensor columns =
-      those_of(run.logits(), 1, logit_columns_, run.logit_positions(), first_column_, *this, "column");
-  return those_of(columns, 2, logit_tokens_, run.logit_tokens(), 0, *this, "token");
+  const at::Tensor columns = those_of(
+      run.logits(), {"column", 1, logit_columns_, run.logit_positions(), first_column_}, metric_.name());
+  return those_of(columns, {"token", 2, logit_tokens_, run.logit_tokens(), 0}, metric_.name());
 }
 
 at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCache& cache) const {

@@ -22,6 +22,7 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/norm_points.h"
 
 namespace hooked {
 namespace {
@@ -37,7 +38,7 @@ struct ProbedStream {
       throw HookError(where, "this model has no final norm; expected one with a norm before its unembedding");
     }
     centres = config.final_norm == NormKind::layer_norm;
-    const auto scale = run(final_norm_of(config).scale);  // [row, pos, 1]
+    const auto scale = run(hooked::scale_of(final_norm_of(config)));  // [row, pos, 1]
     run_scale = scale.squeeze(-1);
     probe = (reading.directions.squeeze(2) * scale).select(1, 0);  // the same at every position
     bias = (reading.norm_bias + reading.unembed_bias).squeeze(1);
@@ -110,18 +111,8 @@ class ProbedParts {
 struct NormedMlp {
   WeightView weights;
   StreamNorm norm;
-  Address stream;
+  ActivationName stream;
 };
-
-NormedMlp normed_mlp(const HookedTransformer& model, Stack stack, std::int32_t layer) {
-  const auto& config = model.config();
-  // In a decoder of two stacks ln2 stands before cross-attention.
-  const bool crosses = config.has_encoder() && stack != Stack::encoder;
-  const auto& stream = crosses ? act::resid_mid_cross : config.parallel() ? act::resid_pre : act::resid_mid;
-  const auto scale = (crosses ? act::ln3_scale : act::ln2_scale).in(stack, layer);
-  return {stack == Stack::encoder ? model.weights().encoder() : model.weights(),
-          stream_norm_at(model, PointIndex(config).resolve(scale.name())), stream.in(stack, layer)};
-}
 
 // LN(x) W and x W of one layer's MLP, each [row, pos, neuron].
 struct Readings {
@@ -135,7 +126,7 @@ Readings readings_of(const RunReading& run, const NormedMlp& mlp, std::int32_t l
   auto normed = run(mlp.norm.normalized);
   if (mlp.norm.weight.defined()) normed = normed * mlp.norm.weight;
   if (mlp.norm.bias.defined()) normed = normed + mlp.norm.bias;
-  const auto x = run(mlp.stream);
+  const auto x = run(Address(mlp.stream));
   return {normed.matmul(W), x.matmul(W), (x / run(mlp.norm.scale)).matmul(W)};
 }
 
@@ -197,11 +188,13 @@ Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cac
                       const UnnormedReadingOptions& options) {
   const auto& config = model.config();
   const RunReading run = reading_of(model, cache, {act::resid_pre.in(options.stack, 0), options.positions});
+  const auto weights = options.stack == Stack::encoder ? model.weights().encoder() : model.weights();
   const auto n_layers = options.stack == Stack::encoder ? config.n_encoder_layers() : config.n_layers;
-  bool some_read_through_norms = false;
-  for (std::int64_t layer = 0; layer < n_layers; ++layer)
-    some_read_through_norms = some_read_through_norms || config.norms_inputs(layer);
-  if (!config.has_mlp() || !some_read_through_norms) {
+  const std::vector<StreamStep> steps = stream_of(config, options.stack);
+  const bool some_read_through_norms = std::ranges::any_of(steps, [](const StreamStep& step) {
+    return step.kind == StreamStep::Kind::read && step.of_mlp() && !step.through.empty();
+  });
+  if (!some_read_through_norms) {
     throw HookError("unnormed_reading",
                     "this model's MLPs do not read the stream through norms; expected norms before the MLPs");
   }
@@ -210,17 +203,18 @@ Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cac
   const auto length = [](const at::Tensor& x) { return x.square().sum(-1).sqrt(); };
   for (std::int32_t layer = 0; layer < n_layers; ++layer) {
     layers.places.emplace_back();
-    std::optional<NormedMlp> mlp;
-    if (config.norms_inputs(layer)) mlp = normed_mlp(model, options.stack, layer);
-    if (mlp) layers.places.back() = mlp->norm.normalized;
-    if (!mlp || !config.dense_mlp(layer)) {
+    const StreamStep* const read = step_in(steps, StreamStep::Kind::read, &StreamStep::of_mlp, layer);
+    if (!read->through.empty()) layers.places.back() = read->through.front();
+    if (read->through.empty() || read->part != Part::dense_mlp) {
       by_layer.push_back(numberless({run.columns.rows(), 3, run.columns.positions()}));
       continue;
     }
-    const auto [read, unnormed, scaled] = readings_of(run, *mlp, layer);
-    const auto cosine = (read * unnormed).sum(-1) / (length(read) * length(unnormed));
-    by_layer.push_back(
-        at::stack({cosine, length(unnormed - read) / length(read), length(scaled - read) / length(read)}, 1));
+    const NormedMlp mlp{weights, stream_norm_at(model, read->through.front()), shown_before(read)};
+    const auto [through_norm, unnormed, scaled] = readings_of(run, mlp, layer);
+    const auto whole = length(through_norm);
+    const auto cosine = (through_norm * unnormed).sum(-1) / (whole * length(unnormed));
+    by_layer.push_back(at::stack(
+        {cosine, length(unnormed - through_norm) / whole, length(scaled - through_norm) / whole}, 1));
   }
   GridAxis quantities{.name = "quantity", .labels = {"cosine", "error", "error with scale"}};
   return Grid(

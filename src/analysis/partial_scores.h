@@ -19,6 +19,7 @@ class PartialScores {
   /// Throws IoError unless such a file may be written there: there is none, or the partial file of a sweep.
   PartialScores(std::filesystem::path file, SweepRecord record);
 
+  const std::filesystem::path& path() const { return file_; }
   /// What the file holds; nothing where there is none. Throws IoError, and CheckpointError naming what
   /// differs for the file of another sweep.
   std::optional<CellScores> load() const;

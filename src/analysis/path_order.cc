@@ -84,20 +84,4 @@ bool is_head_input(Site site) {
 }
 bool is_of_source(Site site) { return site == Site::cross_k || site == Site::cross_v; }
 
-bool begins_stream(const ActivationName& name, const ModelConfig& config) {
-  switch (name.site) {
-    case Site::resid_pre:
-      return name.layer == 0;
-    case Site::embed:
-    case Site::token_embed:
-    case Site::token_type_embed:
-      return true;
-    case Site::pos_embed:
-    case Site::position_embed:
-      return config.learned_positions();  // shortformer's are in no stream
-    default:
-      return false;
-  }
-}
-
 }  // namespace hooked

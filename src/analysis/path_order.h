@@ -42,9 +42,6 @@ class PathOrder {
   std::map<ActivationName, Place> written_, read_;
 };
 
-/// Whether this is what a stream begins with, or a part of it.
-bool begins_stream(const ActivationName& name, const ModelConfig& config);
-
 bool is_of_heads(Site site);
 bool is_head_input(Site site);
 /// Whether that reads the end of an encoder's stream.

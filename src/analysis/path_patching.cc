@@ -170,6 +170,27 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
   }
 
   CellPatches patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const;
+  /// What some sets of senders send, a row for each set, and what stays as it is.
+  struct Sent {
+    const PatchedRuns& runs;
+    std::map<ActivationName, SourceReader>& readers;  ///< of what senders become
+    std::int64_t rows;
+    std::optional<std::int32_t> first;               ///< as first_layer() has it
+    std::map<ActivationName, at::Tensor> held = {};  ///< activations that are given whole, for all rows
+    std::vector<Edit> edits = {};                    ///< of others what is sent alone
+
+    /// A held activation, which is the run's own until something is written there.
+    at::Tensor& rows_of(const ActivationName& name);
+  };
+  /// Puts in what a sender sends in the i-th row.
+  void send(Sent& sent, std::int64_t i, const PathSender& sender, SweptRow row) const;
+  /// What the receivers become.
+  ActivationCache reach(Sent sent) const;
+  /// That of some receivers in the i-th row, as a patch.
+  Patch received(const Set& receivers, const ActivationCache& seen, std::int64_t i,
+                 std::optional<std::int32_t> first) const;
+  /// What tells these paths from others.
+  std::string record() const;
   /// A block of what a sender writes, and what it becomes.
   struct SentBlock {
     AxisIndices indices;
@@ -227,102 +248,129 @@ std::vector<PathSets::SentBlock> PathSets::blocks(const PathSender& sender, cons
   return blocks;
 }
 
+at::Tensor& PathSets::Sent::rows_of(const ActivationName& name) {
+  const auto found = held.find(name);
+  if (found != held.end()) return found->second;
+  const at::Tensor unpatched = runs.value(name);
+  std::vector<std::int64_t> sizes = unpatched.sizes().vec();
+  sizes.front() = rows;
+  return held.emplace(name, unpatched.expand(sizes).clone()).first->second;
+}
+
+void PathSets::send(Sent& sent, std::int64_t i, const PathSender& sender, SweptRow row) const {
+  const ActivationName& name = sender.place.name();
+  const auto reader =
+      sent.readers.try_emplace(name, options_.sweep.from, name, sent.runs.value(name), row).first;
+  const bool frozen = std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
+  // What a resumed run begins with is given for all rows.
+  const bool held = frozen || (sent.first && sender.begins_stream);
+  for (const auto& [indices, value] : blocks(sender, reader->second, row)) {
+    if (held) {
+      const std::string where = sender.place.to_string();
+      write_block(sent.rows_of(name).narrow(0, i, 1), indices, {name.site, where, {}}, value);
+      continue;
+    }
+    Address place = Address(name).row(AxisIndex::Range{i, i + 1});
+    for (const auto& [axis, index] : indices.entries()) place = place.at(axis, index);
+    sent.edits.push_back(set(place, value));
+  }
+}
+
+ActivationCache PathSets::reach(Sent sent) const {
+  for (const ActivationName& name : frozen_) {
+    if (!sent.first || (in_main_blocks(name) && name.layer >= *sent.first)) sent.rows_of(name);
+  }
+  at::Tensor stream;
+  if (sent.first) {
+    const ActivationName entry = points_.resolve(act::resid_pre(*sent.first).name());
+    stream = sent.rows_of(entry);
+    sent.held.erase(entry);
+  }
+  for (const auto& [name, value] : sent.held) sent.edits.push_back(set(Address(name), value));
+  Selection reached;
+  for (const Address& receiver : receivers_) {
+    if (is_behind(receiver, sent.first)) reached = reached | Selection(receiver.name());
+  }
+  if (reached.empty()) return {};
+  return sent.first ? sent.runs.resume(*sent.first, stream, std::move(sent.edits), reached)
+                    : sent.runs.whole(sent.rows, std::move(sent.edits), reached);
+}
+
+Patch PathSets::received(const Set& receivers, const ActivationCache& seen, std::int64_t i,
+                         std::optional<std::int32_t> first) const {
+  Patch patch;
+  for (const std::size_t number : receivers) {
+    const Address& receiver = receivers_[number];
+    if (!is_behind(receiver, first)) continue;
+    const std::string where = receiver.to_string();
+    const at::Tensor own = seen[Address(receiver.name())].narrow(0, i, 1);
+    patch.push_back({receiver, take_block(own, receiver.indices(), {receiver.name().site, where, {}})});
+  }
+  return patch;
+}
+
 CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const {
   CellPatches made;
   std::map<ActivationName, SourceReader> readers;
   const std::int64_t most = std::max<std::int64_t>(1, options_.sweep.tokens_per_run / into_.all().length());
   const auto count = static_cast<std::int64_t>(sender_sets.size());
+  const auto first = first_layer(sender_sets_[sender_sets.front()]);  // the same for all of these sets
   as_memory_allows(device_, kPathPatching, count, most, [&](std::int64_t begin, std::int64_t end) {
-    // Each activation that is held, with a row for each set of senders; of others what they send alone.
-    std::map<ActivationName, at::Tensor> values;
-    std::vector<Edit> edits;
-    const auto rows_of = [&](const ActivationName& name) -> at::Tensor& {
-      const auto found = values.find(name);
-      if (found != values.end()) return found->second;
-      const at::Tensor unpatched = runs.value(name);
-      std::vector<std::int64_t> sizes = unpatched.sizes().vec();
-      sizes.front() = end - begin;
-      return values.emplace(name, unpatched.expand(sizes).clone()).first->second;
-    };
-    const auto first = first_layer(sender_sets_[sender_sets.front()]);  // the same for all of these sets
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (const std::size_t number : sender_sets_[sender_sets[static_cast<std::size_t>(i)]]) {
-        const PathSender& sender = senders_[number];
-        const ActivationName& name = sender.place.name();
-        const auto reader = readers.try_emplace(name, options_.sweep.from, name, runs.value(name), row).first;
-        const bool frozen = std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
-        // What a resumed run begins with is given for all rows.
-        const bool held = frozen || (first && sender.begins_stream);
-        for (const auto& [indices, value] : blocks(sender, reader->second, row)) {
-          if (held) {
-            const std::string where = sender.place.to_string();
-            write_block(rows_of(name).narrow(0, i - begin, 1), indices, {name.site, where, {}}, value);
-            continue;
-          }
-          Address place = Address(name).row(AxisIndex::Range{i - begin, i - begin + 1});
-          for (const auto& [axis, index] : indices.entries()) place = place.at(axis, index);
-          edits.push_back(set(place, value));
-        }
-      }
+    const auto senders = [&](std::int64_t i) { return sender_sets[static_cast<std::size_t>(begin + i)]; };
+    Sent sent{.runs = runs, .readers = readers, .rows = end - begin, .first = first};
+    for (std::int64_t i = 0; i < sent.rows; ++i) {
+      for (const std::size_t number : sender_sets_[senders(i)]) send(sent, i, senders_[number], row);
     }
-    for (const ActivationName& name : frozen_) {
-      if (!first || (in_main_blocks(name) && name.layer >= *first)) rows_of(name);
-    }
-    at::Tensor stream;
-    if (first) {
-      const ActivationName entry = points_.resolve(act::resid_pre(*first).name());
-      stream = rows_of(entry);
-      values.erase(entry);
-    }
-    for (const auto& [name, value] : values) edits.push_back(set(Address(name), value));
-    Selection reached;
-    for (const Address& receiver : receivers_) {
-      if (is_behind(receiver, first)) reached = reached | Selection(receiver.name());
-    }
-    ActivationCache seen;
-    if (!reached.empty()) {
-      seen = first ? runs.resume(*first, stream, std::move(edits), reached)
-                   : runs.whole(end - begin, std::move(edits), reached);
-    }
-    for (std::int64_t i = begin; i < end; ++i) {
+    const ActivationCache seen = reach(std::move(sent));
+    for (std::int64_t i = 0; i < end - begin; ++i) {
       for (std::size_t set = 0; set < receiver_sets_.size(); ++set) {
-        if (!leads(sender_sets_[sender_sets[static_cast<std::size_t>(i)]], receiver_sets_[set])) continue;
-        Patch patch;
-        for (const std::size_t number : receiver_sets_[set]) {
-          const Address& receiver = receivers_[number];
-          if (!is_behind(receiver, first)) continue;
-          const std::string where = receiver.to_string();
-          const at::Tensor own = seen[Address(receiver.name())].narrow(0, i - begin, 1);
-          patch.push_back({receiver, take_block(own, receiver.indices(), {receiver.name().site, where, {}})});
-        }
-        const auto sender = static_cast<std::int64_t>(sender_sets[static_cast<std::size_t>(i)]);
-        made.cells.push_back(sender * static_cast<std::int64_t>(receiver_sets_.size()) +
-                             static_cast<std::int64_t>(set));
-        made.patches.push_back(std::move(patch));
+        if (!leads(sender_sets_[senders(i)], receiver_sets_[set])) continue;
+        made.cells.push_back(static_cast<std::int64_t>(senders(i) * receiver_sets_.size() + set));
+        made.patches.push_back(received(receiver_sets_[set], seen, i, first));
       }
     }
   });
   return made;
 }
 
+namespace {
+
+/// An axis with a place for each address.
+GridAxis axis_of(const char* name, const std::vector<Address>& places) {
+  GridAxis axis{.name = name, .labels = {}, .places = {}};
+  for (const Address& place : places) {
+    axis.labels.push_back(place.to_string());
+    axis.places.emplace_back(place);
+  }
+  return axis;
+}
+
+}  // namespace
+
+std::string PathSets::record() const {
+  std::vector<std::string> texts;
+  for (const PathSender& sender : senders_) texts.push_back(sender.place.to_string());
+  texts.emplace_back("to");
+  for (const Address& receiver : receivers_) texts.push_back(receiver.to_string());
+  for (const SweptPlace& place : options_.positions)
+    texts.push_back(fmt::format("{}<-{}", place.into.label(), place.from.label()));
+  return fmt::format("paths {} {} {}", static_cast<int>(options_.through), static_cast<int>(options_.cells),
+                     fmt::join(texts, " "));
+}
+
 CellPlan PathSets::plan() const {
-  CellPlan plan{
-      .axes = {}, .patched = {}, .groups = {}, .check = nullptr, .title = "Patching paths", .record = {}};
-  const auto axis = [](const char* name) { return GridAxis{.name = name, .labels = {}, .places = {}}; };
-  if (options_.cells == PathCells::each_sender || options_.cells == PathCells::each) {
-    plan.axes.push_back(axis("sender"));
-    for (const PathSender& sender : senders_) {
-      plan.axes.back().labels.push_back(sender.place.to_string());
-      plan.axes.back().places.emplace_back(sender.place);
-    }
-  }
-  if (options_.cells == PathCells::each_receiver || options_.cells == PathCells::each) {
-    plan.axes.push_back(axis("receiver"));
-    for (const Address& receiver : receivers_) {
-      plan.axes.back().labels.push_back(receiver.to_string());
-      plan.axes.back().places.emplace_back(receiver);
-    }
-  }
+  CellPlan plan{.axes = {},
+                .patched = {},
+                .groups = {},
+                .check = nullptr,
+                .title = "Patching paths",
+                .record = record()};
+  std::vector<Address> senders;
+  for (const PathSender& sender : senders_) senders.push_back(sender.place);
+  if (options_.cells == PathCells::each_sender || options_.cells == PathCells::each)
+    plan.axes.push_back(axis_of("sender", senders));
+  if (options_.cells == PathCells::each_receiver || options_.cells == PathCells::each)
+    plan.axes.push_back(axis_of("receiver", receivers_));
   plan.patched = frozen_;
   const auto keep = [&](const ActivationName& name) {
     if (std::find(plan.patched.begin(), plan.patched.end(), name) == plan.patched.end())
@@ -330,15 +378,6 @@ CellPlan PathSets::plan() const {
   };
   for (const PathSender& sender : senders_) keep(sender.place.name());
   for (const Address& receiver : receivers_) keep(receiver.name());
-
-  std::vector<std::string> texts;
-  for (const PathSender& sender : senders_) texts.push_back(sender.place.to_string());
-  texts.emplace_back("to");
-  for (const Address& receiver : receivers_) texts.push_back(receiver.to_string());
-  for (const SweptPlace& place : options_.positions)
-    texts.push_back(fmt::format("{}<-{}", place.into.label(), place.from.label()));
-  plan.record = fmt::format("paths {} {} {}", static_cast<int>(options_.through),
-                            static_cast<int>(options_.cells), fmt::join(texts, " "));
 
   const auto self = shared_from_this();
   plan.check = [self](SweptRow row) {

@@ -81,9 +81,7 @@ std::vector<ActivationName> points_until(const ModelConfig& config, const Activa
     const bool shows = step.kind == StreamStep::Kind::show || step.kind == StreamStep::Kind::scale;
     if (!shows || !step.in_block()) continue;
     const bool first = step.point.site == Site::resid_pre;
-    const bool last = step.point.site == Site::resid_post || step.point.site == Site::normalized_resid_post;
-    const bool between = step.kind == StreamStep::Kind::show && !first && !last;
-    if (step.point == until || first || (mid && between)) points.push_back(step.point);
+    if (step.point == until || first || (mid && step.shows_within_block())) points.push_back(step.point);
     if (step.point == until) return points;
   }
   throw HookError(until.to_string(),

@@ -199,10 +199,9 @@ at::Tensor ScoreSide::shown_of(const at::Tensor& streams, const at::Tensor& mask
   }
   // What stands before the stream in the encoder need not be computed.
   const auto nothing = at::zeros_like(streams);
-  const auto blocks = stream_.site == Site::resid_pre ? stream_.layer : stream_.layer + 1;
-  for (std::int32_t before = 0; before < blocks; ++before) {
-    options.edits.push_back(set(act::attn_out.encoder(before), nothing));
-    options.edits.push_back(set(act::mlp_out.encoder(before), nothing));
+  for (const StreamStep& step : stream_of(config_, Stack::encoder)) {
+    if (step.point == stream_) break;
+    if (step.by_sublayer()) options.edits.push_back(set(Address(step.point), nothing));
   }
   InputDetails details{.attention_mask = mask};
   if (shown_.stack == Stack::encoder) {

@@ -3,14 +3,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <set>
 #include <variant>
 
-#include "analysis/frozen_norm.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooks/edited_block.h"
+#include "hooks/norm_points.h"
+#include "hooks/stream.h"
 #include "hooks/watch_plan.h"
 
 namespace hooked {
@@ -57,38 +60,39 @@ std::optional<Edit> edit_of_row(const Edit& edit, const ActivationName& name, Sw
   return own;
 }
 
-/// Whether what is done at a site changes how writers reach readers, which edges take as the model has it.
-bool is_on_the_way(Site site) {
-  switch (site) {
-    case Site::resid_pre:
-    case Site::attn_in:
-    case Site::q_input:
-    case Site::k_input:
-    case Site::v_input:
-    case Site::q_latent:
-    case Site::kv_latent:
-    case Site::k_shared:
-    case Site::q_latent_norm_scale:
-    case Site::q_latent_norm_normalized:
-    case Site::kv_latent_norm_scale:
-    case Site::kv_latent_norm_normalized:
-    case Site::result:
-    case Site::attn_out:
-    case Site::resid_mid:
-    case Site::cross_attn_in:
-    case Site::cross_result:
-    case Site::cross_attn_out:
-    case Site::resid_mid_cross:
-    case Site::mlp_in:
-    case Site::resid_sum:
-    case Site::resid_post:
-    case Site::normalized_resid_post:
-    case Site::full_embed:
-      return true;
-    default:
-      // Norms within a mixture are its own matter.
-      return (is_scale_of_stream(site) || is_normalized_stream(site)) && !row(site).path.starts_with("mlp.");
+/// The points at which a change alters how writers reach readers, which edges take as the model has it: those
+/// that show the stream, those of norms and scales on it and before what reads it, and all between a sublayer
+/// that reads and its queries, keys and values, or between heads and what they add.
+std::set<ActivationName> points_on_the_way(const PointIndex& points, const ModelConfig& config) {
+  constexpr std::array kBeforeHeads{Site::q_input,
+                                    Site::k_input,
+                                    Site::v_input,
+                                    Site::q_latent,
+                                    Site::kv_latent,
+                                    Site::k_shared,
+                                    Site::q_latent_norm_scale,
+                                    Site::q_latent_norm_normalized,
+                                    Site::kv_latent_norm_scale,
+                                    Site::kv_latent_norm_normalized,
+                                    Site::result,
+                                    Site::cross_result};
+  std::set<ActivationName> found;
+  for (const ActivationName& name : points.names()) {
+    if (std::ranges::find(kBeforeHeads, name.site) != kBeforeHeads.end()) found.insert(name);
   }
+  const auto add_norm = [&](const ActivationName& normalized) {
+    found.insert({normalized, scale_of(normalized)});
+  };
+  for (const Stack stack : stacks_of(config)) {
+    for (const StreamStep& step : stream_of(config, stack)) {
+      // What an MLP or an embedding adds is what edges begin with.
+      if (step.kind != StreamStep::Kind::write || step.of_heads()) found.insert(step.point);
+      if (step.kind == StreamStep::Kind::norm) add_norm(step.point);
+      // A mixture's router and experts have norms of their own, which are its own matter.
+      if (!step.through.empty()) add_norm(step.through.front());
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -107,10 +111,11 @@ std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex&
 void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
                       const std::vector<Edit>& edits) {
   const PointIndex points(model.config());
+  const std::set<ActivationName> on_the_way = points_on_the_way(points, model.config());
   const auto require_none = [&](const Selection& where) {
     for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
       const ActivationName& name = points.name(point);
-      if (!is_on_the_way(name.site)) continue;
+      if (!on_the_way.contains(name)) continue;
       throw HookError(name.to_string(),
                       "edges are carried from writers to readers as the model does it; expected hooks and "
                       "edits inside of "

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 #include <vector>
 
@@ -160,8 +159,7 @@ at::Tensor StreamMatrices::unembedding() const {
   auto W_U = here(weights_.W_U());
   if (scale != 1.0) W_U = W_U * scale;
   if (!options_.norms || config_.final_norm == NormKind::none) return W_U;
-  return behind(stream_norm_at(model_, PointIndex(config_).resolve(final_norm_of(config_).scale.name())),
-                W_U);
+  return behind(stream_norm_at(model_, final_norm_of(config_)), W_U);
 }
 
 at::Tensor StreamMatrices::all(const std::function<at::Tensor(std::int64_t layer)>& of_layer) const {
@@ -210,13 +208,11 @@ bool StreamMatrices::attends(std::int64_t layer) const {
 }
 
 const StreamStep& StreamMatrices::step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const {
-  const auto found = std::ranges::find_if(steps_, [&](const StreamStep& step) {
-    const bool module = of_mlp ? step.part == Part::dense_mlp || step.part == Part::mixture
-                               : step.mixes_tokens() && step.part != Part::cross_attention;
-    return step.kind == kind && module && step.in_block() && step.point.layer == layer;
-  });
-  assert(found != steps_.end());
-  return *found;
+  return *step_in(steps_, kind, of_mlp ? &StreamStep::of_mlp : &StreamStep::mixes_own_tokens, layer);
+}
+
+std::ptrdiff_t StreamMatrices::place(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const {
+  return &step(kind, of_mlp, layer) - steps_.data();
 }
 
 at::Tensor StreamMatrices::read(const StreamStep& step, const at::Tensor& matrix, bool of_experts) const {

@@ -33,6 +33,10 @@ class StreamMatrices {
   /// That head from 0 on. Throws ShapeError.
   HeadPlace head(const HeadPlace& place) const;
 
+  /// How many steps of the stream come before the one by which attention or an MLP of a layer reads or
+  /// writes.
+  std::ptrdiff_t place(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
+
   /// Whether a matrix that reads does so through the norm before it.
   enum class Through : std::uint8_t { norm, nothing };
 

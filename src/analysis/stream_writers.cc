@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "analysis/cache_reading.h"
@@ -46,7 +47,7 @@ std::vector<Writing> through_output_norm(std::vector<Writing> written, const Str
 struct HeadWriter {
   act::BlockSite result;
   WeightView weights;
-  ActivationName reads;  // the norm before its values
+  std::optional<ActivationName> norm;  // before its values
 };
 
 /// [head, d_value]: what is in each head's z whatever it attends to, as a pattern's rows sum to 1: the value
@@ -55,8 +56,8 @@ at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const R
   const auto& config = run.model.config();
   require_free_of(config, "value_biases", obstacles::kConstantValues);
   auto values = in_float64(writer.weights.b_V(layer));  // [kv_head, d_value]
-  if (config.reads_through_ln1(layer)) {  // so does cross-attention, through the encoder's last norm
-    const auto norm = stream_norm_at(run.model, writer.reads);
+  if (writer.norm) {
+    const auto norm = stream_norm_at(run.model, *writer.norm);
     if (norm.bias.defined())
       values = values + at::einsum("m,hmd->hd", {norm.bias, in_float64(writer.weights.W_V(layer))});
   }
@@ -70,8 +71,7 @@ std::vector<Writing> heads_written(const StreamStep& step, const Split& split, c
   const bool crosses = step.part == Part::cross_attention;
   const HeadWriter writer{.result = crosses ? act::cross_result : act::result,
                           .weights = crosses ? run.model.weights().cross_attention() : weights_of(run, block),
-                          .reads = crosses ? ActivationName{.site = Site::encoder_final_ln_normalized}
-                                           : act::ln1_normalized.in(block.stack, layer).name()};
+                          .norm = norm_before_values(config, step)};
   Writing heads;
   for (std::int64_t head = 0; head < config.n_heads; ++head) {
     heads.labels.push_back(step.part_label("head", head));

@@ -23,42 +23,40 @@ namespace {
 constexpr const char* kVirtual = "virtual_weights";
 constexpr const char* kOverlap = "subspace_overlap";
 
-/// Where a part stands in its block: a part reads what those with a smaller number wrote.
-enum class Stage : std::uint8_t { before, attention_reads, attention_writes, mlp_reads, mlp_writes, behind };
+/// Whose a matrix is.
+enum class Of : std::uint8_t { embedding, head, mlp, unembedding };
 
 /// What is true of a kind of matrix.
 struct StreamMatrixRow {
   StreamMatrix matrix;
   std::string_view name;
-  Stage stage;
-  bool of_head;  // its index is a head
+  Of of;
 };
 
 using enum StreamMatrix;
 
 constexpr std::array kStreamMatrices{
-    StreamMatrixRow{embedding, "embedding", Stage::before, false},
-    StreamMatrixRow{positions, "positions", Stage::before, false},
-    StreamMatrixRow{head_out, "head_out", Stage::attention_writes, true},
-    StreamMatrixRow{mlp_out, "mlp_out", Stage::mlp_writes, false},
-    StreamMatrixRow{query, "query", Stage::attention_reads, true},
-    StreamMatrixRow{key, "key", Stage::attention_reads, true},
-    StreamMatrixRow{value, "value", Stage::attention_reads, true},
-    StreamMatrixRow{mlp_in, "mlp_in", Stage::mlp_reads, false},
-    StreamMatrixRow{mlp_gate, "mlp_gate", Stage::mlp_reads, false},
-    StreamMatrixRow{unembedding, "unembedding", Stage::behind, false},
+    StreamMatrixRow{embedding, "embedding", Of::embedding},
+    StreamMatrixRow{positions, "positions", Of::embedding},
+    StreamMatrixRow{head_out, "head_out", Of::head},
+    StreamMatrixRow{mlp_out, "mlp_out", Of::mlp},
+    StreamMatrixRow{query, "query", Of::head},
+    StreamMatrixRow{key, "key", Of::head},
+    StreamMatrixRow{value, "value", Of::head},
+    StreamMatrixRow{mlp_in, "mlp_in", Of::mlp},
+    StreamMatrixRow{mlp_gate, "mlp_gate", Of::mlp},
+    StreamMatrixRow{unembedding, "unembedding", Of::unembedding},
 };
 
 const StreamMatrixRow& stream_matrix_row(StreamMatrix matrix) {
   return kStreamMatrices[static_cast<std::size_t>(matrix)];
 }
 
-bool in_block(const StreamMatrixRow& row) { return row.stage != Stage::before && row.stage != Stage::behind; }
+bool in_block(const StreamMatrixRow& row) { return row.of == Of::head || row.of == Of::mlp; }
 
 at::Tensor matrix_of(const StreamMatrices& matrices, const StreamPart& part) {
   const auto layer = in_block(stream_matrix_row(part.matrix)) ? matrices.layer(part.layer) : 0;
-  const bool mixture =
-      stream_matrix_row(part.matrix).stage >= Stage::mlp_reads && matrices.config().mixture(layer);
+  const bool mixture = stream_matrix_row(part.matrix).of == Of::mlp && matrices.config().mixture(layer);
   const auto expert = mixture ? std::optional(part.index) : std::nullopt;
   const auto head = [&] { return matrices.head({layer, part.index}).head; };
   switch (part.matrix) {
@@ -86,7 +84,7 @@ at::Tensor matrix_of(const StreamMatrices& matrices, const StreamPart& part) {
   throw ShapeError("stream_matrix", "there is no matrix of this kind; expected one of StreamMatrix");
 }
 
-/// Throws ShapeError unless the one writes what the other reads.
+/// Throws ShapeError unless the one writes what the other reads. Both are parts that the model has.
 void require_meeting(const StreamMatrices& matrices, const StreamPart& writer, const StreamPart& reader,
                      const char* where) {
   const auto refuse = [&](std::string_view why) {
@@ -99,14 +97,12 @@ void require_meeting(const StreamMatrices& matrices, const StreamPart& writer, c
   const auto& from = stream_matrix_row(writer.matrix);
   const auto& to = stream_matrix_row(reader.matrix);
   if (in_block(from) && in_block(to)) {
-    const auto written = matrices.layer(writer.layer), read = matrices.layer(reader.layer);
-    const bool same = written == read;
-    // In parallel blocks MLPs read what attention reads.
-    const bool sees = from.stage < to.stage && !matrices.config().parallel();
-    if (read < written || (same && !sees)) refuse("the second one stands before the first");
+    const auto written =
+        matrices.place(StreamStep::Kind::write, from.of == Of::mlp, matrices.layer(writer.layer));
+    const auto read = matrices.place(StreamStep::Kind::read, to.of == Of::mlp, matrices.layer(reader.layer));
+    if (read < written) refuse("the second one comes before the first");
   }
-  if (in_block(to) && matrices.layer(reader.layer) == 0 && from.stage == Stage::before &&
-      to.stage == Stage::attention_reads)
+  if (from.of == Of::embedding && to.of == Of::head && matrices.layer(reader.layer) == 0)
     return;  // the norms of the first block's attention are its own
   matrices.require_plain_stream();
 }
@@ -127,8 +123,8 @@ at::Tensor basis_of(const at::Tensor& x, const char* what) {
 std::string StreamPart::text() const {
   const auto& row = stream_matrix_row(matrix);
   if (!in_block(row)) return std::string(row.name);
-  return row.of_head ? fmt::format("{} {}.{}", row.name, layer, index)
-                     : fmt::format("{} {}", row.name, layer);
+  return row.of == Of::head ? fmt::format("{} {}.{}", row.name, layer, index)
+                            : fmt::format("{} {}", row.name, layer);
 }
 
 at::Tensor stream_matrix(const HookedTransformer& model, const StreamPart& part,
@@ -139,9 +135,9 @@ at::Tensor stream_matrix(const HookedTransformer& model, const StreamPart& part,
 FactoredMatrix virtual_weights(const HookedTransformer& model, const StreamPart& writer,
                                const StreamPart& reader, const CircuitOptions& options) {
   const StreamMatrices matrices(model, options, kVirtual);
+  auto written = matrix_of(matrices, writer), read = matrix_of(matrices, reader);
   require_meeting(matrices, writer, reader, kVirtual);
-  auto written = matrix_of(matrices, writer);
-  return {std::move(written), matrix_of(matrices, reader)};
+  return {std::move(written), std::move(read)};
 }
 
 at::Tensor composition(const FactoredMatrix& left, const FactoredMatrix& right) {

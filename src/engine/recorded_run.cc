@@ -111,8 +111,8 @@ std::string refusal_of_points(const WatchPlan& plan) {
   return {};
 }
 
-RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
-               const Reach& reach, const RunExtent& extent, const std::shared_ptr<const WatchPlan>& plan) {
+RunKey run_key(const PlannedRun& planned, const Input& given) {
+  const auto& [model, options, input, targets, reach, extent, metric_columns, plan] = planned;
   if (std::string refusal = refusal_of(input, options); !refusal.empty()) {
     return {{}, std::move(refusal)};
   }

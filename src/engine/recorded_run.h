@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/planned_run.h"
 #include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
 #include "hooks/watch.h"
@@ -24,9 +25,8 @@ struct RunKey {
   std::vector<std::int64_t> places = {};
 };
 
-/// Of a run of `input`, which `given` became when it was checked.
-RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
-               const Reach& reach, const RunExtent& extent, const std::shared_ptr<const WatchPlan>& plan);
+/// Of a run of what `given` became when it was checked.
+RunKey run_key(const PlannedRun& planned, const Input& given);
 
 /// Why steps of a generation are not recorded, where one column is computed behind others and that is done
 /// at the points; empty where they may be.

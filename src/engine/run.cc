@@ -211,9 +211,7 @@ Made replay(const PlannedRun& planned, RunKey key) {
 Made compute_or_replay(const PlannedRun& planned, const Input& given) {
   const LoadedModel& model = planned.model;
   if (planned.options.eager) return compute(planned);
-  RunKey key = model.recordings ? run_key(model, given, planned.input, planned.options, planned.reach,
-                                          planned.extent, planned.plan)
-                                : RunKey{{}, model.recording_problem};
+  RunKey key = model.recordings ? run_key(planned, given) : RunKey{{}, model.recording_problem};
   if (!key.key.empty()) return replay(planned, std::move(key));
   Made made = compute(planned);
   made.refusal = std::move(key.refusal);

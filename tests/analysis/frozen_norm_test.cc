@@ -69,7 +69,7 @@ TEST(FrozenNorm, BothPointsOfANormAreOfOneNorm) {
     if (is_scale_of_stream(site.site)) scales.insert(norm_path(point, ".hook_scale"));
     if (is_normalized_stream(site.site)) normalized.insert(norm_path(point, ".hook_normalized"));
   }
-  EXPECT_EQ(scales.size(), 13u);
+  EXPECT_EQ(scales.size(), 14u);
   EXPECT_EQ(scales, normalized);
 
   const HookedTransformer model = random_model_of(two_layer_config());

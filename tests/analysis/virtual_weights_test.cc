@@ -199,7 +199,7 @@ TEST(VirtualWeights, RefusePartsThatDoNotMeet) {
     return text_thrown_by<ShapeError>([&] { virtual_weights(model, writer, reader); });
   };
   EXPECT_THAT(text({.matrix = StreamMatrix::head_out, .layer = 1}, query),
-              HasSubstr("stands before the first"));
+              HasSubstr("comes before the first"));
   EXPECT_THAT(text(query, query), HasSubstr("query 1.2 and query 1.2 do not meet: the first one reads"));
   EXPECT_THAT(text({.matrix = StreamMatrix::mlp_out, .layer = 0}, {.matrix = StreamMatrix::embedding}),
               HasSubstr("the second one writes"));
