@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "hooked/core/model_config.h"
-#include "models/run.h"
+#include "models/workspace.h"
 
 namespace hooked::ops {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/matrix.h"
-#include "models/run.h"
+#include "models/workspace.h"
 
 /// The arithmetic of the graph. Results are written into the workspace. Gradients pass back through
 /// products, sums and activations by passes of our own (Note [Recorded operations]), through the rest by
