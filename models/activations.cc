@@ -49,8 +49,8 @@ at::Tensor swish(const at::Tensor& x, double beta, Memory memory) {
   return at::softplus_backward(x, x, beta, kRoundsToOne);
 }
 
-// `out(result, x)`, a function of each number of `x` whose way back is `back(result, gradient, x)`;
-// `plain(x)` for LibTorch's differentiable operators.
+// Applies `out(result, x)`, a function of each number, whose gradient is `back(result, gradient, x)`.
+// `plain(x)` is the same by LibTorch's differentiable operators.
 template <typename Out, typename Back, typename Plain>
 at::Tensor elementwise(const at::Tensor& x, Memory memory, const Out& out, const Back& back,
                        const Plain& plain) {

@@ -9,8 +9,8 @@
 
 namespace hooked {
 
-/// Rows [1 or batch, pos, d_model] as the point shows them, with the sizes of `like` where anybody looks; one
-/// row stands for the batch while nobody does.
+/// `rows` [1 or batch, pos, d_model] after the hooks of `point`: with the sizes of `like` where the point is
+/// watched, else unchanged.
 at::Tensor see_rows(const HookPoint& point, const at::Tensor& rows, const at::Tensor& like, Run& run);
 
 /// Token embedding and what goes with it: tokens to residual stream.

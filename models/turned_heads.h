@@ -8,8 +8,7 @@
 
 namespace hooked {
 
-/// `x` [batch, pos, head, width] turned by the angles of its positions. Gradients are turned back by the
-/// same.
+/// `x` [batch, pos, head, width], turned by the angles of its positions. Gradients are turned back.
 at::Tensor turned(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary,
                   const Run& run);
 

@@ -8,11 +8,11 @@
 
 namespace hooked {
 
-/// Throws ShapeError where `input` cannot be run behind its prefix: that of another model, of other rows, or
-/// one whose keys would not hold.
+/// Throws ShapeError if `input` cannot follow its prefix: a prefix of another model, with another number of
+/// rows, or whose keys would not hold.
 void require_prefix(const Prefix& prefix, const LoadedModel& model, const Input& input);
 
-/// Throws ShapeError where the rows of `input` cannot begin at the columns that it names.
+/// Throws ShapeError if a row of `input` cannot begin at its first column.
 void require_first_columns(const Input& input, const ModelConfig& config);
 
 /// Throws ShapeError when the keys of a prefix would have to turn again in a sequence of `length` tokens.
