@@ -20,7 +20,7 @@ set(HOOKED_ROOM_io_WITHOUT_TORCH file.cc foreign_kind.cc hub_cache.cc hub_name.c
 # How many sources of a room are compiled as one object. LibTorch's headers take most of the time of an object, so that
 # few large ones cost a fraction of many small ones; each room still makes at least two, for two processors.
 set(HOOKED_SOURCES_PER_OBJECT 8)
-set(HOOKED_ROOM_models_SOURCES_PER_OBJECT 11)
+set(HOOKED_ROOM_models_SOURCES_PER_OBJECT 12)
 set(HOOKED_ROOM_families_SOURCES_PER_OBJECT 28)
 
 # hooked_compile_together(<target> [<sources per object>]): several of the target's sources are one object, unless

@@ -7,6 +7,7 @@
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/zeros.h>
 
+#include "models/activations.h"
 #include "models/causal_convolution.h"
 #include "models/ops.h"
 

@@ -17,7 +17,7 @@ namespace {
 // a mask of all queries and keys would be as large as many activations, and all keys would be multiplied,
 // also those that nobody may see.
 constexpr std::int64_t kMaskBytes = std::int64_t{1} << 20;
-constexpr std::int64_t kFewestQueries = 64;
+constexpr std::int64_t kFewestFusedQueries = 64;
 
 // What masks of all heads may take.
 constexpr std::int64_t kSinkMaskBytes = std::int64_t{256} << 20;
@@ -77,7 +77,7 @@ at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, cons
     return fused(q, attended, kind.mask.summand(dtype), /*causal=*/false, scale);
   }
   const std::int64_t at_once =
-      std::max(kMaskBytes / std::max<std::int64_t>(bytes_of_query, 1), kFewestQueries);
+      std::max(kMaskBytes / std::max<std::int64_t>(bytes_of_query, 1), kFewestFusedQueries);
   std::vector<at::Tensor> stretches;  // [batch, pos, head, d_value] each
   for (std::int64_t first = 0; first < queries; first += at_once) {
     const Span here{first, std::min(first + at_once, queries)};

@@ -14,7 +14,7 @@ constexpr std::int64_t kFewestColumns = 64;
 
 // Of rooms that nobody uses.
 constexpr std::size_t kMostRooms = 8;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kMostRoomBytes = std::int64_t{1} << 30;
 
 std::int64_t capacity_for(std::int64_t columns) {
   std::int64_t capacity = kFewestColumns;
@@ -80,7 +80,7 @@ void KeyRooms::take_back(const std::shared_ptr<KeyRoom>& room) {
         ++count;
         bytes += kept->room->columns.room_bytes();
       }
-      if (free && (count > kMostRooms || bytes > kMostBytes)) {
+      if (free && (count > kMostRooms || bytes > kMostRoomBytes)) {
         dropped.push_back(kept->room);
         kept = rooms_.erase(kept);
       } else {

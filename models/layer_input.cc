@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "models/activations.h"
 #include "models/ops.h"
 
 namespace hooked {

@@ -6,6 +6,7 @@
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/empty.h>
 
+#include "models/activations.h"
 #include "models/ops.h"
 #include "models/workspace.h"
 

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "hooks/recipe.h"
+#include "models/activations.h"
 #include "models/feed_forward.h"
 #include "models/graph.h"
 #include "models/norm.h"
-#include "models/ops.h"
 #include "models/run.h"
 
 namespace hooked {

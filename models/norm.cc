@@ -67,6 +67,12 @@ Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points 
           .offset = config.norm_offset};
 }
 
+Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Norm::Points points) {
+  Norm::Layout layout = stream_norm(config, kind, points, /*weighted=*/true);
+  layout.offset = false;
+  return layout;
+}
+
 Norm::Norm(const Layout& layout, const GraphContext& context)
     : division_{layout.kind, layout.shape, layout.eps.value_or(context.config.eps), context.config.dtype},
       weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),

@@ -117,5 +117,7 @@ class Norm : public torch::nn::Module {
 
 /// The layout of a norm over d_model, with the biases and offsets that the config's norms have.
 Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted);
+/// The same of a norm outside the blocks, whose weight is never folded and never an offset.
+Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Norm::Points points);
 
 }  // namespace hooked

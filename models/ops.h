@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "hooked/core/model_config.h"
 #include "models/matrix.h"
-#include "models/run.h"
+#include "models/workspace.h"
 
 /// The arithmetic of the graph. Results are written into the workspace. Gradients pass back through
 /// products, sums and activations by passes of our own (Note [Recorded operations]), through the rest by
@@ -46,20 +45,6 @@ at::Tensor add(const at::Tensor& a, const at::Tensor& b, Memory memory);
 
 /// a * b, same shapes.
 at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, Memory memory);
-
-/// The activation function, elementwise (SoLU: over the last axis). Throws std::logic_error for xIELU, which
-/// has weights.
-at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory);
-
-/// The numbers of a xIELU, each [1]: slopes for both signs, the slope they share, and the bound (a small
-/// negative number) that keeps expm1 from losing its gradient at zero.
-struct Xielu {
-  at::Tensor alpha_p, alpha_n, beta, eps;
-};
-
-/// alpha_p x^2 + beta x above zero, (expm1(min(x, eps)) - x) alpha_n + beta x elsewhere (Huang and Schlag
-/// 2024).
-at::Tensor xielu(const at::Tensor& x, const Xielu& numbers);
 
 /// q [batch, head, query, d_head] times k [batch, kv_head, key, d_head] transposed, times `scale`:
 /// [batch, head, query, key]. Consecutive heads share a key/value head; keys of batch 1 serve every row.

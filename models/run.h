@@ -9,15 +9,9 @@
 #include "hooks/watch.h"
 #include "models/kv_cache.h"
 #include "models/sequence.h"
+#include "models/workspace.h"
 
 namespace hooked {
-
-class Workspace;
-
-/// Where the results of operations lie.
-struct Memory {
-  const Workspace* workspace;  ///< null: LibTorch's operators only
-};
 
 /// What belongs to one run and passes through the graph with the activations. Used by one thread.
 struct Run {

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "models/attention_mask.h"
-#include "models/run.h"
+#include "models/workspace.h"
 
 namespace hooked {
 

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kCacheBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kDeviceBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kMostQueries = 128;
-constexpr std::int64_t kFewestQueries = 32;
+constexpr std::int64_t kFewestTiledQueries = 32;
 // Multiplications below which a second thread costs more than it saves.
 constexpr std::int64_t kSerialMultiplications = std::int64_t{1} << 20;
 
@@ -44,7 +44,7 @@ BatchRows batch_rows(const AttentionSizes& sizes, const std::vector<KeysAndValue
   if (sizes.batch == 1) return BatchRows::one;
   const auto any = [&](const auto& is) { return std::any_of(attended.begin(), attended.end(), is); };
   if (any([](const KeysAndValues& segment) { return segment.keys.size(0) == 1; })) {
-    return sizes.queries < kFewestQueries ? BatchRows::sharing : BatchRows::one;
+    return sizes.queries < kFewestTiledQueries ? BatchRows::sharing : BatchRows::one;
   }
   if (!attended.front().keys.device().is_cpu())
     return BatchRows::together;  // a copy is less than many launches
@@ -66,7 +66,7 @@ std::vector<ScoreTile> tiles_of(const AttentionSizes& sizes, BatchRows taken, co
   const std::int64_t most = std::min(cpu ? kMostQueries : sizes.queries, sizes.queries);
   const Span widest = mask.seen_by({sizes.queries - most, sizes.queries}, sizes.keys);
   const std::int64_t row = std::max<std::int64_t>(widest.size(), 1) * sizes.group();
-  const std::int64_t queries = std::clamp(budget / row, std::min(kFewestQueries, sizes.queries), most);
+  const std::int64_t queries = std::clamp(budget / row, std::min(kFewestTiledQueries, sizes.queries), most);
 
   const std::int64_t units = sizes.batch * sizes.kv_heads;
   std::int64_t units_at_a_time = std::max<std::int64_t>(budget / std::max<std::int64_t>(queries * row, 1), 1);

@@ -4,8 +4,6 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,16 +12,9 @@
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
-#include "models/ops.h"
 
 namespace hooked {
 namespace {
-
-// Rows [1 or batch, pos, d_model] as the point shows them; one row stands for the batch while nobody looks.
-at::Tensor see_rows(const HookPoint& point, const at::Tensor& rows, const at::Tensor& like, Run& run) {
-  if (!point.watched(run.watch)) return rows;
-  return point.forward(rows.expand(like.sizes()).contiguous(), run.watch);
-}
 
 // Where columns, counted from the first that any row has, stand in each of a sequence's parts, [column]
 // int64.
@@ -37,153 +28,7 @@ std::vector<at::Tensor> columns_of_parts(const Sequence& sequence, const at::Ten
   return of_parts;
 }
 
-// A norm outside the blocks, whose weight is never folded and never an offset.
-Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Norm::Points points) {
-  Norm::Layout layout = stream_norm(config, kind, points, /*weighted=*/true);
-  layout.offset = false;
-  return layout;
-}
-
 }  // namespace
-
-Embed::Embed(const GraphContext& context) : config_(context.config) {
-  const ModelConfig& c = config_;
-  if (c.embedding_scale != 1.0) {
-    scale_ = at::scalar_tensor(c.embedding_scale, at::TensorOptions(c.dtype));
-  }
-  W_E_ =
-      register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
-  if (c.token_types > 0) {
-    const auto types = register_module("token_type_embed", std::make_shared<Folder>());
-    W_token_type_ = types->register_parameter(
-        "W_token_type", at::empty({c.token_types, c.d_model}, context.options), /*requires_grad=*/false);
-    hook_token_type_embed_ = add_point(*this, Site::token_type_embed, context);
-  }
-  if (c.post_embedding_norm || c.embedding_sum_norm) {
-    const Norm::Points points{Site::embed_ln_scale, Site::embed_ln_normalized};
-    ln_ = register_module("ln", std::make_shared<Norm>(outer_norm(c, c.embedding_norm, points), context));
-  }
-}
-
-at::Tensor Embed::scaled_rows(const at::Tensor& tokens) const {
-  at::Tensor embedded = at::embedding(W_E_, tokens);
-  if (scale_.defined()) embedded = embedded * scale_;
-  return embedded;
-}
-
-at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
-  const at::Tensor embedded = scaled_rows(tokens);
-  return config_.post_embedding_norm ? ln_->forward(embedded, run) : embedded;
-}
-
-at::Tensor Embed::without_points(const at::Tensor& tokens, Run& run) const {
-  const at::Tensor embedded = scaled_rows(tokens);
-  return config_.post_embedding_norm ? ln_->without_points(embedded, run) : embedded;
-}
-
-at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
-  const auto normed = [&](const at::Tensor& whole) { return ln_ ? ln_->forward(whole, run) : whole; };
-  if (!W_token_type_.defined()) return normed(sum);
-  const at::Tensor ids = run.token_types.defined()
-                             ? run.token_types
-                             : at::zeros({1, sum.size(1)}, at::TensorOptions(at::kLong).device(sum.device()));
-  at::Tensor types = at::embedding(W_token_type_, ids);  // [1 or batch, pos, d_model], a copy
-  return normed(sum + see_rows(*hook_token_type_embed_, types, sum, run));
-}
-
-WeightSlots Embed::slots(const std::string& path) const {
-  WeightSlots slots{{path + ".W_E", W_E_}};
-  add_slot(slots, path + ".token_type_embed.W_token_type", W_token_type_);
-  add_slots(slots, ln_, path + ".ln");
-  return slots;
-}
-
-DecoderEmbed::DecoderEmbed(const GraphContext& context) {
-  const ModelConfig& c = context.config;
-  W_pos_ = register_parameter("W_pos", at::empty({c.n_ctx, c.d_model}, context.options), false);
-  if (!c.embedding_sum_norm) return;
-  Norm::Layout layout = outer_norm(c, c.embedding_norm, {Site::embed_ln_scale, Site::embed_ln_normalized});
-  layout.silent = true;
-  ln_ = register_module("ln", std::make_shared<Norm>(layout, context));
-}
-
-at::Tensor DecoderEmbed::forward(const at::Tensor& tokens, const at::Tensor& positions,
-                                 const Run& run) const {
-  const at::Tensor sum = tokens + positions;
-  return ln_ ? ln_->without_points(sum, run) : sum;
-}
-
-WeightSlots DecoderEmbed::slots(const std::string& path) const {
-  WeightSlots slots{{path + ".W_pos", W_pos_}};
-  add_slots(slots, ln_, path + ".ln");
-  return slots;
-}
-
-MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.unembedding->mlm_head) {
-  const ModelConfig& c = context.config;
-  W_ = add_matrix(*this, "W", c.d_model, c.d_model, {.out = c.d_model, .in = c.d_model}, context);
-  b_ = register_parameter("b", at::empty({c.d_model}, context.options), /*requires_grad=*/false);
-  const Norm::Points points{Site::mlm_head_ln_scale, Site::mlm_head_ln_normalized};
-  ln_ = register_module("ln", std::make_shared<Norm>(outer_norm(c, NormKind::layer_norm, points), context));
-}
-
-at::Tensor MlmHead::forward(const at::Tensor& x, Run& run) const {
-  return ln_->forward(ops::activate(activation_, ops::linear(x, W_, b_, run), run), run);
-}
-
-WeightSlots MlmHead::slots(const std::string& path) const {
-  WeightSlots slots{{path + ".W", W_.as_in_out()}, {path + ".b", b_}};
-  add_slots(slots, ln_, path + ".ln");
-  return slots;
-}
-
-Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(context.config) {
-  const ModelConfig& c = context.config;
-  W_U_ = c.tied_unembedding()
-             ? W_E
-             : register_parameter("W_U", at::empty({c.d_vocab_out(), c.d_model}, context.options),
-                                  /*requires_grad=*/false);
-  if (c.unembedding->bias) {
-    b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out()}, context.options), /*requires_grad=*/false);
-  }
-  // Buffers: nothing that a training run computes depends on them.
-  const auto add_mean = [&](const char* name, std::int64_t size) {
-    return register_buffer(name, at::empty({size}, context.options));
-  };
-  if (c.unembedding->keeps_mean) W_mean_ = add_mean("W_mean", c.d_model);
-  if (c.unembedding->keeps_mean && c.unembedding->bias) b_mean_ = add_mean("b_mean", 1);
-  hook_in_ = add_point(*this, Site::unembed_in, context);
-  hook_out_ = add_point(*this, Site::unembed_out, context);
-}
-
-at::Tensor Unembed::forward(const at::Tensor& x, const at::Tensor& tokens, Run& run) const {
-  const double scale = config_.unembedding->in_scale;
-  const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run.watch);
-  // Who watches the logits sees those of the whole vocabulary.
-  const bool some = tokens.defined() && !hook_out_->watched(run.watch);
-  const auto asked = [&](const at::Tensor& rows) {
-    return some && rows.defined() ? rows.index_select(0, tokens) : rows;
-  };
-  at::Tensor logits = ops::unrounded_linear(input, asked(W_U_), asked(b_U_), run);
-  if (run.uncentred && W_mean_.defined()) {
-    const at::Tensor taken =
-        input.to(logits.scalar_type()).matmul(W_mean_.to(logits.scalar_type())).unsqueeze(-1);
-    logits = logits + (b_mean_.defined() ? taken + b_mean_ : taken);
-  }
-  if (config_.unembedding->scale != 1.0) logits = logits * config_.unembedding->scale;
-  logits = hook_out_->forward(std::move(logits), run.watch);
-  if (tokens.defined() && !some) logits = logits.index_select(2, tokens);
-  return config_.unembedding->soft_cap > 0 ? ops::soft_cap(logits, config_.unembedding->soft_cap) : logits;
-}
-
-WeightSlots Unembed::slots(const std::string& path) const {
-  WeightSlots slots;
-  if (!config_.tied_unembedding()) slots.push_back({path + ".W_U", W_U_.t()});
-  add_slot(slots, path + ".b_U", b_U_);
-  add_slot(slots, path + ".W_mean", W_mean_);
-  add_slot(slots, path + ".b_mean", b_mean_);
-  return slots;
-}
 
 Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
                          const at::TensorOptions& options, Storage storage, Placement placement,

@@ -6,96 +6,14 @@
 
 #include "hooked/core/placement.h"
 #include "models/block.h"
+#include "models/embed.h"
 #include "models/graph.h"
 #include "models/norm.h"
 #include "models/run.h"
 #include "models/stack_inputs.h"
+#include "models/unembed.h"
 
 namespace hooked {
-
-/// Token embedding and what goes with it: tokens to residual stream.
-class Embed : public torch::nn::Module {
- public:
-  explicit Embed(const GraphContext& context);
-
-  /// `tokens` [batch, pos] int64 to [batch, pos, d_model], before any positions.
-  at::Tensor forward(const at::Tensor& tokens, Run& run) const;
-
-  /// The same for the decoder beside an encoder, whose points the embedding's are.
-  at::Tensor without_points(const at::Tensor& tokens, Run& run) const;
-
-  /// For models whose sum of embeddings is normed or has token types: `sum` of tokens and positions [batch,
-  /// pos, d_model] with the embedded types of the run's tokens, normed where the model norms it.
-  at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
-
-  const at::Tensor& W_E() const noexcept { return W_E_; }
-  WeightSlots slots(const std::string& path) const;
-
- private:
-  at::Tensor scaled_rows(const at::Tensor& tokens) const;
-
-  const ModelConfig& config_;
-  at::Tensor W_E_;           // [vocab, d_model]
-  at::Tensor W_token_type_;  // [token type, d_model], undefined without token types
-  at::Tensor scale_;  // what the embedding is multiplied by, a number in the weights' dtype; undefined for 1
-  std::shared_ptr<Norm> ln_;
-  Point hook_token_type_embed_;
-};
-
-/// What a decoder beside an encoder adds to the embedding that both share, and how it norms the sum. Its
-/// first resid_pre shows the result; the points of the embedding are the encoder's.
-class DecoderEmbed : public torch::nn::Module {
- public:
-  explicit DecoderEmbed(const GraphContext& context);
-
-  /// `tokens` [batch, pos, d_model], embedded, and their `positions` [1 or batch, pos, d_model].
-  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& positions, const Run& run) const;
-
-  const at::Tensor& W_pos() const noexcept { return W_pos_; }
-  WeightSlots slots(const std::string& path) const;
-
- private:
-  at::Tensor W_pos_;          // [n_ctx, d_model]
-  std::shared_ptr<Norm> ln_;  // null where the sum is not normed
-};
-
-/// What stands between the stream and the unembedding of masked language models (Devlin et al. 2019): a layer
-/// with an activation, and a LayerNorm.
-class MlmHead : public torch::nn::Module {
- public:
-  explicit MlmHead(const GraphContext& context);
-
-  /// `x` and the result are [batch, pos, d_model].
-  at::Tensor forward(const at::Tensor& x, Run& run) const;
-
-  WeightSlots slots(const std::string& path) const;
-
- private:
-  Activation activation_;
-  Matrix W_;      // [d_model out, d_model in]
-  at::Tensor b_;  // [d_model]
-  std::shared_ptr<Norm> ln_;
-};
-
-/// Residual stream to logits.
-class Unembed : public torch::nn::Module {
- public:
-  /// `W_E` is used when the unembedding is tied.
-  Unembed(const at::Tensor& W_E, const GraphContext& context);
-
-  /// `x` [batch, pos, d_model] to logits after any soft cap: [batch, pos, vocab], or of these tokens [token]
-  /// int64 alone where they are defined.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& tokens, Run& run) const;
-
-  WeightSlots slots(const std::string& path) const;
-
- private:
-  const ModelConfig& config_;
-  at::Tensor W_U_;              // [vocab, d_model]
-  at::Tensor b_U_;              // [vocab]
-  at::Tensor W_mean_, b_mean_;  // [d_model], [1]: what was taken from each logit; undefined: nothing is known
-  Point hook_in_, hook_out_;
-};
 
 /// What the graph computes from: ids and streams on the model's device.
 struct GraphInput {

@@ -32,4 +32,9 @@ class Workspace {
   std::shared_ptr<SlabMemory> memory_;
 };
 
+/// Where the results of operations lie.
+struct Memory {
+  const Workspace* workspace;  ///< null: LibTorch's operators only
+};
+
 }  // namespace hooked

@@ -7,12 +7,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tests=build/release/tests/golden_tests
-# name | source in models/ | expression, which stands there once | what takes its place | cases
+# name | source below models/ | expression, which stands there once | what takes its place | cases
 mutations=(
-  "embedding_without_scale|transformer|embedded * scale_|embedded|gemma_multi_query"
+  "embedding_without_scale|embed|embedded * scale_|embedded|gemma_multi_query"
   "positions_with_other_sign|transformer|entry.stream + positions|entry.stream - positions|gpt2_untied"
-  "no_final_soft_cap|transformer|ops::soft_cap(logits, config_.unembedding->soft_cap)|logits|hf_gemma2"
-  "no_logit_scale|transformer|logits * config_.unembedding->scale|logits|cohere_qk_norm"
+  "no_final_soft_cap|unembed|ops::soft_cap(logits, config_.unembedding->soft_cap)|logits|hf_gemma2"
+  "no_logit_scale|unembed|logits * config_.unembedding->scale|logits|cohere_qk_norm"
   "cross_attention_to_padding|transformer|cross_attention_kind(real, queries)|cross_attention_kind(at::Tensor(), queries)|bart_padded"
   "mlp_reads_the_stream|block|mlp_norm_->forward(input, run)|input|opt"
   "no_norm_after_attention|block|ln1_post_->forward(out, run)|out|olmo2"
@@ -60,12 +60,14 @@ for name in "$@"; do
 done
 
 saved=$(mktemp -d)
+file_of() { find models -name "$1.cc"; }
 restore() {
-  local source
+  local source file
   for source in "$saved"/*.cc; do
     [[ -e $source ]] || continue
-    mv "$source" "models/${source##*/}"
-    touch "models/${source##*/}" # is newer than what was compiled
+    file=$(file_of "$(basename "$source" .cc)")
+    mv "$source" "$file"
+    touch "$file" # is newer than what was compiled
   done
 }
 trap 'restore; rm -rf "$saved"' EXIT
@@ -77,7 +79,7 @@ run() { OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" "$tests" --gtest_brief=1 --gtest
 
 for mutation in "${mutations[@]}"; do
   IFS='|' read -r name source old new _ <<<"$mutation"
-  file=models/$source.cc
+  file=$(file_of "$source")
   if [[ $(grep -cF -- "$old" "$file") != 1 ]]; then
     echo "$name: expected one line with '$old' in $file; correct the table in $0"
     exit 1

@@ -11,6 +11,8 @@
 #include "core/model_config_fields.h"
 #include "families/shared/native_config.h"
 #include "families/shared/native_keys.h"
+#include "families/shared/native_positions.h"
+#include "families/shared/native_source.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -26,18 +28,6 @@ namespace {
 
 constexpr double kAttnScaleUnset = -1.0;
 constexpr std::int64_t kSizeUnset = -1;
-
-struct Source {
-  ConfigReader top;
-  ConfigReader hooked;
-
-  /// Whether the file is of one of these architectures, whose names change parts of a block in
-  /// TransformerLens where no config field says so.
-  bool names(std::initializer_list<std::string_view> architectures) const {
-    return std::ranges::find(architectures, top.text_or("original_architecture", "")) != architectures.end();
-  }
-  bool gpt_oss() const { return names({"GptOssForCausalLM"}); }
-};
 
 template <class Words>
 auto word_of_file(const ConfigReader& reader, std::string_view key, const Words& words) {
@@ -72,7 +62,7 @@ Value value_of_file(const ConfigReader& in, std::string_view key) {
 
 /// Takes the fields that the file has and that do not have a form of their own there.
 struct ReadField {
-  const Source& in;
+  const NativeSource& in;
 
   template <class Value, class Rule>
   void operator()(std::string_view path, Value& value, const Rule& rule) const {
@@ -143,7 +133,7 @@ void ignore_other_fields(const ConfigReader& top) {
               "train_seq_length"});
 }
 
-void read_sizes(const Source& in, ModelConfig& c) {
+void read_sizes(const NativeSource& in, ModelConfig& c) {
   c.n_layers = in.top.integer("n_layers");
   if (const auto n = in.hooked.integer_or("n_encoder_layers", 0); n != 0) c.encoder = Encoder{.n_layers = n};
   c.d_model = in.top.integer("d_model");
@@ -164,7 +154,7 @@ void read_sizes(const Source& in, ModelConfig& c) {
     in.top.refuse("d_vocab", "means the tokenizer's size; expected the number itself");
 }
 
-void read_unembedding(const Source& in, ModelConfig& c) {
+void read_unembedding(const NativeSource& in, ModelConfig& c) {
   const auto d_vocab_out = in.top.integer_or("d_vocab_out", kSizeUnset);
   if (d_vocab_out != 0) {
     c.unembedding = Unembedding{.d_vocab = d_vocab_out == kSizeUnset ? c.d_vocab : d_vocab_out};
@@ -178,7 +168,7 @@ void read_unembedding(const Source& in, ModelConfig& c) {
   }
 }
 
-void read_norms(const Source& in, ModelConfig& c) {
+void read_norms(const NativeSource& in, ModelConfig& c) {
   c.norm = NormKind::none;
   if (!in.top.is_null("normalization_type")) {
     const auto text = in.top.text_or("normalization_type", "LN");
@@ -203,7 +193,7 @@ void read_norms(const Source& in, ModelConfig& c) {
   if (c.norm_place == NormPlace::post || !c.has_unembedding()) c.final_norm = NormKind::none;
 }
 
-void read_experts(const Source& in, ModelConfig& c) {
+void read_experts(const NativeSource& in, ModelConfig& c) {
   if (!in.top.has("num_experts") && !in.top.has("experts_per_token")) {
     if (in.hooked.object_if("experts"))
       in.hooked.refuse("experts", "needs num_experts and experts_per_token; got neither");
@@ -218,7 +208,7 @@ void read_experts(const Source& in, ModelConfig& c) {
   }
 }
 
-void read_mlp(const Source& in, ModelConfig& c) {
+void read_mlp(const NativeSource& in, ModelConfig& c) {
   const bool parallel = in.top.boolean_or("parallel_attn_mlp", false);
   const bool one_norm = in.hooked.boolean_or("parallel_one_norm", false);
   if (one_norm && !parallel)
@@ -255,7 +245,7 @@ void read_mlp(const Source& in, ModelConfig& c) {
   c.gated_bias_after_product = c.mlp == MlpKind::gated && !c.experts;
 }
 
-void read_windows(const Source& in, ModelConfig& c) {
+void read_windows(const NativeSource& in, ModelConfig& c) {
   if (!in.top.boolean_or("use_local_attn", false)) return;
   Window window;
   for (const auto& type : in.top.texts("attn_types")) {
@@ -267,7 +257,7 @@ void read_windows(const Source& in, ModelConfig& c) {
   if (std::ranges::find(window.layers, true) != window.layers.end()) c.window = std::move(window);
 }
 
-void read_attention(const Source& in, ModelConfig& c) {
+void read_attention(const NativeSource& in, ModelConfig& c) {
   const bool scaled = in.top.boolean_or("use_attn_scale", true);
   const auto scale = in.top.number_or("attn_scale", kAttnScaleUnset);
   const auto usual = std::sqrt(static_cast<double>(c.d_head));
@@ -303,87 +293,11 @@ void read_attention(const Source& in, ModelConfig& c) {
   read_windows(in, c);
 }
 
-RopeScaling read_scaling(const Source& in) {
-  const bool llama3 = in.top.boolean_or("use_NTK_by_parts_rope", false);
-  const bool yarn = in.top.boolean_or("use_yarn_rope", false);
-  const bool linear = in.top.number_or("rotary_scaling_factor", 1.0) != 1.0;
-  const auto dynamic = in.hooked.object_if("dynamic_rope");
-  const auto longrope = in.hooked.object_if("longrope");
-  const bool rounded = in.hooked.boolean_or("yarn_truncate", in.top.boolean_or("yarn_truncate", true));
-  if (llama3 + yarn + linear + dynamic.has_value() + longrope.has_value() > 1) {
-    in.top.refuse(yarn     ? "use_yarn_rope"
-                  : llama3 ? "use_NTK_by_parts_rope"
-                           : "rotary_scaling_factor",
-                  "stands beside another rotary scaling; expected only one of use_NTK_by_parts_rope, "
-                  "use_yarn_rope, rotary_scaling_factor, hooked.dynamic_rope and hooked.longrope");
-  }
-  // Numbers that the file must have; the others are taken where it has them.
-  if (dynamic) {
-    return DynamicScaling{.factor = dynamic->number("factor"),
-                          .original_n_ctx = dynamic->number("original_n_ctx")};
-  }
-  if (longrope) {
-    return LongropeScaling{.short_factors = longrope->numbers("short_factors"),
-                           .long_factors = longrope->numbers("long_factors"),
-                           .original_n_ctx = longrope->number("original_n_ctx")};
-  }
-  if (llama3) return Llama3Scaling{.factor = 8.0};
-  if (yarn) return YarnScaling{.original_n_ctx = 4096.0, .truncate = rounded};
-  if (linear) return LinearScaling{};
-  return NoScaling{};
-}
-
-// The base on windowed layers. TransformerLens scales those under llama3 and plain yarn, and not under linear
-// scaling; in ModelConfig they are scaled exactly if they have no base of their own.
-std::optional<double> read_local_base(const Source& in, const ModelConfig& c, const RopeScaling& scaling) {
-  const bool stretched = !std::holds_alternative<NoScaling>(scaling);
-  const bool global_only = in.top.boolean_or("yarn_global_attn_only", false);
-  const bool scaled = in.hooked.boolean_or(
-      "scale_windowed_rope", std::holds_alternative<Llama3Scaling>(scaling) ||
-                                 (std::holds_alternative<YarnScaling>(scaling) && !global_only));
-  std::optional<double> base;
-  if (in.top.has("rotary_base_local")) base = in.top.number("rotary_base_local");
-  if (!c.window) return std::nullopt;
-  if (base && scaled && stretched) {
-    in.top.refuse("rotary_base_local",
-                  fmt::format("is not supported together with {} scaling of the windowed layers; "
-                              "expected hooked.scale_windowed_rope = false, or no local base",
-                              word_of(scaling)));
-  }
-  if (!base && !scaled && stretched) base = in.top.number_or("rotary_base", 10000.0);
-  return base;
-}
-
-void read_positions(const Source& in, ModelConfig& c) {
-  constexpr std::string_view kKey = "positional_embedding_type";
-  const auto word = in.top.text_or(kKey, "standard");
-  // TransformerLens's dumps carry its rotary fields for every kind of positions; they only matter for one.
-  RopeScaling scaling = read_scaling(in);
-  const std::optional<double> local_base = read_local_base(in, c, scaling);
-  if (word == "none") {
-    c.positions = NoPositions{};
-  } else if (word == "standard") {
-    c.positions = LearnedPositions{};
-  } else if (word == "shortformer") {
-    c.positions = ShortformerPositions{};
-  } else if (word == "rotary") {
-    c.positions = RotaryPositions{
-        .dim = in.top.integer_or("rotary_dim", 0), .local_base = local_base, .scaling = std::move(scaling)};
-  } else if (word == "alibi") {
-    const bool usual = c.n_heads >= 1 && c.n_heads <= kMaxHeads;
-    c.positions = AlibiPositions{.slopes = usual ? geometric_alibi_slopes(c.n_heads) : std::vector<double>()};
-  } else if (word == "relative_positional_bias") {
-    c.positions = RelativePositions{};
-  } else {
-    in.top.refuse(kKey, fmt::format("is not supported; expected one of {}", fmt::join(kPositionWords, ", ")));
-  }
-}
-
 }  // namespace
 
 NativeConfig read_native_config(std::string_view text, std::string_view where) {
   const ConfigReader top(text, where);
-  const Source in{top, top.object_if("hooked").value_or(ConfigReader("{}", where))};
+  const NativeSource in{top, top.object_if("hooked").value_or(ConfigReader("{}", where))};
   if (top.text_or("model_type", kNativeModelType) != kNativeModelType) {
     top.refuse("model_type", fmt::format("is not the native model type; expected {}", kNativeModelType));
   }
@@ -395,7 +309,7 @@ NativeConfig read_native_config(std::string_view text, std::string_view where) {
   read_norms(in, c);
   read_mlp(in, c);
   read_attention(in, c);
-  read_positions(in, c);
+  read_native_positions(in, c);
   visit_fields(ReadField{in}, c);
   if (c.has_mlm_head() && c.unembedding->mlm_head->kind() == Activation::swish) {
     c.unembedding->mlm_head = Activation::swish_with(in.hooked.number_or("mlm_head_swish_beta", 1.0));

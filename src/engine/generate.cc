@@ -20,6 +20,7 @@
 #include "engine/generation_edits.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
+#include "engine/prefix_checks.h"
 #include "engine/ruled_tokens.h"
 #include "engine/run_input.h"
 #include "engine/sampling.h"

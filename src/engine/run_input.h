@@ -48,9 +48,6 @@ std::shared_ptr<const RaggedRows> ragged_rows(const LoadedModel& model, const In
 /// Throws ShapeError at `where` when sequences of `length` tokens are longer than the model allows.
 void require_room(const ModelConfig& config, const char* where, std::int64_t length);
 
-/// Throws ShapeError when the keys of a prefix would have to turn again in a sequence of `length` tokens.
-void require_lasting_keys(const ModelConfig& config, std::int64_t length);
-
 /// A layer option resolved against the model: negative counts from the end. Throws ShapeError out of [0,
 /// n_layers].
 std::int64_t resolve_layer(std::int64_t layer, const ModelConfig& config, const char* option);

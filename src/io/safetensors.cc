@@ -20,7 +20,6 @@
 #include "io/little_endian.h"
 #include "io/path_text.h"
 #include "io/safetensors_format.h"
-#include "io/safetensors_tensors.h"
 
 namespace hooked {
 namespace {
@@ -113,6 +112,14 @@ void refuse_safetensors_dtype(const std::string& where, std::string_view name, s
   throw CheckpointError(
       where, fmt::format("tensor '{}': dtype '{}' is not supported; expected one of {}", printable(name),
                          printable(dtype), supported_safetensors_dtypes()));
+}
+
+void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes) {
+  const auto bad = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
+  if (bad == bytes.end()) return;
+  throw CheckpointError(path_text(file.path()),
+                        fmt::format("tensor '{}': element {} is not a BOOL; expected 0 or 1, got {}",
+                                    printable(info.name), bad - bytes.begin(), std::to_integer<int>(*bad)));
 }
 
 at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info) {

@@ -3,9 +3,14 @@
 #include <c10/core/ScalarType.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "hooked/io/file.h"
+#include "hooked/io/safetensors.h"
 
 namespace hooked {
 
@@ -65,5 +70,12 @@ std::string supported_safetensors_dtypes();
 /// Throws CheckpointError about a tensor whose dtype the format has and this engine does not.
 [[noreturn]] void refuse_safetensors_dtype(const std::string& where, std::string_view name,
                                            std::string_view dtype);
+
+/// Reads and validates the header of an open file, as SafetensorsFile::open does.
+SafetensorsHeader read_safetensors_header(const InputFile& file);
+
+/// Throws CheckpointError about the tensor unless all `bytes` are 0 or 1: another byte is not a bool in C++,
+/// and reading one is undefined behaviour.
+void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes);
 
 }  // namespace hooked

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <span>
 
+#include "io/safetensors_format.h"
+
 namespace hooked {
 
 SafetensorsTensors::SafetensorsTensors(const InputFile& file) {

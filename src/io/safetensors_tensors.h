@@ -4,9 +4,6 @@
 
 namespace hooked {
 
-/// Reads and validates the header of an open file, as SafetensorsFile::open does.
-SafetensorsHeader read_safetensors_header(const InputFile& file);
-
 /// The tensors of a safetensors file.
 class SafetensorsTensors final : public TensorFile {
  public:

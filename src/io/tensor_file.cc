@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -39,14 +37,6 @@ void check_rows(const InputFile& file, const TensorInfo& info, Rows rows) {
       fmt::format("tensor '{}' of shape {} does not have these rows; expected some of {}, "
                   "got {} from row {} on",
                   printable(info.name), shape_text(info.shape), size, rows.count, rows.first));
-}
-
-void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes) {
-  const auto bad = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
-  if (bad == bytes.end()) return;
-  throw CheckpointError(path_text(file.path()),
-                        fmt::format("tensor '{}': element {} is not a BOOL; expected 0 or 1, got {}",
-                                    printable(info.name), bad - bytes.begin(), std::to_integer<int>(*bad)));
 }
 
 }  // namespace hooked

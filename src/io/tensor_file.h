@@ -89,8 +89,4 @@ std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat
 /// Throws CheckpointError about `file` unless the tensor has these rows.
 void check_rows(const InputFile& file, const TensorInfo& info, Rows rows);
 
-/// Throws CheckpointError about the tensor unless all `bytes` are 0 or 1: another byte is not a bool in C++,
-/// and reading one is undefined behaviour.
-void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes);
-
 }  // namespace hooked

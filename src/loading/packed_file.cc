@@ -19,7 +19,7 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "io/path_text.h"
-#include "io/safetensors_tensors.h"
+#include "io/safetensors_format.h"
 #include "io/safetensors_writer.h"
 #include "models/parameter_memory.h"
 #include "models/transformer.h"

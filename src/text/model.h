@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/config_reader.h"
-#include "hooked/text/tokenizer.h"
+#include "hooked/text/encoding.h"
 #include "text/vocabulary.h"
 
 namespace hooked::text {

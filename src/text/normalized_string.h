@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hooked/text/tokenizer.h"
+#include "hooked/text/encoding.h"
 #include "text/pattern.h"
 #include "text/unicode.h"
 

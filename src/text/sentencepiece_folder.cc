@@ -15,6 +15,7 @@
 #include "hooked/core/error.h"
 #include "text/class_parts.h"
 #include "text/class_pipelines.h"
+#include "text/sentencepiece_rules.h"
 
 // Note [SentencePiece files in a folder]
 // transformers makes a tokenizer.json of such a file: pieces with their scores, or with all pairs of pieces

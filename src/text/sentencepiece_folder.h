@@ -4,6 +4,7 @@
 
 #include "text/sentencepiece_model.h"
 #include "text/side_files.h"
+#include "text/tokenizer_rules.h"
 
 namespace hooked::text {
 

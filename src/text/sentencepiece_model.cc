@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <stdexcept>
 #include <unordered_set>
-#include <utility>
 
 #include "core/json.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
-#include "text/post_processor.h"
 #include "text/symbol_joiner.h"
 
 namespace hooked::text {
@@ -99,29 +96,6 @@ void UnknownCharacters::add(std::string_view text, std::size_t begin, std::size_
   }
   for (std::size_t i = 0; i < text.size(); ++i)
     tokens.push_back({bytes_[static_cast<unsigned char>(text[i])], {begin + i, begin + i + 1}});
-}
-
-Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, std::vector<AddedToken> added,
-                                     std::string_view where) {
-  if (model.pieces.size() > static_cast<std::size_t>(Vocabulary::kIds)) {
-    throw TokenizerError(
-        where, fmt::format("has {} pieces; expected at most {}", model.pieces.size(), Vocabulary::kIds));
-  }
-  check_pieces(model, where);
-  Vocabulary vocabulary;
-  for (const auto& piece : model.pieces) vocabulary.append(piece.text);
-  Tokenizer::Rules rules;
-  try {
-    rules.normalizer = make_sentencepiece_normalizer(model);
-    rules.model = model.kind == SentencePieceModel::Kind::bpe
-                      ? make_sentencepiece_bpe(model, std::move(vocabulary))
-                      : make_sentencepiece_unigram(model, std::move(vocabulary));
-  } catch (const std::invalid_argument& reason) {
-    throw TokenizerError(where, reason.what());
-  }
-  rules.decoder = make_sentencepiece_decoder(model);
-  rules.added = AddedTokens(std::move(added), {});
-  return rules;
 }
 
 }  // namespace hooked::text

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,6 @@
 #include "text/model.h"
 #include "text/normalizer.h"
 #include "text/piece_trie.h"
-#include "text/tokenizer_rules.h"
 
 namespace hooked::text {
 
@@ -58,14 +58,6 @@ struct SentencePieceModel {
   /// none.
   std::int64_t first_of(Type type) const noexcept;
 };
-
-/// The pipeline of a model: ids and decoded texts are those of the package `sentencepiece` for what lies
-/// between the `added` tokens, which are found in the text itself. Throws TokenizerError, `where` in its
-/// place, for a model that the package refuses, too (no or several unknown pieces, empty or repeated ones,
-/// bytes that are missing), for scores that are not finite, and for rules or pieces out of bounds or not
-/// UTF-8.
-Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, std::vector<AddedToken> added,
-                                     std::string_view where);
 
 /// Reads the bytes of a `tokenizer.model` (a protobuf ModelProto) from the file `where`. Throws
 /// TokenizerError for bytes that are none, with the place, and for what is not read: models of words or

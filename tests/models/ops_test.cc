@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "models/activations.h"
 #include "tests/models/random_graph.h"
 #include "tests/support/activations.h"
 

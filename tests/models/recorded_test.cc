@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "hooked/core/error.h"
+#include "models/activations.h"
 #include "models/ops.h"
 #include "models/workspace.h"
 #include "tests/models/random_graph.h"

@@ -1,0 +1,73 @@
+#include "engine/prefix_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+
+void require_prefix(const Prefix& prefix, const LoadedModel& model, const Input& input) {
+  if (prefix.model().get() != &model) {
+    throw ShapeError("prefix", "the prefix was run by another model; expected one of this model");
+  }
+  if (prefix.batch() != 1 && prefix.batch() != input.batch()) {
+    throw ShapeError("prefix", fmt::format("the prefix has another number of rows than the input; expected 1 "
+                                           "or {}, got {}",
+                                           input.batch(), prefix.batch()));
+  }
+  const ModelConfig& config = model.config;
+  if (config.direction == AttentionDirection::bidirectional) {
+    throw ShapeError(
+        "prefix",
+        "in this model tokens attend to those after them as well, so the keys and values of a prefix "
+        "would not hold; expected no prefix with a bidirectional model");
+  }
+  require_lasting_keys(config, input.first_column() + input.length());
+}
+
+void require_first_columns(const Input& input, const ModelConfig& config) {
+  constexpr const char* where = "first_columns";
+  if (!input.prefix || input.prefix->batch() != 1 || config.has_encoder()) {
+    throw ShapeError(where,
+                     "rows begin at columns of their own behind a prefix of one row, in models with one "
+                     "stack; expected such a prefix");
+  }
+  if (input.attention_mask.defined()) {
+    throw ShapeError(where,
+                     "rows with first columns of their own have no padding; expected no attention_mask");
+  }
+  if (static_cast<std::int64_t>(input.first_columns.size()) != input.batch()) {
+    throw ShapeError(where, fmt::format("there is not one first column for each row; expected {}, got {}",
+                                        input.batch(), input.first_columns.size()));
+  }
+  const std::int64_t largest = std::min(input.prefix->length(), input.first_column() + input.length() - 1);
+  for (std::size_t row = 0; row < input.first_columns.size(); ++row) {
+    const std::int64_t column = input.first_columns[row];
+    if (column >= 0 && column <= largest) continue;
+    throw ShapeError(
+        where,
+        fmt::format("row {} cannot begin at column {}; expected 0 to {}, the prefix having "
+                    "{} columns and the sequence {}",
+                    row, column, largest, input.prefix->length(), input.first_column() + input.length()));
+  }
+}
+
+void require_lasting_keys(const ModelConfig& config, std::int64_t length) {
+  const RotaryPositions* rotary = config.rotary();
+  if (rotary == nullptr) return;
+  const auto* longrope = std::get_if<LongropeScaling>(&rotary->scaling);
+  const auto* dynamic = std::get_if<DynamicScaling>(&rotary->scaling);
+  if (longrope == nullptr && dynamic == nullptr) return;
+  const double original = longrope != nullptr ? longrope->original_n_ctx : dynamic->original_n_ctx;
+  if (static_cast<double>(length) <= original) return;
+  throw ShapeError(
+      "prefix", fmt::format("beyond {} tokens this model turns its keys by the length of the whole input, so "
+                            "those of a prefix would not hold; expected at most that many, got {}; "
+                            "run all tokens at once",
+                            original, length));
+}
+
+}  // namespace hooked
