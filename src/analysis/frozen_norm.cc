@@ -32,12 +32,13 @@ NormKind kind_of(Site scale, const ModelConfig& config) {
 
 /// Folding takes the weights of norms that something reads through: not those of embeddings, and of what
 /// sublayers and their parts write.
-bool keeps_weight(const ActivationName& normalized, const ModelConfig& config) {
+bool keeps_weight(Site normalized, const ModelConfig& config) {
   if (!config.norm_folded) return true;
   for (const Stack stack : stacks_of(config)) {
     for (const StreamStep& step : stream_of(config, stack)) {
-      const bool through = std::ranges::find(step.through, normalized) != step.through.end();
-      if (through && step.kind == StreamStep::Kind::read) return false;
+      if (step.kind != StreamStep::Kind::read) continue;
+      if (std::ranges::find(step.through, normalized, &ActivationName::site) != step.through.end())
+        return false;
     }
   }
   return true;
@@ -93,7 +94,7 @@ StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& 
   norm.scale.site = points->scale;
   norm.normalized.site = points->normalized;
   norm.kind = kind_of(norm.scale.site, config);
-  if (!keeps_weight(norm.normalized, config)) return norm;
+  if (!keeps_weight(norm.normalized.site, config)) return norm;
   // One norm before both branches of a block has its weights under ln1.
   auto owner = norm.scale;
   if (owner.site == Site::ln2_scale && config.layout == BlockLayout::parallel_one_norm)

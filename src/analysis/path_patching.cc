@@ -5,15 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "analysis/as_memory_allows.h"
-#include "analysis/path_order.h"
+#include "analysis/path_sets.h"
 #include "analysis/row_columns.h"
-#include "analysis/stream_path.h"
 #include "analysis/sweep_grid.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -25,149 +23,20 @@ namespace {
 constexpr const char* kPathPatching = "path_patching";
 
 /// Paths as cells.
-class PathSets : public std::enable_shared_from_this<PathSets> {
+class PatchedPaths : public std::enable_shared_from_this<PatchedPaths> {
  public:
-  PathSets(const HookedTransformer& model, const PathPatchingOptions& options, const SweepInput& into)
+  PatchedPaths(const HookedTransformer& model, const PathPatchingOptions& options, const SweepInput& into)
       : config_(model.config()),
         points_(config_),
-        order_(config_),
+        sets_(config_, options),
         device_(model.device()),
         into_(into),
-        options_(options) {
-    find_senders();
-    find_receivers();
-    find_frozen();
-    const bool by_sender = options.cells == PathCells::each_sender || options.cells == PathCells::each;
-    const bool by_receiver = options.cells == PathCells::each_receiver || options.cells == PathCells::each;
-    sender_sets_ = sets(senders_.size(), by_sender);
-    receiver_sets_ = sets(receivers_.size(), by_receiver);
-    require_paths();
-  }
+        options_(options) {}
 
   CellPlan plan() const;
 
  private:
-  using Set = std::vector<std::size_t>;  // numbers of senders or receivers
-
-  static std::vector<Set> sets(std::size_t count, bool each) {
-    std::vector<Set> all(each ? count : 1);
-    for (std::size_t i = 0; i < count; ++i) all[each ? i : 0].push_back(i);
-    return all;
-  }
-
-  /// A full name whose indices are on the head axis alone, as a number from 0 on.
-  Address checked(const Address& given, bool heads, const char* what) const {
-    const ActivationName name = points_.name(points_.require(points_.resolve(given.name())));
-    Address address = name;
-    for (const auto& [axis, index] : given.indices().entries()) {
-      const auto own = axis_on(name.site, axis);
-      const auto* number = std::get_if<std::int64_t>(&index.value);
-      if (!heads || !own || (*own != Axis::head && *own != Axis::kv_head) || number == nullptr) {
-        throw HookError(given.to_string(), fmt::format("a {} has at most the index of one head; expected {}",
-                                                       what, heads ? "[head=...]" : "none"));
-      }
-      const std::int64_t size = size_of(*own, config_, name.layer);
-      if (*number < -size || *number >= size) {
-        throw HookError(given.to_string(),
-                        fmt::format("there is no head {}; expected {} to {}", *number, -size, size - 1));
-      }
-      address = address.at(*own, *number < 0 ? *number + size : *number);
-    }
-    return address;
-  }
-
-  void find_senders() {
-    std::vector<Address> given = options_.senders;
-    if (given.empty()) {
-      for (const StreamWriter& writer : sublayers(config_, config_.main_stack()))
-        given.push_back(writer.place);
-    }
-    for (const Address& address : given) {
-      const Site site = address.name().site;
-      const Address place = checked(address, is_of_heads(site), "sender");
-      const bool embeddings = begins_stream(place.name(), config_);
-      if (!embeddings && !order_.is_written(place.name())) {
-        throw HookError(
-            address.to_string(),
-            "this writes nothing to a stream; expected z, attn_out, mlp_out or layer_input_out of a "
-            "layer, an embedding, or resid_pre of the first layer");
-      }
-      senders_.push_back({place, embeddings});
-    }
-  }
-
-  void find_receivers() {
-    std::vector<Address> given = options_.receivers;
-    const ActivationName end = end_of_stream(config_);
-    if (given.empty()) given.emplace_back(end);
-    for (const Address& address : given) {
-      const Site site = address.name().site;
-      Address place = checked(address, is_head_input(site), "receiver");
-      const bool at_end = place.name().stack == end.stack && place.name().layer == end.layer &&
-                          (site == end.site || site == Site::resid_post);
-      if (at_end) place = end;
-      if (!at_end && !is_head_input(site) && site != Site::mlp_in) {
-        throw HookError(
-            address.to_string(),
-            "this does not read a stream; expected q, k or v of heads, mlp_in of a layer, or the end of the "
-            "stream that predicts");
-      }
-      receivers_.push_back(std::move(place));
-    }
-  }
-
-  bool leads(const Set& senders, const Set& receivers) const {
-    return std::any_of(senders.begin(), senders.end(), [&](std::size_t sender) {
-      return std::any_of(receivers.begin(), receivers.end(), [&](std::size_t receiver) {
-        return order_.leads_to(senders_[sender], receivers_[receiver]);
-      });
-    });
-  }
-
-  /// Throws HookError for what is on no path where nothing would show it.
-  void require_paths() const {
-    const auto all = [](const std::vector<Set>& sets) {
-      Set together;
-      for (const Set& set : sets) together.insert(together.end(), set.begin(), set.end());
-      return together;
-    };
-    const bool any = leads(all(sender_sets_), all(receiver_sets_));
-    const bool shows_senders = (any && sender_sets_.size() > 1) || options_.senders.empty();
-    const bool shows_receivers = any && receiver_sets_.size() > 1;
-    if (!shows_senders) order_.require_readers(senders_, receivers_);
-    if (!shows_receivers) order_.require_writers(senders_, receivers_);
-  }
-
-  /// What stays as it is while the senders change.
-  void find_frozen() {
-    for (const Stack stack : stacks_of(config_)) {
-      for (const StreamStep& step : stream_of(config_, stack)) {
-        const bool freezes = step.mixes_tokens() || options_.through == PathThrough::nothing;
-        if (step.by_sublayer() && freezes)
-          frozen_.push_back(step.of_heads() ? step.of_attention(Site::z) : step.point);
-      }
-    }
-  }
-
-  /// The block of the stack that predicts from which on these senders change something; nothing: what stands
-  /// before its first block.
-  std::optional<std::int32_t> first_layer(const Set& senders) const {
-    std::int32_t first = std::numeric_limits<std::int32_t>::max();
-    for (const std::size_t number : senders) {
-      const ActivationName& name = senders_[number].place.name();
-      if (!in_main_blocks(name)) return std::nullopt;
-      first = std::min(first, name.layer);
-    }
-    return first;
-  }
-  bool in_main_blocks(const ActivationName& name) const {
-    return name.stack == config_.main_stack() && ::hooked::row(name.site).scope == SiteScope::block;
-  }
-  /// Whether senders from there on can change what is read.
-  bool is_behind(const Address& receiver, std::optional<std::int32_t> first) const {
-    const ActivationName& name = receiver.name();
-    return !first || (in_main_blocks(name) && !is_of_source(name.site) && name.layer >= *first);
-  }
+  using Set = PathSets::Set;
 
   CellPatches patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const;
   /// What some sets of senders send, a row for each set, and what stays as it is.
@@ -175,7 +44,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     const PatchedRuns& runs;
     std::map<ActivationName, SourceReader>& readers;  ///< of what senders become
     std::int64_t rows;
-    std::optional<std::int32_t> first;               ///< as first_layer() has it
+    std::optional<std::int32_t> first;               ///< as sets_.first_layer() has it
     std::map<ActivationName, at::Tensor> held = {};  ///< activations that are given whole, for all rows
     std::vector<Edit> edits = {};                    ///< of others what is sent alone
 
@@ -201,19 +70,15 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
 
   ModelConfig config_;
   PointIndex points_;
-  PathOrder order_;
+  PathSets sets_;
   c10::Device device_;
   SweepInput into_;
   PathPatchingOptions options_;
-  std::vector<PathSender> senders_;
-  std::vector<Address> receivers_;
-  std::vector<ActivationName> frozen_;
-  std::vector<Set> sender_sets_, receiver_sets_;
 };
 
 /// Where senders are patched, in `into` and in `from`; none: everywhere.
-std::vector<std::pair<std::int64_t, std::int64_t>> PathSets::columns(const ActivationName& name,
-                                                                     SweptRow row) const {
+std::vector<std::pair<std::int64_t, std::int64_t>> PatchedPaths::columns(const ActivationName& name,
+                                                                         SweptRow row) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
   const TokenColumns here = into_.columns(config_.has_encoder() && counts_source(name, Axis::pos));
   const auto from = SourceReader::columns(options_.sweep.from, {name, Axis::pos}, row);
@@ -227,8 +92,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> PathSets::columns(const Activ
   return all;
 }
 
-std::vector<PathSets::SentBlock> PathSets::blocks(const PathSender& sender, const SourceReader& from,
-                                                  SweptRow row) const {
+std::vector<PatchedPaths::SentBlock> PatchedPaths::blocks(const PathSender& sender, const SourceReader& from,
+                                                          SweptRow row) const {
   std::vector<SentBlock> blocks;
   const auto add = [&](PatchedPlace place) {
     for (const auto& [axis, index] : sender.place.indices().entries()) {
@@ -248,7 +113,7 @@ std::vector<PathSets::SentBlock> PathSets::blocks(const PathSender& sender, cons
   return blocks;
 }
 
-at::Tensor& PathSets::Sent::rows_of(const ActivationName& name) {
+at::Tensor& PatchedPaths::Sent::rows_of(const ActivationName& name) {
   const auto found = held.find(name);
   if (found != held.end()) return found->second;
   const at::Tensor unpatched = runs.value(name);
@@ -257,11 +122,11 @@ at::Tensor& PathSets::Sent::rows_of(const ActivationName& name) {
   return held.emplace(name, unpatched.expand(sizes).clone()).first->second;
 }
 
-void PathSets::send(Sent& sent, std::int64_t i, const PathSender& sender, SweptRow row) const {
+void PatchedPaths::send(Sent& sent, std::int64_t i, const PathSender& sender, SweptRow row) const {
   const ActivationName& name = sender.place.name();
   const auto reader =
       sent.readers.try_emplace(name, options_.sweep.from, name, sent.runs.value(name), row).first;
-  const bool frozen = std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
+  const bool frozen = sets_.is_frozen(name);
   // What a resumed run begins with is given for all rows.
   const bool held = frozen || (sent.first && sender.begins_stream);
   for (const auto& [indices, value] : blocks(sender, reader->second, row)) {
@@ -276,9 +141,9 @@ void PathSets::send(Sent& sent, std::int64_t i, const PathSender& sender, SweptR
   }
 }
 
-ActivationCache PathSets::reach(Sent sent) const {
-  for (const ActivationName& name : frozen_) {
-    if (!sent.first || (in_main_blocks(name) && name.layer >= *sent.first)) sent.rows_of(name);
+ActivationCache PatchedPaths::reach(Sent sent) const {
+  for (const ActivationName& name : sets_.frozen()) {
+    if (!sent.first || (sets_.in_main_blocks(name) && name.layer >= *sent.first)) sent.rows_of(name);
   }
   at::Tensor stream;
   if (sent.first) {
@@ -288,20 +153,20 @@ ActivationCache PathSets::reach(Sent sent) const {
   }
   for (const auto& [name, value] : sent.held) sent.edits.push_back(set(Address(name), value));
   Selection reached;
-  for (const Address& receiver : receivers_) {
-    if (is_behind(receiver, sent.first)) reached = reached | Selection(receiver.name());
+  for (const Address& receiver : sets_.receivers()) {
+    if (sets_.is_behind(receiver, sent.first)) reached = reached | Selection(receiver.name());
   }
   if (reached.empty()) return {};
   return sent.first ? sent.runs.resume(*sent.first, stream, std::move(sent.edits), reached)
                     : sent.runs.whole(sent.rows, std::move(sent.edits), reached);
 }
 
-Patch PathSets::received(const Set& receivers, const ActivationCache& seen, std::int64_t i,
-                         std::optional<std::int32_t> first) const {
+Patch PatchedPaths::received(const Set& receivers, const ActivationCache& seen, std::int64_t i,
+                             std::optional<std::int32_t> first) const {
   Patch patch;
   for (const std::size_t number : receivers) {
-    const Address& receiver = receivers_[number];
-    if (!is_behind(receiver, first)) continue;
+    const Address& receiver = sets_.receivers()[number];
+    if (!sets_.is_behind(receiver, first)) continue;
     const std::string where = receiver.to_string();
     const at::Tensor own = seen[Address(receiver.name())].narrow(0, i, 1);
     patch.push_back({receiver, take_block(own, receiver.indices(), {receiver.name().site, where, {}})});
@@ -309,24 +174,26 @@ Patch PathSets::received(const Set& receivers, const ActivationCache& seen, std:
   return patch;
 }
 
-CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const {
+CellPatches PatchedPaths::patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const {
   CellPatches made;
   std::map<ActivationName, SourceReader> readers;
   const std::int64_t most = std::max<std::int64_t>(1, options_.sweep.tokens_per_run / into_.all().length());
   const auto count = static_cast<std::int64_t>(sender_sets.size());
-  const auto first = first_layer(sender_sets_[sender_sets.front()]);  // the same for all of these sets
+  const auto first =
+      sets_.first_layer(sets_.sender_sets()[sender_sets.front()]);  // the same for all of these sets
   as_memory_allows(device_, kPathPatching, count, most, [&](std::int64_t begin, std::int64_t end) {
     const auto senders = [&](std::int64_t i) { return sender_sets[static_cast<std::size_t>(begin + i)]; };
     Sent sent{.runs = runs, .readers = readers, .rows = end - begin, .first = first};
     for (std::int64_t i = 0; i < sent.rows; ++i) {
-      for (const std::size_t number : sender_sets_[senders(i)]) send(sent, i, senders_[number], row);
+      for (const std::size_t number : sets_.sender_sets()[senders(i)])
+        send(sent, i, sets_.senders()[number], row);
     }
     const ActivationCache seen = reach(std::move(sent));
     for (std::int64_t i = 0; i < end - begin; ++i) {
-      for (std::size_t set = 0; set < receiver_sets_.size(); ++set) {
-        if (!leads(sender_sets_[senders(i)], receiver_sets_[set])) continue;
-        made.cells.push_back(static_cast<std::int64_t>(senders(i) * receiver_sets_.size() + set));
-        made.patches.push_back(received(receiver_sets_[set], seen, i, first));
+      for (std::size_t set = 0; set < sets_.receiver_sets().size(); ++set) {
+        if (!sets_.leads(sets_.sender_sets()[senders(i)], sets_.receiver_sets()[set])) continue;
+        made.cells.push_back(static_cast<std::int64_t>(senders(i) * sets_.receiver_sets().size() + set));
+        made.patches.push_back(received(sets_.receiver_sets()[set], seen, i, first));
       }
     }
   });
@@ -347,18 +214,18 @@ GridAxis axis_of(const char* name, const std::vector<Address>& places) {
 
 }  // namespace
 
-std::string PathSets::record() const {
+std::string PatchedPaths::record() const {
   std::vector<std::string> texts;
-  for (const PathSender& sender : senders_) texts.push_back(sender.place.to_string());
+  for (const PathSender& sender : sets_.senders()) texts.push_back(sender.place.to_string());
   texts.emplace_back("to");
-  for (const Address& receiver : receivers_) texts.push_back(receiver.to_string());
+  for (const Address& receiver : sets_.receivers()) texts.push_back(receiver.to_string());
   for (const SweptPlace& place : options_.positions)
     texts.push_back(fmt::format("{}<-{}", place.into.label(), place.from.label()));
   return fmt::format("paths {} {} {}", static_cast<int>(options_.through), static_cast<int>(options_.cells),
                      fmt::join(texts, " "));
 }
 
-CellPlan PathSets::plan() const {
+CellPlan PatchedPaths::plan() const {
   CellPlan plan{.axes = {},
                 .patched = {},
                 .groups = {},
@@ -366,22 +233,22 @@ CellPlan PathSets::plan() const {
                 .title = "Patching paths",
                 .record = record()};
   std::vector<Address> senders;
-  for (const PathSender& sender : senders_) senders.push_back(sender.place);
+  for (const PathSender& sender : sets_.senders()) senders.push_back(sender.place);
   if (options_.cells == PathCells::each_sender || options_.cells == PathCells::each)
     plan.axes.push_back(axis_of("sender", senders));
   if (options_.cells == PathCells::each_receiver || options_.cells == PathCells::each)
-    plan.axes.push_back(axis_of("receiver", receivers_));
-  plan.patched = frozen_;
+    plan.axes.push_back(axis_of("receiver", sets_.receivers()));
+  plan.patched = sets_.frozen();
   const auto keep = [&](const ActivationName& name) {
     if (std::find(plan.patched.begin(), plan.patched.end(), name) == plan.patched.end())
       plan.patched.push_back(name);
   };
-  for (const PathSender& sender : senders_) keep(sender.place.name());
-  for (const Address& receiver : receivers_) keep(receiver.name());
+  for (const PathSender& sender : sets_.senders()) keep(sender.place.name());
+  for (const Address& receiver : sets_.receivers()) keep(receiver.name());
 
   const auto self = shared_from_this();
   plan.check = [self](SweptRow row) {
-    for (const PathSender& sender : self->senders_) {
+    for (const PathSender& sender : self->sets_.senders()) {
       const ActivationName& name = sender.place.name();
       if (self->options_.positions.empty())
         require_same_columns(self->options_.sweep.from, self->into_, {name, Axis::pos}, row);
@@ -390,9 +257,9 @@ CellPlan PathSets::plan() const {
   };
   // Sets that begin in one layer are rows of one run.
   std::map<std::optional<std::int32_t>, Set> by_layer;
-  for (std::size_t set = 0; set < sender_sets_.size(); ++set)
-    by_layer[first_layer(sender_sets_[set])].push_back(set);
-  const auto n_receivers = static_cast<std::int64_t>(receiver_sets_.size());
+  for (std::size_t set = 0; set < sets_.sender_sets().size(); ++set)
+    by_layer[sets_.first_layer(sets_.sender_sets()[set])].push_back(set);
+  const auto n_receivers = static_cast<std::int64_t>(sets_.receiver_sets().size());
   for (const auto& [layer, sets] : by_layer) {
     std::vector<std::int64_t> cells;
     for (const std::size_t set : sets) {
@@ -416,7 +283,7 @@ SweepReport report_of(const HookedTransformer& model, const PathPatchingOptions&
         "axes in `over` but Axis::batch");
   }
   const SweepInput into(model, sweep.into);
-  return swept(model, sweep, into, std::make_shared<const PathSets>(model, options, into)->plan(),
+  return swept(model, sweep, into, std::make_shared<const PatchedPaths>(model, options, into)->plan(),
                on_failure);
 }
 

@@ -97,15 +97,13 @@ std::vector<MetricKind> metric_kinds_of(const PromptPairs& pairs, const ScoredPa
   if (!all_have(&PromptPair::answers)) {
     throw UsageError(fmt::format(
         "nothing says what is scored: not all pairs of {} have answers; expected these, --answer, or "
-        "--metric loss, kl_divergence or js_divergence",
-        options.pairs));
+        "--metric {}",
+        options.pairs, metrics_without_answer()));
   }
   return {all_have(&PromptPair::against) ? MetricKind::logit_difference : MetricKind::logit};
 }
 
-bool compares_with_clean(MetricKind kind) {
-  return kind == MetricKind::kl_divergence || kind == MetricKind::js_divergence;
-}
+bool compares_with_clean(MetricKind kind) { return metric_name(kind).needs == MetricNeeds::reference; }
 
 }  // namespace
 
@@ -134,25 +132,16 @@ Position PatchPrompts::position(PromptSide side, const std::string& text) const 
 }
 
 Metric PatchPrompts::metric(MetricKind kind, const Position& position) const {
+  // By what a row of core/metrics.inc needs.
+  const auto nothing = [](auto make) { return make(); };
+  const auto answer = [&](auto make) { return make(pairs_.answers(), position); };
+  const auto against = [&](auto make) { return make(pairs_.answers(), pairs_.against(), position); };
+  const auto reference = [&](auto make) { return make(reference_, {position}); };
   switch (kind) {
-    case MetricKind::logit_difference:
-      return logit_difference(pairs_.answers(), pairs_.against(), position);
-    case MetricKind::logit:
-      return logit(pairs_.answers(), position);
-    case MetricKind::probability:
-      return probability(pairs_.answers(), position);
-    case MetricKind::log_probability:
-      return log_probability(pairs_.answers(), position);
-    case MetricKind::rank:
-      return rank(pairs_.answers(), position);
-    case MetricKind::top1:
-      return top1(pairs_.answers(), position);
-    case MetricKind::kl_divergence:
-      return kl_divergence(reference_, {position});
-    case MetricKind::js_divergence:
-      return js_divergence(reference_, {position});
-    case MetricKind::loss:
-      break;
+#define HOOKED_METRIC(name, needs) \
+  case MetricKind::name:           \
+    return needs(hooked::name);
+#include "core/metrics.inc"
   }
   return loss();
 }

@@ -212,15 +212,8 @@ struct SweepChoice {
 
 /// What scores a run.
 enum class MetricKind : std::uint8_t {
-  logit_difference,
-  logit,
-  probability,
-  log_probability,
-  rank,
-  top1,
-  loss,
-  kl_divergence,
-  js_divergence,
+#define HOOKED_METRIC(name, needs) name,
+#include "core/metrics.inc"
 };
 
 /// What places are patched with.

@@ -29,14 +29,14 @@ void require_answers(const ScoredPairOptions& options) {
   const bool answer = !options.answers.empty() || !options.answer_tokens.empty();
   const bool against = !options.against.empty() || !options.against_tokens.empty();
   require(answer || !options.metrics.empty(),
-          "nothing says what is scored; expected --answer and --against, or --metric loss, kl_divergence or "
-          "js_divergence");
+          "nothing says what is scored; expected --answer and --against, or --metric " +
+              metrics_without_answer());
   for (const MetricKind kind : options.metrics) {
     const MetricName& metric = metric_name(kind);
-    if (metric.needs_answer && !answer)
+    if (metric.needs_answer() && !answer)
       throw UsageError(
           fmt::format("--metric {} needs an answer; expected --answer or --answer-token", metric.name));
-    if (metric.needs_against && !against)
+    if (metric.needs == MetricNeeds::against && !against)
       throw UsageError(fmt::format(
           "--metric {} needs what the answer is held against; expected --against or --against-token",
           metric.name));

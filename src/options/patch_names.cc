@@ -30,16 +30,9 @@ constexpr std::array kAxisNames{
 #include "hooked/core/axes.inc"
 };
 
+#define HOOKED_METRIC(name, needs) MetricName{#name, MetricKind::name, MetricNeeds::needs},
 constexpr std::array kMetricNames{
-    MetricName{"logit_difference", MetricKind::logit_difference, true, true},
-    MetricName{"logit", MetricKind::logit, true, false},
-    MetricName{"probability", MetricKind::probability, true, false},
-    MetricName{"log_probability", MetricKind::log_probability, true, false},
-    MetricName{"rank", MetricKind::rank, true, false},
-    MetricName{"top1", MetricKind::top1, true, false},
-    MetricName{"loss", MetricKind::loss, false, false},
-    MetricName{"kl_divergence", MetricKind::kl_divergence, false, false},
-    MetricName{"js_divergence", MetricKind::js_divergence, false, false},
+#include "core/metrics.inc"
 };
 
 bool is_axis(std::string_view word) {
@@ -90,6 +83,16 @@ SweepChoice read_sweep(const std::string& word, const SweepChoice* site) {
 }  // namespace
 
 std::span<const MetricName> metric_names() noexcept { return kMetricNames; }
+
+std::string metrics_without_answer() {
+  std::vector<std::string_view> names;
+  for (const MetricName& metric : kMetricNames) {
+    if (!metric.needs_answer()) names.push_back(metric.name);
+  }
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
 
 const MetricName& metric_name(MetricKind kind) noexcept {
   return kMetricNames[static_cast<std::size_t>(kind)];

@@ -9,16 +9,23 @@
 
 namespace hooked::cli {
 
-/// A metric as the command line names it.
+/// What a metric needs in addition to a run.
+enum class MetricNeeds : std::uint8_t { nothing, answer, against, reference };
+
+/// A metric as the command line names it (core/metrics.inc).
 struct MetricName {
   std::string_view name;
   MetricKind kind;
-  bool needs_answer;   ///< a token that is looked at
-  bool needs_against;  ///< and one that it is held against
+  MetricNeeds needs;
+
+  bool needs_answer() const { return needs == MetricNeeds::answer || needs == MetricNeeds::against; }
 };
 
 /// All metrics, in the order of MetricKind.
 std::span<const MetricName> metric_names() noexcept;
+
+/// Those that need no answer, in words: `loss, kl_divergence or js_divergence`.
+std::string metrics_without_answer();
 
 /// The row of a metric.
 const MetricName& metric_name(MetricKind kind) noexcept;
