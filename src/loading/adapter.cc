@@ -16,7 +16,7 @@
 #include "io/hub_name.h"
 #include "io/model_files.h"
 #include "io/path_text.h"
-#include "loading/identify.h"
+#include "loading/open_checkpoint.h"
 #include "text/pattern.h"
 
 namespace hooked {

@@ -13,7 +13,7 @@
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "io/path_text.h"
-#include "loading/identify.h"
+#include "loading/open_checkpoint.h"
 
 namespace hooked {
 namespace {

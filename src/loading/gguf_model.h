@@ -9,7 +9,7 @@
 
 #include "core/json.h"
 #include "loading/gguf_architectures.h"
-#include "loading/identify.h"
+#include "loading/identified_model.h"
 
 namespace hooked {
 

@@ -12,7 +12,6 @@
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
 #include "io/hub_name.h"
-#include "io/model_files.h"
 #include "loading/gguf_model.h"
 
 namespace hooked {
@@ -50,21 +49,6 @@ CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, s
   if (!reader.names().empty()) seen.weights_where = reader.file_of(reader.names().front()).string();
   return seen;
 }
-
-}  // namespace
-
-bool is_gguf_file(const std::filesystem::path& model) {
-  std::error_code ignored;
-  return is_gguf_name(model.native()) && !std::filesystem::is_directory(model, ignored);
-}
-
-CheckpointReader open_checkpoint(const std::filesystem::path& model, MissingShards when_missing) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(model, ignored) ? CheckpointReader::open(model, when_missing)
-                                                       : CheckpointReader::open_file(model, when_missing);
-}
-
-namespace {
 
 // But for GGUF files.
 IdentifiedModel identify_folder(const std::filesystem::path& model) {

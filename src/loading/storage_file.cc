@@ -15,6 +15,7 @@
 #include "hooked/io/file.h"
 #include "io/model_files.h"
 #include "io/path_text.h"
+#include "loading/open_checkpoint.h"
 
 namespace hooked {
 namespace {

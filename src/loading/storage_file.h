@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "io/source_tensor.h"
-#include "loading/identify.h"
+#include "loading/identified_model.h"
 
 namespace hooked {
 
