@@ -17,11 +17,11 @@
 
 #include <algorithm>
 
-#include "models/expert_rows.h"
-#include "models/gelu.h"
-#include "models/norm_rows.h"
-#include "models/rotary.h"
-#include "models/workspace.h"
+#include "models/mlp/expert_rows.h"
+#include "models/ops/gelu.h"
+#include "models/ops/norm_rows.h"
+#include "models/sequence/rotary.h"
+#include "models/storage/workspace.h"
 
 namespace {
 

@@ -25,7 +25,7 @@
 #include "benchmarks/timing.h"
 #include "core/json.h"
 #include "hooked/hooked.h"
-#include "models/matrix.h"
+#include "models/storage/matrix.h"
 
 namespace {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "models/matrix.h"
-#include "models/product.h"
-#include "models/workspace.h"
+#include "models/storage/matrix.h"
+#include "models/storage/product.h"
+#include "models/storage/workspace.h"
 
 namespace {
 

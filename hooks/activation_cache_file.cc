@@ -9,8 +9,8 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooks/cache_file.h"
-#include "io/provenance_keys.h"
-#include "io/replaceable.h"
+#include "io/files/replaceable.h"
+#include "io/safetensors/provenance_keys.h"
 
 namespace hooked {
 namespace {

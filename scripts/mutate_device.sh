@@ -15,12 +15,12 @@ tests=build/$preset/tests/device_tests
 host='at::TensorOptions(at::kCPU)'
 # name | source | the line that it is put behind | what | the test that fails
 mutations=(
-  "wait_in_run|models/block.cc|at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {|if (!resid.device().is_cpu()) static_cast<void>(resid.sum().item<double>());|Models/WithoutWaits.ARunCanBeRecorded/0"
-  "mixed_in_run|models/block.cc|at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {|resid = resid + resid.new_zeros({1}, $host);|Golden/OnTheDevice.Runs/gpt2"
+  "wait_in_run|models/transformer/block.cc|at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {|if (!resid.device().is_cpu()) static_cast<void>(resid.sum().item<double>());|Models/WithoutWaits.ARunCanBeRecorded/0"
+  "mixed_in_run|models/transformer/block.cc|at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {|resid = resid + resid.new_zeros({1}, $host);|Golden/OnTheDevice.Runs/gpt2"
   "wait_in_step|src/engine/column_runs.cc|if (keys.defined()) run.watch.put_keys(given[2]);|static_cast<void>(given[1].item<std::int64_t>());|Models/Steps.WaitForWhatWasPickedAndForNothingElse/0"
   "mixed_in_step|src/engine/column_runs.cc|if (keys.defined()) run.watch.put_keys(given[2]);|static_cast<void>(given[1] + given[1].new_zeros({1}, $host));|Golden/RecordedSteps.EqualKernelByKernel/gpt2"
-  "wait_in_sweep|src/analysis/patched_runs.cc|RunOptions options = group.layer ? options_from({*group.layer, *group.layer}) : options_.run;|static_cast<void>(unpatched_.logits().sum().item<double>());|RecordedSweep.WaitsForScoresAlone"
-  "mixed_in_sweep|src/analysis/patched_runs.cc|RunOptions options = group.layer ? options_from({*group.layer, *group.layer}) : options_.run;|static_cast<void>(unpatched_.logits() + unpatched_.logits().new_zeros({1}, $host));|Models/RecordedSweeps.AreReplayed/0"
+  "wait_in_sweep|src/analysis/runs/patched_runs.cc|RunOptions options = group.layer ? options_from({*group.layer, *group.layer}) : options_.run;|static_cast<void>(unpatched_.logits().sum().item<double>());|RecordedSweep.WaitsForScoresAlone"
+  "mixed_in_sweep|src/analysis/runs/patched_runs.cc|RunOptions options = group.layer ? options_from({*group.layer, *group.layer}) : options_.run;|static_cast<void>(unpatched_.logits() + unpatched_.logits().new_zeros({1}, $host));|Models/RecordedSweeps.AreReplayed/0"
 )
 
 changed=""

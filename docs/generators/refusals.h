@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/obstacles.h"
+#include "analysis/work/obstacles.h"
 #include "hooked/core/model_config.h"
 
 // What analyses refuse: the table that docs/reading-functions.md prints, and that a test holds against the

@@ -12,7 +12,7 @@
 #include "core/weight_table.h"
 #include "hooked/core/axis.h"
 #include "hooked/hooks/point_index.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace {
 
@@ -47,7 +47,7 @@ TransformerLens writes beside them (`mask`, `IGNORE`, rotary tables) are skipped
 
 ## Packed parameters
 
-Weights are packed once, `[out, in]`, in memory as the product on this processor reads them fastest (`models/matrix.h`). Each weight
+Weights are packed once, `[out, in]`, in memory as the product on this processor reads them fastest (`models/storage/matrix.h`). Each weight
 above is a part of one of these. They are also the tensors of a native folder's `packed.safetensors`
 ([decision 44](decisions/0044-packed-folders.md)).
 

@@ -4,7 +4,7 @@
 
 namespace hooked::kernels {
 
-/// Rows times one block of a packed matrix (Note [Packed matrices], models/matrix.cc):
+/// Rows times one block of a packed matrix (Note [Packed matrices], models/storage/matrix.cc):
 /// out[r, c] = sum over i of x[r, i] block[i, c] + bias[c], added up in float32.
 ///
 /// In float32 a block is [in, columns]. In bfloat16 it is [in / 2, columns, 2]: two neighbours of a column

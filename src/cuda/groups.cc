@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <exception>
 
-#include "models/groups_kernel.h"
+#include "models/storage/groups_kernel.h"
 
 namespace hooked {
 namespace {

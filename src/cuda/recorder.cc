@@ -1,6 +1,6 @@
 // libhooked_cuda.so: what the engine needs of CUDA that only LibTorch's CUDA half has. It is loaded when a
 // CUDA device is opened, and nothing links it.
-#include "models/recorder.h"
+#include "models/replay/recorder.h"
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>

@@ -5,7 +5,7 @@
 #include "hooked/engine/input.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooks/watch_plan.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 

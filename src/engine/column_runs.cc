@@ -15,7 +15,7 @@
 #include "engine/recorded_run.h"
 #include "engine/run_input.h"
 #include "hooked/hooks/site.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace hooked {
 namespace {

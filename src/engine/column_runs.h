@@ -12,9 +12,9 @@
 #include "hooked/engine/run_options.h"
 #include "hooks/growing_cache.h"
 #include "hooks/watch.h"
-#include "loading/loaded_model.h"
-#include "models/key_rooms.h"
-#include "models/kv_cache.h"
+#include "loading/fill/loaded_model.h"
+#include "models/replay/key_rooms.h"
+#include "models/sequence/kv_cache.h"
 
 namespace hooked {
 

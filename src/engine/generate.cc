@@ -29,7 +29,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooks/padded_places.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "text/text_stream.h"
+#include "text/tokenizer/text_stream.h"
 
 namespace hooked {
 

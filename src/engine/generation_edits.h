@@ -4,7 +4,7 @@
 
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/input.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 

@@ -15,13 +15,13 @@
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
 #include "hooked/loading/describe.h"
-#include "io/model_files.h"
-#include "io/own_folder.h"
-#include "io/safetensors_writer.h"
-#include "loading/generation_config.h"
-#include "loading/load.h"
-#include "loading/packed_file.h"
-#include "loading/read_from.h"
+#include "io/checkpoint/model_files.h"
+#include "io/files/own_folder.h"
+#include "io/safetensors/safetensors_writer.h"
+#include "loading/config/generation_config.h"
+#include "loading/fill/packed_file.h"
+#include "loading/load/load.h"
+#include "loading/load/read_from.h"
 
 namespace hooked {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "hooked/core/error.h"
 #include "hooks/model_of.h"
-#include "loading/device.h"
+#include "loading/fill/device.h"
 
 namespace hooked {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/out_of_memory.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 

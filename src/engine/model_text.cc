@@ -15,8 +15,8 @@
 #include "core/id_list.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "loading/loaded_model.h"
-#include "loading/tokenizer_files.h"
+#include "loading/config/tokenizer_files.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 

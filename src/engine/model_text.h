@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "hooked/engine/text_options.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 

@@ -11,7 +11,7 @@
 #include "engine/run_input.h"
 #include "hooked/core/error.h"
 #include "hooks/padded_places.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace hooked {
 namespace {

@@ -9,7 +9,7 @@
 #include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
 #include "hooks/watch.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "hooked/core/error.h"
-#include "models/kv_cache.h"
+#include "models/sequence/kv_cache.h"
 
 namespace hooked {
 

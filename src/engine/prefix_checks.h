@@ -4,7 +4,7 @@
 
 #include "hooked/core/model_config.h"
 #include "hooked/engine/input.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 

@@ -14,7 +14,7 @@
 #include "core/to_device.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/site.h"
-#include "models/kv_cache.h"
+#include "models/sequence/kv_cache.h"
 
 namespace hooked {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "core/out_of_memory.h"
-#include "loading/device.h"
-#include "loading/load.h"
+#include "loading/fill/device.h"
+#include "loading/load/load.h"
 
 namespace hooked {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "loading/token_rules.h"
+#include "loading/config/token_rules.h"
 
 namespace hooked {
 

@@ -28,9 +28,9 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/loss.h"
 #include "hooks/host_transport.h"
-#include "loading/loaded_model.h"
-#include "loading/tokenizer_files.h"
-#include "models/transformer.h"
+#include "loading/config/tokenizer_files.h"
+#include "loading/fill/loaded_model.h"
+#include "models/transformer/transformer.h"
 
 namespace hooked {
 namespace {

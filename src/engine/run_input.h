@@ -8,8 +8,8 @@
 #include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
 #include "hooks/watch.h"
-#include "loading/loaded_model.h"
-#include "models/transformer.h"
+#include "loading/fill/loaded_model.h"
+#include "models/transformer/transformer.h"
 
 namespace hooked {
 

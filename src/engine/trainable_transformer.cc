@@ -5,8 +5,8 @@
 #include "engine/model_memory.h"
 #include "engine/run_input.h"
 #include "hooked/engine/loss.h"
-#include "loading/load.h"
-#include "models/transformer.h"
+#include "loading/load/load.h"
+#include "models/transformer/transformer.h"
 
 namespace hooked {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/to_device.h"
 #include "core/weight_table.h"
 #include "hooked/core/error.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 
 namespace hooked {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hooked/core/axis.h"
-#include "io/stored_tensor.h"
+#include "io/tensors/stored_tensor.h"
 
 namespace hooked::weights {
 

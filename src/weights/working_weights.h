@@ -10,7 +10,7 @@
 
 #include "core/weight_table.h"
 #include "hooked/core/model_config.h"
-#include "io/stored_tensor.h"
+#include "io/tensors/stored_tensor.h"
 #include "weights/blocked_weight.h"
 
 namespace hooked::weights {

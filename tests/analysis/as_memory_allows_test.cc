@@ -1,4 +1,4 @@
-#include "analysis/as_memory_allows.h"
+#include "analysis/work/as_memory_allows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "analysis/frozen_norm.h"
+#include "analysis/stream/frozen_norm.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-#include "analysis/heat_map_layout.h"
+#include "analysis/figures/heat_map_layout.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 #include <set>
 
-#include "analysis/picture_text.h"
+#include "analysis/figures/picture_text.h"
 #include "tests/analysis/picture.h"
 
 namespace hooked::heat_map_layout_test {

@@ -1,4 +1,4 @@
-#include "analysis/picture_text.h"
+#include "analysis/figures/picture_text.h"
 
 #include <gtest/gtest.h>
 #include <libdeflate.h>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "analysis/png_image.h"
+#include "analysis/figures/png_image.h"
 
 namespace hooked::picture_text_test {
 namespace {

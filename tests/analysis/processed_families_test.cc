@@ -16,8 +16,8 @@
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "loading/identify.h"
-#include "loading/plan_weights.h"
+#include "loading/load/identify.h"
+#include "loading/plan/plan_weights.h"
 #include "tests/support/checkpoint_tensors.h"
 
 namespace hooked::processed_families_test {

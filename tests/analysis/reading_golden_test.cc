@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/frozen_norm.h"
+#include "analysis/stream/frozen_norm.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/hooks/act.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/frozen_norm.h"
+#include "analysis/stream/frozen_norm.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/reference/conversion.h"
 #include "tests/reference/pairwise.h"

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <map>
 
-#include "io/ggml_types.h"
+#include "io/gguf/ggml_types.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/processor_time.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "hooked/core/error.h"
-#include "loading/device.h"
+#include "loading/fill/device.h"
 
 namespace hooked::device_tests {
 

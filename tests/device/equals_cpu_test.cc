@@ -13,7 +13,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/loading/describe.h"
-#include "loading/device.h"
+#include "loading/fill/device.h"
 #include "tests/device/checks.h"
 #include "tests/device/device_under_test.h"
 #include "tests/device/suite_cases.h"

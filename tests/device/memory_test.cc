@@ -21,7 +21,7 @@
 #include "hooked/core/error.h"
 #include "hooked/engine/continuation.h"
 #include "hooked/engine/trainable_transformer.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 #include "tests/device/checks.h"
 #include "tests/device/suite_cases.h"
 #include "tests/support/strict_device/limits.h"

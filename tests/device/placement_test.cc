@@ -6,7 +6,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooked.h"
-#include "loading/device.h"
+#include "loading/fill/device.h"
 #include "tests/device/checks.h"
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/device.h"

@@ -19,7 +19,7 @@
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
-#include "loading/device.h"
+#include "loading/fill/device.h"
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/device.h"
 #include "tests/support/strict_device/limits.h"

@@ -9,7 +9,7 @@
 
 #include "hooked/core/error.h"
 #include "hooks/host_transport.h"
-#include "loading/loaded_model.h"
+#include "loading/fill/loaded_model.h"
 #include "tests/device/checks.h"
 #include "tests/device/device_under_test.h"
 #include "tests/support/strict_device/counts.h"

@@ -1,4 +1,4 @@
-#include "analysis/without_effect.h"
+#include "analysis/runs/without_effect.h"
 
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>

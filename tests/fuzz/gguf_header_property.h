@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "hooked/core/error.h"
-#include "io/gguf_header.h"
+#include "io/gguf/gguf_header.h"
 
 namespace hooked {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "hooked/core/error.h"
-#include "loading/gguf_model.h"
+#include "loading/gguf/gguf_model.h"
 
 namespace hooked {
 

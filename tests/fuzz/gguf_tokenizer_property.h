@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "hooked/core/error.h"
-#include "io/gguf_header.h"
-#include "loading/gguf_tokenizer.h"
+#include "io/gguf/gguf_header.h"
+#include "loading/gguf/gguf_tokenizer.h"
 #include "tests/fuzz/tokenizer_property.h"
 #include "tests/io/gguf_bytes.h"
 

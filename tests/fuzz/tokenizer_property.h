@@ -7,7 +7,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "hooked/text/tokenizer.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked {
 

@@ -1,4 +1,4 @@
-#include "io/checked_size.h"
+#include "io/files/checked_size.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
-#include "io/checkpoint_reader.h"
+#include "io/checkpoint/checkpoint_reader.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/temp_folder.h"

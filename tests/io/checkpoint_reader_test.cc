@@ -1,4 +1,4 @@
-#include "io/checkpoint_reader.h"
+#include "io/checkpoint/checkpoint_reader.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "io/gguf_header.h"
-#include "io/gguf_value.h"
+#include "io/gguf/gguf_header.h"
+#include "io/gguf/gguf_value.h"
 
 namespace hooked {
 

@@ -1,5 +1,5 @@
 // GGUF headers, and what may not stand in one: the rules of safetensors' headers (S) in their GGUF form.
-#include "io/gguf_header.h"
+#include "io/gguf/gguf_header.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

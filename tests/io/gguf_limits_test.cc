@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "io/gguf_header.h"
+#include "io/gguf/gguf_header.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/process_memory.h"

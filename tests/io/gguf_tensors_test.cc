@@ -1,5 +1,5 @@
 // Numbers of every format of GGUF that is read, against the package `gguf`, and models in several files.
-#include "io/gguf_tensors.h"
+#include "io/tensors/gguf_tensors.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -13,7 +13,7 @@
 #include <functional>
 
 #include "hooked/io/file.h"
-#include "io/checkpoint_reader.h"
+#include "io/checkpoint/checkpoint_reader.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/temp_folder.h"

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "io/hub_name.h"
+#include "io/files/hub_name.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/scoped_environment.h"
 #include "tests/support/temp_folder.h"

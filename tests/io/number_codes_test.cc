@@ -1,5 +1,5 @@
 // The numbers of bytes against LibTorch's own types and the formats' tables.
-#include "io/number_codes.h"
+#include "io/files/number_codes.h"
 
 #include <c10/util/Float8_e4m3fn.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "io/own_folder.h"
+#include "io/files/own_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
-#include "io/pickle_reader.h"
+#include "io/pickle/pickle_reader.h"
 
 #include <fmt/format.h>
 
-#include "io/zip_limits.h"
+#include "io/pickle/zip_limits.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 

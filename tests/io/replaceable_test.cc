@@ -1,4 +1,4 @@
-#include "io/replaceable.h"
+#include "io/files/replaceable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Views of a tensor of a file that are read in blocks: what they hold, and which are not worth it.
-#include "io/source_tensor.h"
+#include "io/checkpoint/source_tensor.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "hooked/io/safetensors.h"
-#include "io/checkpoint_reader.h"
+#include "io/checkpoint/checkpoint_reader.h"
 #include "tests/support/temp_folder.h"
 
 namespace hooked::source_tensor_test {

@@ -1,8 +1,8 @@
-#include "io/zip_directory.h"
+#include "io/pickle/zip_directory.h"
 
 #include <fmt/format.h>
 
-#include "io/zip_limits.h"
+#include "io/pickle/zip_limits.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/temp_folder.h"

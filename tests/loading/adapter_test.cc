@@ -1,6 +1,6 @@
 // Adapters: where their base model is found, what of their config and tensors is refused and how, and what a
 // model made of one says of itself.
-#include "loading/adapter.h"
+#include "loading/adapter/adapter.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

@@ -5,7 +5,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/loading/load_options.h"
-#include "loading/device.h"
+#include "loading/fill/device.h"
 
 namespace hooked {
 namespace {

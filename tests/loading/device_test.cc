@@ -1,5 +1,5 @@
 // A device is opened in a process of its own, because LibTorch decides once per process whether it has CUDA.
-#include "loading/device.h"
+#include "loading/fill/device.h"
 
 #include <gtest/gtest.h>
 

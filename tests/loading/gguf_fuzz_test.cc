@@ -8,7 +8,7 @@
 #include <random>
 
 #include "hooked/engine/hooked_transformer.h"
-#include "io/gguf_header.h"
+#include "io/gguf/gguf_header.h"
 #include "tests/fuzz/gguf_model_property.h"
 #include "tests/fuzz/gguf_tokenizer_property.h"
 #include "tests/io/file_bytes.h"

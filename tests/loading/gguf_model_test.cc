@@ -1,6 +1,6 @@
 // What the metadata of a GGUF file may say, and which tensors it may hold; quantised models, files that are
 // saved, in several files, and described.
-#include "loading/gguf_model.h"
+#include "loading/gguf/gguf_model.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -15,7 +15,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/safetensors.h"
 #include "hooked/loading/describe.h"
-#include "io/checkpoint_reader.h"
+#include "io/checkpoint/checkpoint_reader.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/process_memory.h"

@@ -1,6 +1,6 @@
 // Tokenizers of GGUF files: against the same tokenizers as tokenizer.json, and against the package
 // sentencepiece.
-#include "loading/gguf_tokenizer.h"
+#include "loading/gguf/gguf_tokenizer.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 
 #include "core/json.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "io/checkpoint_reader.h"
-#include "io/gguf_header.h"
-#include "loading/gguf_pre_tokenizers.h"
+#include "io/checkpoint/checkpoint_reader.h"
+#include "io/gguf/gguf_header.h"
+#include "loading/gguf/gguf_pre_tokenizers.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/temp_folder.h"

@@ -1,5 +1,5 @@
 // A matrix with a low-rank product in it, against LibTorch's operators over whole matrices.
-#include "loading/low_rank_weight.h"
+#include "loading/adapter/low_rank_weight.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>

@@ -1,6 +1,6 @@
 // Folders with weights in packed form: what they compute beside plain ones, what is in the file, what becomes
 // of them where something else is asked for, and which files are refused.
-#include "loading/packed_file.h"
+#include "loading/fill/packed_file.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -18,7 +18,7 @@
 #include "hooked/engine/trainable_transformer.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
 #include "tests/support/temp_folder.h"

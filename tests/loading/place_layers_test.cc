@@ -1,5 +1,5 @@
 // Where layers go, without any device: the bytes are those of the models' own weights.
-#include "loading/place_layers.h"
+#include "loading/fill/place_layers.h"
 
 #include <gtest/gtest.h>
 

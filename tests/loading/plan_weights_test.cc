@@ -1,5 +1,5 @@
 // How a checkpoint's tensors find their places: prefixes, tying, what is missing or too much.
-#include "loading/plan_weights.h"
+#include "loading/plan/plan_weights.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

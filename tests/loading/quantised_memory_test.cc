@@ -17,7 +17,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
-#include "io/ggml_types.h"
+#include "io/gguf/ggml_types.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/sparse_checkpoint.h"

@@ -1,6 +1,6 @@
 // Weights that are stored in four or eight bits: the numbers that they stand for, and files that cannot be
 // right.
-#include "loading/quantised_source.h"
+#include "loading/storage/quantised_source.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -17,7 +17,7 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/loading/describe.h"
-#include "io/checkpoint_reader.h"
+#include "io/checkpoint/checkpoint_reader.h"
 #include "tests/loading/stored_sources.h"
 #include "tests/support/checkpoint_tensors.h"
 #include "tests/support/thrown_by.h"

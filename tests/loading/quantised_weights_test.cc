@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/checkpoint_reader.h"
+#include "io/checkpoint/checkpoint_reader.h"
 #include "tests/loading/stored_sources.h"
 
 namespace hooked::quantised_weights_test {

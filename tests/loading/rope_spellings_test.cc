@@ -19,7 +19,7 @@
 #include "families/family.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
-#include "models/rotary.h"
+#include "models/sequence/rotary.h"
 #include "tests/support/checkpoint_tensors.h"
 #include "tests/support/thrown_by.h"
 

@@ -1,5 +1,5 @@
 // Decoders without an unembedding: embedding models, and models with a head of scores.
-#include "loading/score_head.h"
+#include "loading/plan/score_head.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>

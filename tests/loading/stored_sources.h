@@ -15,7 +15,7 @@
 
 #include "core/config_reader.h"
 #include "hooked/core/error.h"
-#include "loading/quantised_source.h"
+#include "loading/storage/quantised_source.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked {

@@ -1,6 +1,6 @@
 // Loading goes through the model in parts and blocks: with the same numbers as whole tensors give, and in
 // hardly more memory than the model's.
-#include "loading/streamed_model.h"
+#include "loading/fill/streamed_model.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

@@ -1,4 +1,4 @@
-#include "models/attention.h"
+#include "models/attention/attention.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

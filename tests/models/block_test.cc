@@ -1,4 +1,4 @@
-#include "models/block.h"
+#include "models/transformer/block.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

@@ -1,4 +1,4 @@
-#include "models/expert_blocks.h"
+#include "models/mlp/expert_blocks.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>

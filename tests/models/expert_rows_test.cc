@@ -1,4 +1,4 @@
-#include "models/expert_rows.h"
+#include "models/mlp/expert_rows.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -11,7 +11,7 @@
 
 #include <limits>
 
-#include "models/workspace.h"
+#include "models/storage/workspace.h"
 
 namespace hooked::expert_rows_test {
 namespace {

@@ -1,5 +1,5 @@
 // LibTorch's fused kernel, in pieces of queries and whole, beside attention written out.
-#include "models/fused_attention.h"
+#include "models/attention/fused_attention.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

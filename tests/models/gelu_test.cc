@@ -1,4 +1,4 @@
-#include "models/gelu.h"
+#include "models/ops/gelu.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>

@@ -1,4 +1,4 @@
-#include "models/graph.h"
+#include "models/graph/graph.h"
 
 #include <gtest/gtest.h>
 

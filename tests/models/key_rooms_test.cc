@@ -1,11 +1,11 @@
-#include "models/key_rooms.h"
+#include "models/replay/key_rooms.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
 
-#include "models/recorder.h"
+#include "models/replay/recorder.h"
 #include "tests/models/random_graph.h"
 
 namespace hooked::key_rooms_test {

@@ -1,4 +1,4 @@
-#include "models/kv_cache.h"
+#include "models/sequence/kv_cache.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

@@ -1,4 +1,4 @@
-#include "models/matrix.h"
+#include "models/storage/matrix.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "hooked/core/kernel_set.h"
-#include "models/product.h"
-#include "models/workspace.h"
+#include "models/storage/product.h"
+#include "models/storage/workspace.h"
 
 namespace hooked::matrix_test {
 namespace {

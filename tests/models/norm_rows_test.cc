@@ -1,4 +1,4 @@
-#include "models/norm_rows.h"
+#include "models/ops/norm_rows.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-#include "models/norm.h"
+#include "models/graph/norm.h"
 
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "models/ops.h"
+#include "models/ops/ops.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "models/activations.h"
+#include "models/ops/activations.h"
 #include "tests/models/random_graph.h"
 #include "tests/support/activations.h"
 

@@ -1,4 +1,4 @@
-#include "models/parameter_memory.h"
+#include "models/transformer/parameter_memory.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

@@ -1,4 +1,4 @@
-#include "models/parameter_stack.h"
+#include "models/graph/parameter_stack.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "models/matrix.h"
-#include "models/ops.h"
-#include "models/product.h"
-#include "models/workspace.h"
+#include "models/ops/ops.h"
+#include "models/storage/matrix.h"
+#include "models/storage/product.h"
+#include "models/storage/workspace.h"
 
 namespace hooked::product_sizes_test {
 namespace {

@@ -15,8 +15,8 @@
 #include "hooked/core/model_config.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/point_index.h"
-#include "models/transformer.h"
-#include "models/workspace.h"
+#include "models/storage/workspace.h"
+#include "models/transformer/transformer.h"
 #include "tests/support/relative_difference.h"
 
 namespace hooked {

@@ -1,4 +1,4 @@
-#include "models/recorded.h"
+#include "models/ops/recorded.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "hooked/core/error.h"
-#include "models/activations.h"
-#include "models/ops.h"
-#include "models/workspace.h"
+#include "models/ops/activations.h"
+#include "models/ops/ops.h"
+#include "models/storage/workspace.h"
 #include "tests/models/random_graph.h"
 #include "tests/support/thrown_by.h"
 

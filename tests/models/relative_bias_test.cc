@@ -1,11 +1,11 @@
-#include "models/relative_bias.h"
+#include "models/attention/relative_bias.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
-#include "models/run.h"
+#include "models/sequence/run.h"
 
 namespace hooked::relative_bias_test {
 namespace {

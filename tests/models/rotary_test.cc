@@ -1,4 +1,4 @@
-#include "models/rotary.h"
+#include "models/sequence/rotary.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

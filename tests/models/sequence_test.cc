@@ -1,4 +1,4 @@
-#include "models/sequence.h"
+#include "models/sequence/sequence.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

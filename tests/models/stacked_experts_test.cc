@@ -1,4 +1,4 @@
-#include "models/stacked_experts.h"
+#include "models/mlp/stacked_experts.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/workspace.h"
+#include "models/storage/workspace.h"
 #include "tests/support/relative_difference.h"
 
 namespace hooked::stacked_experts_test {

@@ -1,4 +1,4 @@
-#include "models/tiled_attention.h"
+#include "models/attention/tiled_attention.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

@@ -1,4 +1,4 @@
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

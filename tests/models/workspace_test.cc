@@ -1,4 +1,4 @@
-#include "models/workspace.h"
+#include "models/storage/workspace.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>

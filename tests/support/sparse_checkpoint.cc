@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "io/safetensors_format.h"
+#include "io/safetensors/safetensors_format.h"
 
 namespace hooked {
 namespace {

@@ -8,8 +8,8 @@
 #include "core/json.h"
 #include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "io/path_text.h"
-#include "io/zip_tensors.h"
+#include "io/files/path_text.h"
+#include "io/tensors/zip_tensors.h"
 
 namespace hooked {
 

@@ -11,13 +11,13 @@
 
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
-#include "io/plain_value.h"
-#include "io/zip_limits.h"
+#include "io/pickle/plain_value.h"
+#include "io/pickle/zip_limits.h"
 
 namespace hooked {
 
-/// One of PyTorch's zip files by itself, as io/zip_tensors.h reads it: what CheckpointReader makes of a `.pt`
-/// file, without looking for files.
+/// One of PyTorch's zip files by itself, as io/tensors/zip_tensors.h reads it: what CheckpointReader makes of
+/// a `.pt` file, without looking for files.
 class ZipCheckpoint {
  public:
   /// Opens and checks the archive's directory and the pickle; reads no tensor data.

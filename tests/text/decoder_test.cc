@@ -1,4 +1,4 @@
-#include "text/decoder.h"
+#include "text/pipeline/decoder.h"
 
 #include <gtest/gtest.h>
 

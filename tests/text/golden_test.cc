@@ -15,8 +15,8 @@
 #include "core/utf8.h"
 #include "hooked/text/tokenizer.h"
 #include "tests/support/temp_folder.h"
-#include "text/byte_characters.h"
-#include "text/unicode.h"
+#include "text/unicode/byte_characters.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked::text::tokenizer_golden_test {
 namespace {

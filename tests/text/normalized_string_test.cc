@@ -1,4 +1,4 @@
-#include "text/normalized_string.h"
+#include "text/strings/normalized_string.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/normalizer.h"
+#include "text/pipeline/normalizer.h"
 
 #include <gtest/gtest.h>
 

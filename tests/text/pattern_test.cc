@@ -1,4 +1,4 @@
-#include "text/pattern.h"
+#include "text/strings/pattern.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/post_processor.h"
+#include "text/pipeline/post_processor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/pre_tokenizer.h"
+#include "text/pipeline/pre_tokenizer.h"
 
 #include <gtest/gtest.h>
 

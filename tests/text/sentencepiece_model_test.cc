@@ -1,4 +1,4 @@
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Added tokens, their numbers, flags and what becomes of them inside a text, for every form of tokenizer.
 // Expected ids: AutoTokenizer of transformers 5.23.
-#include "text/side_files.h"
+#include "text/files/side_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/symbol_joiner.h"
+#include "text/strings/symbol_joiner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/text_stream.h"
+#include "text/tokenizer/text_stream.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "text/tokenizer_forms.h"
+#include "text/tokenizer/tokenizer_forms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/utf8.h"
-#include "text/byte_characters.h"
+#include "text/unicode/byte_characters.h"
 
 namespace hooked::text::unicode_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/text/word_model.h"
-#include "text/model.h"
+#include "text/model/model.h"
 
 namespace hooked::text::unigram_test {
 namespace {

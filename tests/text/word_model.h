@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/text/json_of.h"
-#include "text/model.h"
+#include "text/model/model.h"
 
 namespace hooked::text {
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <functional>
 
-#include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/factored_matrix.h"
 #include "hooked/analysis/grid.h"
-#include "hooked/analysis/sweep.h"
+#include "hooked/analysis/head_place.h"
+#include "hooked/analysis/sweep_progress.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 

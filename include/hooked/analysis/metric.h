@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -218,5 +219,27 @@ Metric attention(const Address& head, Position query, Position key);
 /// The activation at a place, [d], along a direction [d]: `act::resid_post(0)` along a probe. Sites with an
 /// axis per head need the head.
 Metric projection(const Address& activation, at::Tensor direction, Position position = Position::last());
+
+/// One metric, or several that score the same runs.
+class Metrics {
+ public:
+  /// None yet.
+  Metrics() = default;
+  /// One.
+  template <std::convertible_to<Metric> M>
+  Metrics(M metric) : metrics_{Metric(std::move(metric))} {}  // NOLINT: a metric is one of them
+  /// Several.
+  Metrics(std::initializer_list<Metric> metrics) : metrics_(metrics) {}
+  /// The same.
+  Metrics(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}  // NOLINT
+
+  /// Each of them.
+  const std::vector<Metric>& all() const& noexcept { return metrics_; }
+  /// The same of a temporary, as a copy.
+  std::vector<Metric> all() const&& { return metrics_; }
+
+ private:
+  std::vector<Metric> metrics_;
+};
 
 }  // namespace hooked

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "hooked/analysis/answers.h"
-#include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/grid.h"
+#include "hooked/analysis/head_place.h"
 #include "hooked/analysis/position.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "hooked/analysis/circuits.h"
-#include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/factored_matrix.h"
 #include "hooked/analysis/grid.h"
+#include "hooked/analysis/head_place.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 

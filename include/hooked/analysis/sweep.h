@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -53,28 +52,6 @@ struct SweptAxis {
   std::vector<SweptPlace> places;  ///< in this order; empty: all
   /// All places, or these.
   SweptAxis(Axis of, std::vector<SweptPlace> some = {}) : axis(of), places(std::move(some)) {}  // NOLINT
-};
-
-/// One metric, or several that score the same runs.
-class Metrics {
- public:
-  /// None yet.
-  Metrics() = default;
-  /// One.
-  template <std::convertible_to<Metric> M>
-  Metrics(M metric) : metrics_{Metric(std::move(metric))} {}  // NOLINT: a metric is one of them
-  /// Several.
-  Metrics(std::initializer_list<Metric> metrics) : metrics_(metrics) {}
-  /// The same.
-  Metrics(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}  // NOLINT
-
-  /// Each of them.
-  const std::vector<Metric>& all() const& noexcept { return metrics_; }
-  /// The same of a temporary, as a copy.
-  std::vector<Metric> all() const&& { return metrics_; }
-
- private:
-  std::vector<Metric> metrics_;
 };
 
 /// What to patch, from where, into what, scored how. For designated initialisers. Either `site` and `over`,

@@ -13,7 +13,7 @@
 #include "core/utf8.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked::text::jinja {
 namespace {

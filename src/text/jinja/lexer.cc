@@ -10,8 +10,8 @@
 #include "core/json.h"
 #include "core/utf8.h"
 #include "text/jinja/python_text.h"
-#include "text/letter_case.h"
-#include "text/unicode.h"
+#include "text/unicode/letter_case.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked::text::jinja {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/json.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked::text::jinja {
 namespace {

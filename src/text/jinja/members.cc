@@ -7,7 +7,7 @@
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked::text::jinja {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/utf8.h"
-#include "text/letter_case.h"
-#include "text/unicode.h"
+#include "text/unicode/letter_case.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked::text::jinja {
 namespace {

@@ -12,8 +12,8 @@
 #include "text/jinja/formatting.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
-#include "text/letter_case.h"
-#include "text/unicode.h"
+#include "text/unicode/letter_case.h"
+#include "text/unicode/unicode.h"
 
 namespace hooked::text::jinja {
 namespace {

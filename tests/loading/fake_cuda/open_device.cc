@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "hooked/core/error.h"
-#include "loading/device.h"
+#include "loading/fill/device.h"
 
 int main(int count, char** arguments) {
   try {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/recorder.h"
+#include "models/replay/recorder.h"
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/memory.h"
 

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/attention/latent_keys.h"
+#include "models/attention/latent_projection.h"
+#include "models/attention/relative_bias.h"
+#include "models/attention/score_rules.h"
+#include "models/graph/graph.h"
+#include "models/graph/head_projection.h"
+#include "models/graph/norm.h"
+#include "models/graph/token_mixer.h"
+#include "models/sequence/run.h"
+#include "models/sequence/stack_inputs.h"
+
+namespace hooked {
+
+/// What an attention's queries attend to.
+enum class Attends : std::uint8_t {
+  own_tokens,  ///< keys and values are of the tokens that the queries are of
+  encoder,     ///< cross-attention: keys and values are of the encoder's output
+};
+
+/// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
+///
+/// LibTorch's fused kernel runs where it serves. Else queries are taken in tiles: scores and pattern as a
+/// whole exist only while they are watched.
+class Attention : public TokenMixer {
+ public:
+  explicit Attention(const GraphContext& context, Attends attends = Attends::own_tokens);
+
+  /// What attention writes, before any output norm: [batch, pos, d_model].
+  at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const override;
+
+  /// What all layers of the stack add to their scores: of the first block of a stack whose blocks share their
+  /// relative positions, else undefined.
+  ScoreBias relative_bias(const Sequence& sequence, Run& run) const;
+
+  /// As what keys are remembered where all runs that read them are watched so: latents where nobody may
+  /// change what is made of these.
+  KeyForm key_form(const WatchPlan& plan) const override;
+  /// Remembered columns as keys and values of heads; they are made latents nowhere.
+  KeysAndValues in_form(const KeysAndValues& columns, KeyForm form, Memory memory) const override;
+
+  WeightSlots slots(const std::string& path) const override;
+
+ private:
+  using Segments = std::vector<KeysAndValues>;
+
+  // Whether keys or values are watched in that way.
+  bool watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const;
+  // Of latent attention: how this run reads and remembers keys.
+  std::optional<LatentKeys> latent_keys(const Sequence& sequence, Run& run) const;
+  at::Tensor forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const;
+  // What edits put in place of all queries, keys and values, or of z, where what leads to them is not needed.
+  std::optional<Heads> replaced_heads(const AttentionInput& input, const Run& run) const;
+  at::Tensor replaced_z(const AttentionInput& input, const StackInputs& stack, const Run& run) const;
+  // Of one part of the sequence: all that its queries attend to; `own` are its heads.
+  Segments keys_of_part(std::size_t part, const Heads& own, const LatentKeys* latents,
+                        const StackInputs& stack, Run& run) const;
+  // Of all parts of the sequence: z [batch, pos, head, d_value] at the columns that are asked for. `latents`
+  // is null where keys and values have no latents.
+  at::Tensor attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
+                          const StackInputs& stack, Run& run) const;
+  // Keys and values of the layer whose keys this one shares, of all columns of one part, on its device.
+  Segments borrowed(std::size_t part, Run& run) const;
+  // What the layer attends by, where it adds relative positions of its own to its scores.
+  std::optional<LayerInputs> own_inputs(const StackInputs& stack, Run& run) const;
+  // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
+  at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
+  at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
+                               Run& run) const;
+  /// Mixed values of the columns that are asked for, times the sigmoid of their gate where heads are gated.
+  at::Tensor gated(const at::Tensor& mixed, const AttentionInput& input, const StackInputs& stack,
+                   Run& run) const;
+  at::Tensor write(const at::Tensor& z, Run& run) const;
+
+  const ModelConfig& config_;
+  Attends attends_;
+  std::int64_t layer_, kv_heads_, d_head_, d_value_;  // as those of its layer
+  std::int64_t key_layer_;  // whose keys and values it attends with; its own or an earlier one
+  bool lends_keys_;         // later layers attend with its keys and values
+  std::size_t block_;       // the first point of its block
+  double scale_;            // scores are multiplied by it
+  std::unique_ptr<const HeadProjection> projection_;
+  const LatentProjection* latents_ = nullptr;  // the same, where keys and values are made from latents
+  Matrix W_G_;                                 // [head * d_head, d_model]; undefined without gates
+  at::Tensor b_G_;                             // [head * d_head]; undefined without
+  Matrix W_O_;                                 // [d_model, head * d_head]
+  at::Tensor b_O_;                             // [d_model]
+  at::Tensor sinks_, zero_;                    // [head] and [1]; undefined without
+  std::shared_ptr<Norm> q_norm_, k_norm_, v_norm_;
+  std::optional<RelativeBias> relative_bias_;  // in the first block of a stack, or in every one
+  Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_gate_,
+      hook_z_, hook_result_;
+};
+
+}  // namespace hooked

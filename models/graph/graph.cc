@@ -1,0 +1,48 @@
+#include "models/graph/graph.h"
+
+#include <ATen/ops/empty.h>
+
+#include <string>
+#include <utility>
+
+#include "models/graph/parameter_stack.h"
+
+namespace hooked {
+
+bool has_point(Site site, const GraphContext& context) {
+  const SiteRow& site_row = row(site);
+  return stands_in(site_row, context.stack) && site_row.exists(context.config, context.layer);
+}
+
+Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context) {
+  const SiteRow& site_row = row(site);
+  if (!has_point(site, context)) return nullptr;
+  ActivationName name{.site = site};
+  if (site_row.scope == SiteScope::block) {
+    name.stack = context.stack;
+    name.layer = static_cast<std::int32_t>(context.layer);
+    if (per_expert(site_row)) name.expert = static_cast<std::int32_t>(context.expert);
+  }
+  const auto leaf = site_row.path.substr(site_row.path.rfind('.') + 1);  // npos + 1 is 0: the whole path
+  return owner.register_module(std::string(leaf), std::make_shared<HookPoint>(context.points.require(name)));
+}
+
+at::Tensor add_parameter(torch::nn::Module& owner, const char* name, at::IntArrayRef sizes,
+                         const GraphContext& context) {
+  ParameterStack* const stack = context.stack_of_experts;
+  return owner.register_parameter(name,
+                                  stack == nullptr
+                                      ? at::empty(sizes, context.options)
+                                      : stack->part(name, context.expert, sizes, context.options),
+                                  /*requires_grad=*/false);
+}
+
+Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
+                  Matrix::Groups groups, const GraphContext& context) {
+  if (context.stack_of_experts != nullptr) return Matrix(add_parameter(owner, name, {out, in}, context));
+  Matrix matrix(out, in, groups, context.options, context.storage);
+  owner.register_parameter(name, matrix.stored(), /*requires_grad=*/false);
+  return matrix;
+}
+
+}  // namespace hooked

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "hooked/core/model_config.h"
+#include "hooked/hooks/point_index.h"
+#include "hooks/hook_point.h"
+#include "hooks/nn.h"
+#include "models/storage/matrix.h"
+#include "models/storage/weight_slot.h"
+
+namespace hooked {
+
+class ParameterStack;
+
+/// What a module is built from.
+struct GraphContext {
+  const ModelConfig& config;
+  const PointIndex& points;
+  at::TensorOptions options;  ///< dtype and device of the module's weights
+  Storage storage = Storage::fastest;
+  Stack stack = Stack::none;
+  std::int64_t layer = -1;
+  std::int64_t expert = -1;
+  /// Where an expert's parameters lie beside those of the others; null: each by itself.
+  ParameterStack* stack_of_experts = nullptr;
+  /// The device multiplies each stretch of rows by a matrix of its own, in one kernel and in this dtype,
+  /// without telling the host how long they are.
+  bool multiplies_groups = false;
+};
+
+using Point = std::shared_ptr<HookPoint>;
+
+/// A plain container module, so that `blocks.0` and `experts.3` are places in the path.
+class Folder : public torch::nn::Module {};
+
+/// Whether this config has the site in that place.
+bool has_point(Site site, const GraphContext& context);
+
+/// Registers the HookPoint of `site` in `owner` under the last part of its path; null when this config does
+/// not have the site.
+Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context);
+
+/// Registers an uninitialised parameter, frozen.
+at::Tensor add_parameter(torch::nn::Module& owner, const char* name, at::IntArrayRef sizes,
+                         const GraphContext& context);
+
+/// Registers an uninitialised matrix [out, in] for ops::linear, frozen.
+Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
+                  Matrix::Groups groups, const GraphContext& context);
+
+}  // namespace hooked

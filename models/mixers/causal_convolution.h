@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "models/sequence/kv_cache.h"
+#include "models/sequence/sequence.h"
+
+namespace hooked {
+
+/// A causal convolution over tokens, each dimension by itself: y[t] = sum over taps i of filter[i] x[t -
+/// (taps
+/// - 1) + i], plus the bias. Tokens that do not exist count as zeros, and padding is no token.
+///
+/// `columns` are all that there are up to the run's own, [row or 1, 1, pos, d] each, from left to right; the
+/// last `length` columns of the last of them are the run's own, unless `earlier` says where tokens stand.
+/// `filter` [tap, d], `bias` [d] or undefined. Sums are of float32 or better. [row, length, d].
+at::Tensor causal_convolution(const std::vector<KeysAndValues>& columns, std::int64_t length,
+                              const EarlierTokens& earlier, const at::Tensor& filter, const at::Tensor& bias);
+
+}  // namespace hooked

@@ -1,0 +1,93 @@
+#include "models/mixers/short_convolution.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+
+#include <vector>
+
+#include "models/mixers/causal_convolution.h"
+#include "models/ops/ops.h"
+
+namespace hooked {
+
+// Note [What a short convolution remembers]
+// The state of such a layer is what the convolution read of the last tokens, B * x of kernel - 1 of them. It
+// is remembered of every column all the same, as attention's keys are: then a prefix can be cut at any
+// column, rows may go on from different ones, and padding between two tokens is skipped, by what is there for
+// keys. It takes d_model numbers for a token and layer, about what keys and values of few heads take.
+
+ShortConvolutionMixer::ShortConvolutionMixer(const GraphContext& context)
+    : config_(context.config), layer_(context.layer) {
+  const ModelConfig& c = config_;
+  const std::int64_t d = c.d_model;
+  W_in_ = add_matrix(*this, "W_BCX", 3 * d, d, {.out = d, .in = d}, context);
+  W_out_ = add_matrix(*this, "W_out", d, d, {.out = d, .in = d}, context);
+  filter_ = add_parameter(*this, "filter", {c.short_conv->kernel, d}, context);
+  if (c.short_conv->bias) {
+    b_in_ = add_parameter(*this, "b_BCX", {3 * d}, context);
+    filter_bias_ = add_parameter(*this, "filter_bias", {d}, context);
+    b_out_ = add_parameter(*this, "b_out", {d}, context);
+  }
+  hook_b_ = add_point(*this, Site::conv_b, context);
+  hook_c_ = add_point(*this, Site::conv_c, context);
+  hook_x_ = add_point(*this, Site::conv_x, context);
+  hook_bx_ = add_point(*this, Site::conv_bx, context);
+  hook_conv_ = add_point(*this, Site::convolved, context);
+  hook_gated_ = add_point(*this, Site::conv_gated, context);
+}
+
+at::Tensor ShortConvolutionMixer::forward(const AttentionInput& input, const StackInputs& stack,
+                                          Run& run) const {
+  const std::int64_t d = config_.d_model;
+  const std::vector<at::Tensor> parts =
+      ops::split(ops::linear(input.shared, W_in_, b_in_, run), {d, d, d}, -1, run);
+  const at::Tensor b = hook_b_->forward(parts[0], run.watch);
+  const at::Tensor c = hook_c_->forward(parts[1], run.watch);
+  const at::Tensor x = hook_x_->forward(parts[2], run.watch);
+  const at::Tensor bx = hook_bx_->forward(ops::multiply(b, x, run), run.watch);
+  const at::Tensor conv = hook_conv_->forward(convolved(bx, stack), run.watch);
+  const at::Tensor gated = hook_gated_->forward(ops::multiply(c, conv, run), run.watch);
+  return ops::linear(stack.asked_of(gated), W_out_, b_out_, run);
+}
+
+at::Tensor ShortConvolutionMixer::convolved(const at::Tensor& bx, const StackInputs& stack) const {
+  const RaggedRows* ragged = stack.sequence.ragged();
+  if (ragged == nullptr) return convolved_part(bx, stack, 0);
+  std::vector<at::Tensor> tokens;  // [token, d_model] each
+  for (std::size_t part = 0; part < ragged->groups().size(); ++part) {
+    tokens.push_back(convolved_part(RaggedRows::part(bx, ragged->groups()[part]), stack, part).flatten(0, 1));
+  }
+  return at::cat(tokens).unsqueeze(0);
+}
+
+at::Tensor ShortConvolutionMixer::convolved_part(const at::Tensor& bx, const StackInputs& stack,
+                                                 std::size_t part) const {
+  const at::Tensor own = bx.unsqueeze(1);  // as keys of one head lie
+  const std::vector<KeysAndValues> columns =
+      stack.sequence.parts()[part].append(layer_, {own, own, KeyForm::convolved});
+  return causal_convolution(columns, bx.size(1), stack.earlier[part], filter_, filter_bias_);
+}
+
+KeyForm ShortConvolutionMixer::key_form(const WatchPlan&) const { return KeyForm::convolved; }
+
+KeysAndValues ShortConvolutionMixer::in_form(const KeysAndValues& columns, KeyForm, Memory) const {
+  return columns;
+}
+
+WeightSlots ShortConvolutionMixer::slots(const std::string& path) const {
+  const std::int64_t d = config_.d_model;
+  WeightSlots slots;
+  std::int64_t first = 0;
+  for (const char* letter : {"B", "C", "X"}) {
+    slots.push_back({path + ".W_" + letter, W_in_.narrow(first, d).as_in_out()});
+    if (b_in_.defined()) slots.push_back({path + ".b_" + letter, b_in_.narrow(0, first, d)});
+    first += d;
+  }
+  slots.push_back({path + ".filter.weight", filter_.t()});
+  add_slot(slots, path + ".filter.bias", filter_bias_);
+  slots.push_back({path + ".W_out", W_out_.as_in_out()});
+  add_slot(slots, path + ".b_out", b_out_);
+  return slots;
+}
+
+}  // namespace hooked

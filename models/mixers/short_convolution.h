@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "models/graph/token_mixer.h"
+
+namespace hooked {
+
+/// A convolution over few tokens between two gates (LFM2, Liquid AI 2025), in attention's place: C times the
+/// filtered B * x, times W_out. See ShortConvolution in model_parts.h.
+class ShortConvolutionMixer : public TokenMixer {
+ public:
+  explicit ShortConvolutionMixer(const GraphContext& context);
+
+  at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const override;
+  KeyForm key_form(const WatchPlan& plan) const override;
+  KeysAndValues in_form(const KeysAndValues& columns, KeyForm form, Memory memory) const override;
+  WeightSlots slots(const std::string& path) const override;
+
+ private:
+  /// The convolution over all parts of the sequence, [batch, pos, d_model] as `bx` is.
+  at::Tensor convolved(const at::Tensor& bx, const StackInputs& stack) const;
+  /// The same over one part, which it appends to what is remembered.
+  at::Tensor convolved_part(const at::Tensor& bx, const StackInputs& stack, std::size_t part) const;
+
+  const ModelConfig& config_;
+  std::int64_t layer_;
+  Matrix W_in_;             // [3 d_model, d_model]: the rows of B, of C and of x
+  at::Tensor b_in_;         // [3 d_model]; undefined without
+  at::Tensor filter_;       // [tap, d_model], the oldest token's tap first
+  at::Tensor filter_bias_;  // [d_model]; undefined without
+  Matrix W_out_;            // [d_model, d_model]
+  at::Tensor b_out_;        // [d_model]; undefined without
+  Point hook_b_, hook_c_, hook_x_, hook_bx_, hook_conv_, hook_gated_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hooks/recipe.h"
+#include "models/graph/feed_forward.h"
+#include "models/graph/graph.h"
+#include "models/graph/norm.h"
+#include "models/ops/activations.h"
+#include "models/sequence/run.h"
+
+namespace hooked {
+
+/// What an MLP is within its block.
+struct MlpPlace {
+  std::int64_t width;  ///< neurons
+  bool bias;
+  Site pre, pre_linear, post;
+  std::optional<Site> in = {};  ///< where what it reads is shown, if this config shows it
+  bool linear_names = false;  ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as experts have
+};
+
+/// The ordinary MLP of block `layer`.
+MlpPlace dense_mlp(const ModelConfig& config, std::int64_t layer);
+
+/// How neurons are made of what the input matrix gives: the activation function, and what a gated MLP does
+/// besides.
+struct Neurons {
+  Activation activation;
+  bool gated = false;
+  double gate_limit = 0;  ///< 0 is off
+  bool up_offset = false;
+
+  /// Weights, where there are such.
+  struct Weights {
+    ops::Xielu xielu;
+    at::Tensor b_product;  ///< [d_mlp], added to the product
+  };
+  /// `pre` and, of a gated MLP, `up` [.., d_mlp].
+  at::Tensor operator()(at::Tensor pre, at::Tensor up, const Weights& weights, Memory memory) const;
+};
+
+/// The neurons of a model's MLPs and experts.
+Neurons neurons_of(const ModelConfig& config);
+
+/// The feed-forward sublayer, plain or gated (Shazeer 2020), optionally with a LayerNorm over the neurons.
+class Mlp : public FeedForward {
+ public:
+  Mlp(const GraphContext& context, const MlpPlace& place);
+
+  /// Whether somebody watches one of the points of a gated MLP.
+  bool watched(const Run& run) const;
+
+  at::Tensor forward(const FeedForwardInput& input, Run& run) const override {
+    return forward(input.normed, run);
+  }
+  /// `x` and the result are [.., d_model]; d_mlp below is the place's width.
+  at::Tensor forward(const at::Tensor& x, Run& run) const;
+
+  WeightSlots slots(const std::string& path) const override;
+
+ private:
+  /// What W_out reads.
+  at::Tensor neurons(const at::Tensor& x, Run& run) const;
+  /// What an edit puts in place of all neurons at a point; else undefined.
+  at::Tensor replacement(const Point& point, const at::Tensor& x, const Run& run) const;
+  /// How the neurons of a cache are made.
+  Recipe recipe(const ActivationName& name, const at::Tensor& pre, const at::Tensor& up,
+                const Run& run) const;
+
+  const ModelConfig& config_;
+  MlpPlace place_;
+  Neurons neurons_;
+  Matrix W_in_;       // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
+  at::Tensor b_in_;   // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
+  Matrix W_out_;      // [d_model, d_mlp]
+  at::Tensor b_out_;  // [d_model]
+  Neurons::Weights weights_;
+  std::shared_ptr<Norm> ln_;
+  Point hook_in_, hook_pre_, hook_pre_linear_, hook_mid_, hook_post_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "models/replay/recordings.h"
+#include "models/sequence/kv_cache.h"
+
+namespace hooked {
+
+/// What rooms differ in besides their columns.
+struct RoomKind {
+  std::int64_t batch;          ///< rows
+  std::int64_t source;         ///< tokens that an encoder reads; 0 without
+  std::vector<KeyForm> forms;  ///< as what each layer holds its keys
+
+  bool operator==(const RoomKind&) const = default;
+};
+
+/// Where a generation whose steps are recorded keeps its keys and values: memory that stays where it is, so
+/// that the recordings which read and write it serve the next generation as well.
+struct KeyRoom {
+  /// For so many columns. `which` is its number.
+  KeyRoom(const ModelConfig& config, RoomKind of, std::int64_t capacity, std::int64_t which,
+          const c10::Device& device);
+
+  /// A column's number as the device reads it, [1] int64.
+  at::Tensor column(std::int64_t which) const { return numbers.narrow(0, which, 1); }
+
+  const RoomKind kind;        ///< what may be kept in it
+  const std::int64_t number;  ///< tells the rooms of a model apart; 0: of one generation only
+  KvCache columns;
+  at::Tensor numbers;  ///< from 0 on, [capacity] int64
+};
+
+/// The rooms of one model, each lent to one generation at a time. Any thread may borrow.
+class KeyRooms {
+ public:
+  /// All must outlive the rooms that are lent.
+  KeyRooms(const ModelConfig& config, const c10::Device& device, Recordings& recordings)
+      : config_(config), device_(device), recordings_(recordings) {}
+
+  /// A borrowed room, which goes back with its handle.
+  class Lent {
+   public:
+    Lent() = default;
+    Lent(KeyRooms* of, std::shared_ptr<KeyRoom> room) : of_(of), room_(std::move(room)) {}
+    Lent(Lent&& other) noexcept : of_(std::exchange(other.of_, nullptr)), room_(std::move(other.room_)) {}
+    Lent& operator=(Lent&& other) noexcept {
+      std::swap(of_, other.of_);
+      std::swap(room_, other.room_);
+      return *this;
+    }
+    ~Lent() {
+      if (of_ != nullptr) of_->take_back(room_);
+    }
+    explicit operator bool() const noexcept { return room_ != nullptr; }
+    KeyRoom* operator->() const noexcept { return room_.get(); }
+    KeyRoom& operator*() const noexcept { return *room_; }
+    /// What has to live as long as a recording that reads the room.
+    std::shared_ptr<const void> memory() const { return room_; }
+
+   private:
+    KeyRooms* of_ = nullptr;
+    std::shared_ptr<KeyRoom> room_;
+  };
+
+  /// A room of that kind without columns, for that many at least.
+  Lent lend(const RoomKind& kind, std::int64_t columns);
+  /// The same for one generation only, which nobody lends again.
+  Lent own(const RoomKind& kind, std::int64_t columns) const;
+
+  /// Lets all rooms go that are not lent, and forgets the others; whether there were any of the first.
+  bool release();
+
+ private:
+  struct Kept {
+    std::shared_ptr<KeyRoom> room;
+    bool lent;
+  };
+
+  void take_back(const std::shared_ptr<KeyRoom>& room);
+
+  const ModelConfig& config_;
+  const c10::Device device_;
+  Recordings& recordings_;
+  std::mutex mutex_;       // of all that follows
+  std::list<Kept> rooms_;  // those used last in front
+  std::int64_t last_number_ = 0;
+};
+
+}  // namespace hooked

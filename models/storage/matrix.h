@@ -1,0 +1,79 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "hooked/core/kernel_set.h"
+#include "models/storage/slot_view.h"
+#include "models/storage/storage.h"
+
+namespace hooked {
+
+class Workspace;
+
+/// A matrix [out, in] of a linear layer, stored for its products (Note [Packed matrices]). A handle: copies
+/// share the storage.
+class Matrix {
+ public:
+  /// What the matrix is cut into: outputs come in groups of `out` (heads, gate and up), inputs in groups of
+  /// `in`.
+  struct Groups {
+    std::int64_t out = 1, in = 1;
+  };
+
+  /// Undefined: the layer has no such matrix.
+  Matrix() = default;
+  /// An uninitialised matrix in the blocks that this set of kernels reads, unless the storage is plain.
+  Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage,
+         KernelSet set);
+  /// In a storage, which need not be one that this processor multiplies by: then it is only read and written.
+  Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage);
+
+  /// A plain matrix [out, in], where it lies.
+  explicit Matrix(at::Tensor plain);
+
+  bool defined() const { return stored_.defined(); }
+  bool packed() const { return packed_; }
+  std::int64_t out() const;
+  std::int64_t in() const;
+  at::ScalarType dtype() const { return stored_.scalar_type(); }
+  /// What the graph registers as its parameter.
+  const at::Tensor& stored() const { return stored_; }
+
+  /// Outputs `first` to `first + count`, a stretch of whole groups. Shares the storage.
+  Matrix narrow(std::int64_t first, std::int64_t count) const;
+  /// The matrix [out, in]: a view unless it is packed.
+  at::Tensor plain() const;
+
+  /// The slots of the state dict: [out, in], [in, out], [head, in, out / head] and [head, in / head, out].
+  SlotView as_out_in() const;
+  SlotView as_in_out() const;                          ///< as as_out_in
+  SlotView by_output_heads(std::int64_t heads) const;  ///< as as_out_in
+  SlotView by_input_heads(std::int64_t heads) const;   ///< as as_out_in
+
+  /// out := rows matrix^T (+ bias), for contiguous rows [row, in], bias [out] or undefined, and contiguous
+  /// out [row, out]. No gradients.
+  void multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const;
+  /// out := rows matrix, for contiguous rows [row, out] and contiguous out [row, in]: how a gradient passes
+  /// back through `multiply_into`. Rows of zeros give zeros. No gradients.
+  void multiply_back_into(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const;
+  /// The same of heads, each with its stretch of the outputs: out [head, row, out / head] := rows
+  /// [head, row, in] times it, and the way back. Contiguous, without bias.
+  void multiply_heads_into(at::Tensor& out, const at::Tensor& rows) const;
+  void multiply_heads_back_into(at::Tensor& out, const at::Tensor& rows,
+                                const Workspace& memory) const;  ///< as multiply_heads_into
+
+ private:
+  // Rows and outputs are those of `heads`, head by head.
+  void multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias,
+                       std::int64_t heads = 1) const;
+  void multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const Workspace& memory,
+                            std::int64_t heads = 1) const;
+
+  at::Tensor stored_;  ///< [out, in], or packed [block, in / depth, column, depth]
+  bool packed_ = false;
+  KernelSet set_ = KernelSet::plain;  ///< whose blocks they are, where it is packed
+};
+
+}  // namespace hooked

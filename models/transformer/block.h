@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/attention/attention.h"
+#include "models/graph/feed_forward.h"
+#include "models/graph/graph.h"
+#include "models/graph/norm.h"
+#include "models/sequence/run.h"
+#include "models/transformer/layer_input.h"
+
+namespace hooked {
+
+/// One transformer block, composed by what the config says: where its norms stand, serial or parallel, with
+/// an MLP, a mixture of experts or neither, reading an encoder or not.
+class Block : public torch::nn::Module {
+ public:
+  explicit Block(const GraphContext& context);
+
+  /// The residual stream [batch, pos, d_model] after the block.
+  at::Tensor forward(at::Tensor resid, const StackInputs& stack, Run& run) const;
+
+  /// What all layers of the stack add to their scores: see Attention::relative_bias.
+  ScoreBias relative_bias(const Sequence& sequence, Run& run) const {
+    return attn_ ? attn_->relative_bias(sequence, run) : ScoreBias();
+  }
+
+  /// What mixes the tokens that the block reads.
+  const TokenMixer& mixer() const { return *mixer_; }
+
+  /// The point before all others of the block.
+  std::size_t first_point() const { return hook_resid_pre_->number(); }
+
+  WeightSlots slots(const std::string& path) const;
+
+ private:
+  /// What an edit puts in place of the whole value of `point`, which is like the stream `resid`, where nobody
+  /// looks at what would lead to it behind the point `after`; else undefined.
+  static at::Tensor replaced(const Point& point, const Point& after, const at::Tensor& resid, const Run& run);
+  /// The same where attention would lead to it; undefined where its keys are kept, which have to be made.
+  at::Tensor replaced_with_attention(const Point& point, const at::Tensor& resid, const StackInputs& stack,
+                                     const Run& run) const;
+  /// What attention, or what stands in its place, adds to the stream.
+  at::Tensor attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
+  /// What cross-attention adds to the stream.
+  at::Tensor cross_attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
+  /// What the MLP adds to the stream.
+  at::Tensor mlp_branch(const at::Tensor& resid, Run& run) const;
+  /// The block with norms after the additions.
+  at::Tensor forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
+
+  /// The block's output of the sum with its MLP: what its own input adds, and what its number multiplies,
+  /// where it has those.
+  at::Tensor ended(at::Tensor sum, const StackInputs& stack, Run& run) const;
+
+  AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
+
+  const ModelConfig& config_;
+  std::int64_t layer_;
+  bool lends_keys_;           // later layers attend with its keys and values
+  bool reads_through_norms_;  // else norms stand on the stream itself
+  std::shared_ptr<Norm> ln1_, ln2_, ln3_, ln1_post_, ln2_post_;
+  std::shared_ptr<Norm> mlp_norm_;     // what the MLP reads through: ln2, in decoder blocks ln3; null without
+  std::shared_ptr<TokenMixer> mixer_;  // attention, or what stands in its place
+  std::shared_ptr<Attention> attn_;    // the same, where it is attention, else null
+  std::shared_ptr<Attention> cross_attn_;  // in decoder blocks, else null
+  std::shared_ptr<FeedForward> mlp_;
+  std::shared_ptr<LayerInputBranch> layer_input_;  // null without
+  at::Tensor resid_scale_;                         // [1]; undefined without layer_scale
+  Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_,
+      hook_resid_mid_, hook_cross_attn_in_, hook_cross_attn_out_, hook_resid_mid_cross_, hook_mlp_in_,
+      hook_mlp_out_, hook_resid_mid_mlp_, hook_layer_input_out_, hook_resid_sum_, hook_resid_post_,
+      hook_normalized_resid_post_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/figures/label_row.h"
+#include "hooked/analysis/grid.h"
+
+namespace hooked {
+
+/// Where the parts of a heat map lie, in pixels.
+struct HeatMapLayout {
+  HeatMapLayout(const Grid& grid, const HeatMapOptions& options);
+
+  std::int64_t panels, rows, columns;  ///< cells: panels * rows * columns
+  std::int64_t per_row;                ///< panels beside each other
+  std::int64_t cell;
+  /// Side of the squares of cells that are one element of the picture: 1 while there are few, else the cells
+  /// are the places of an image and the squares only show their range.
+  std::int64_t block;
+
+  LabelRow row_labels, column_labels;
+  std::vector<std::string> panel_titles;  ///< one per panel; empty with fewer than three axes
+
+  double left = 0, top = 0;                  ///< of the first panel's first cell
+  double panel_width = 0, panel_height = 0;  ///< of the cells
+  double across = 0, down = 0;               ///< from panel to panel
+  double label_height = 0;                   ///< below the cells
+
+  bool is_image() const { return block > 1; }
+  std::int64_t panel_rows() const { return (panels + per_row - 1) / per_row; }
+  double panel_left(std::int64_t panel) const { return left + across * static_cast<double>(panel % per_row); }
+  double panel_top(std::int64_t panel) const { return top + down * static_cast<double>(panel / per_row); }
+  double right() const { return left + across * static_cast<double>(per_row - 1) + panel_width; }
+  double bottom() const { return top + down * static_cast<double>(panel_rows() - 1) + panel_height; }
+  /// Whether another panel lies below, which has the labels of the columns then.
+  bool has_panel_below(std::int64_t panel) const { return panel + per_row < panels; }
+};
+
+}  // namespace hooked

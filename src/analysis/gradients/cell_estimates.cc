@@ -1,0 +1,336 @@
+#include "analysis/gradients/cell_estimates.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "analysis/runs/standing_edits.h"
+#include "analysis/values/float32_at_least.h"
+#include "core/shared_work.h"
+#include "core/to_device.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "hooked/hooks/axis_block.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+namespace {
+
+// Numbers of several layers may lie on several devices.
+at::Tensor numbers_of(const std::vector<at::Tensor>& each) {
+  if (each.empty()) return at::empty({0}, at::kDouble);
+  std::vector<at::Tensor> together;
+  for (const at::Tensor& number : each) together.push_back(to_device(number, each.front().device()));
+  return at::stack(together).to(at::kCPU, at::kDouble);
+}
+
+/// All patches of a layer's heads in one tensor: places are apart, so one run shows what each does.
+at::Tensor all_patched(const CellPatches& made, const ActivationName& name, const at::Tensor& unpatched) {
+  const std::string where = name.to_string();
+  const AxisContext context{name.site, where, {}};
+  const at::Tensor patched = unpatched.clone();
+  for (const Patch& patch : made.patches) {
+    for (const PatchedBlock& block : patch) {
+      if (block.place.indices().find(Axis::d_head) != nullptr) {
+        throw HookError(
+            where,
+            "query_key computes what whole queries and keys make of the attention; expected patches of "
+            "all of a head's numbers");
+      }
+      write_block(patched, block.place.indices(), context, block.value);
+    }
+  }
+  for (const Patch& patch : made.patches) {
+    for (const PatchedBlock& block : patch) {
+      const at::Tensor put = take_block(patched, block.place.indices(), context);
+      if (put.equal(block.value.expand_as(put))) continue;
+      throw HookError(
+          where, "two cells put different values into one place; expected each place once with query_key");
+    }
+  }
+  return patched;
+}
+
+/// Throws HookError where ids are patched. Nothing of such an activation is among the gradients.
+void require_gradients(const CellPatches& made) {
+  for (const Patch& patch : made.patches) {
+    for (const PatchedBlock& block : patch) {
+      if (!row(block.place.name().site).integers) continue;
+      throw HookError(block.place.name().to_string(), "ids have no gradient; expected another activation");
+    }
+  }
+}
+
+/// [row, head, pos] of all heads as [row, pos, kv_head, 1]: what heads that share a key do with it.
+at::Tensor by_key_head(const at::Tensor& effects, std::int64_t kv_heads) {
+  return effects.unflatten(1, {kv_heads, -1}).sum(2).transpose(1, 2).unsqueeze(3);
+}
+
+}  // namespace
+
+at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const ActivationCache& gradients) {
+  require_gradients(made);
+  const auto effect = [&](const PatchedBlock& block) {
+    const ActivationName& name = block.place.name();
+    const std::string where = name.to_string();
+    const AxisContext context{name.site, where, {}};
+    const auto part = [&](const at::Tensor& whole) {
+      return float32_at_least(take_block(whole, block.place.indices(), context));
+    };
+    const at::Tensor unpatched = part(runs.value(name)), value = float32_at_least(block.value);
+    at::Tensor change = value - unpatched;
+    // Scores that a query may not see are -inf in both.
+    if (std::isinf(row(name.site).unseen)) {
+      change = at::where(value.eq(unpatched), 0.0, change);
+      if (!change.isfinite().all().item<bool>())
+        throw HookError(
+            where,
+            "what is put in is infinite, and the run's own value is not; expected a finite change, "
+            "which is all that gradients tell of; sweep() runs such a cell");
+    }
+    // What numbers of one vector make is added up in their own dtype, which is several times as fast.
+    return (change * part(gradients[Address(name)])).sum(-1).sum(at::kDouble);
+  };
+  std::vector<at::Tensor> each(made.patches.size());
+  const auto estimate = [&](std::int64_t i) {
+    at::Tensor& sum = each[static_cast<std::size_t>(i)];
+    for (const PatchedBlock& block : made.patches[static_cast<std::size_t>(i)]) {
+      const at::Tensor one = effect(block);
+      sum = sum.defined() ? sum + to_device(one, sum.device()) : one;
+    }
+    // (No token of an expert may change.)
+    if (!sum.defined()) sum = at::zeros({}, gradients.begin()->value().options().dtype(at::kDouble));
+  };
+  const auto count = static_cast<std::int64_t>(each.size());
+  if (gradients.begin()->value().is_cpu()) {
+    share_among_threads(count, estimate);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) estimate(i);
+  }
+  return numbers_of(each);
+}
+
+namespace {
+
+/// Smaller probabilities of a dtype have lost digits, or are 0.
+double least_whole(at::ScalarType dtype) {
+  return dtype == at::kDouble ? 1e-300 : dtype == at::kHalf ? 1e-4 : 1e-37;
+}
+
+/// Attention probabilities [query, key] of a head seen from each of its keys, in float64.
+class AgainstOtherKeys {
+ public:
+  // A softmax that is saturated rounds probabilities to 0 and 1. Scores tell how small the small ones are,
+  // and what is left beside the largest is added up without it.
+  AgainstOtherKeys(const at::Tensor& scores, const at::Tensor& pattern, const at::Tensor& gradients,
+                   const at::Tensor& sink, double least_probability) {
+    const at::Tensor largest = pattern.argmax(1, /*keepdim=*/true);
+    const at::Tensor is_largest = at::zeros_like(pattern, at::kBool).scatter_(1, largest, true);
+    // A sink is one more key, whose gradient is 0.
+    const at::Tensor never = at::full_like(scores.narrow(1, 0, 1), kNever);
+    const at::Tensor with_sink = at::cat({scores, sink.defined() ? sink.expand_as(never) : never}, 1);
+    const at::Tensor by_scores = with_sink - with_sink.logsumexp(1, /*keepdim=*/true);
+    const at::Tensor rounded = at::cat({pattern.lt(least_probability), at::ones_like(never, at::kBool)}, 1);
+    const at::Tensor logs = at::where(rounded, by_scores, at::cat({pattern, never}, 1).log());
+    const at::Tensor of_keys = logs.narrow(1, 0, pattern.size(1));
+    const at::Tensor others = at::cat({of_keys.masked_fill(is_largest, kNever), logs.narrow(1, -1, 1)}, 1);
+    const at::Tensor all_others = others.logsumexp(1, true);
+    const at::Tensor shares = (others - all_others).exp().nan_to_num(0.0).narrow(1, 0, pattern.size(1));
+    const at::Tensor rest = 1.0 - pattern, mean = (pattern * gradients).sum(1, true);
+    log_odds_ = of_keys - at::where(is_largest, all_others, rest.log());
+    gains_ = gradients -
+             at::where(is_largest, (shares * gradients).sum(1, true), (mean - pattern * gradients) / rest);
+  }
+
+  /// What each key alone makes of the metric when its score is higher by so much, [row, query, key].
+  at::Tensor effects(const at::Tensor& higher) const {
+    const at::Tensor effects = ((log_odds_ + higher).sigmoid() - log_odds_.sigmoid()) * gains_;
+    return at::where(log_odds_.isfinite(), effects, 0.0);  // a key that is not seen, or that is alone
+  }
+
+ private:
+  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+  at::Tensor log_odds_;
+  at::Tensor gains_;  // the key's gradient less the mean gradient of the others
+};
+
+/// What patched queries or keys make of the attention probabilities, times the gradient of these.
+struct PatternChange {
+  bool of_queries;
+  at::Tensor together;     ///< [row, head, query]: by all queries or keys of a row
+  at::Tensor by_key = {};  ///< [row, head, key]: of keys, by each alone
+
+  /// In one of the layers that attend with them, of runs with these queries or keys.
+  static PatternChange in(std::int64_t layer, const ActivationCache& changed, const PatchedRuns& runs,
+                          const ActivationCache& gradients, const AttentionWith& attention) {
+    const Address scores = attention.in(layer, act::attn_scores), pattern = attention.in(layer, act::pattern);
+    const at::Tensor kept = runs.value(pattern.name()), p = kept.to(at::kDouble),
+                     g = gradients[pattern].to(at::kDouble);  // [1, head, query, key]
+    PatternChange made{.of_queries = attention.patched().site == Site::q,
+                       .together = ((changed[pattern].to(at::kDouble) - p) * g).sum(3)};
+    if (made.of_queries) return made;
+    const double least = least_whole(kept.scalar_type());
+    const at::Tensor sinks = attention.sinks(layer);
+    std::vector<at::Tensor> by_key;
+    for (std::int64_t head = 0; head < p.size(1); ++head) {
+      const at::Tensor before = runs.value(scores.name())[0][head].to(at::kDouble);
+      const at::Tensor sink = sinks.defined() ? to_device(sinks[head], p.device()) : sinks;
+      const AgainstOtherKeys keys(before, p[0][head], g[0][head], sink, least);
+      by_key.push_back(keys.effects(changed[scores].select(1, head).to(at::kDouble) - before).sum(1));
+    }
+    made.by_key = at::stack(by_key, 1);
+    return made;
+  }
+
+  /// In all layers that attend with them, of runs with these queries or keys [row, pos, head, d_head].
+  static PatternChange of(const at::Tensor& patched, const PatchedRuns& runs,
+                          const ActivationCache& gradients, const AttentionWith& attention) {
+    const std::int64_t own = attention.patched().layer;
+    const auto stream = [&](std::int64_t layer) {
+      return runs.value(attention.in(layer, act::resid_pre).name()).expand({patched.size(0), -1, -1});
+    };
+    std::vector<Edit> edits{set(Address(attention.patched()), patched)};
+    Selection seen;
+    for (const std::int64_t layer : attention.layers()) {
+      seen = seen | attention.in(layer, act::attn_scores) | attention.in(layer, act::pattern);
+      // What reaches a later layer through the stream is for the gradients to tell.
+      if (layer != own) edits.push_back(set(attention.in(layer, act::resid_pre), stream(layer)));
+    }
+    const ActivationCache changed = runs.resume(own, stream(own), edits, seen);
+    PatternChange all = in(own, changed, runs, gradients, attention);
+    for (const std::int64_t layer : attention.layers()) {
+      if (layer == own) continue;
+      const PatternChange more = in(layer, changed, runs, gradients, attention);
+      all.together += to_device(more.together, all.together.device());
+      all.by_key += to_device(more.by_key, all.by_key.device());
+    }
+    return all;
+  }
+
+  /// By each query or key, [row, pos, head, 1].
+  at::Tensor of_columns(std::int64_t heads) const {
+    return of_queries ? together.transpose(1, 2).unsqueeze(3) : by_key_head(by_key, heads);
+  }
+  /// By all keys of a head together, [row, 1, head, 1]; undefined for queries, which do not meet.
+  at::Tensor of_heads(std::int64_t heads) const {
+    return of_queries ? at::Tensor() : by_key_head(together.sum(2, /*keepdim=*/true), heads);
+  }
+};
+
+/// What each column of each head changes, and of keys all columns of a head together: [1, pos, head, 1].
+struct HeadNumbers {
+  at::Tensor of_columns, of_heads;
+};
+
+}  // namespace
+
+AttentionWith::AttentionWith(const HookedTransformer& model, const ActivationName& patched)
+    : model_(model), patched_(patched) {
+  const ModelConfig& config = model.config();
+  for (std::int64_t layer = patched.layer; layer < config.n_layers; ++layer) {
+    const bool own = layer == patched.layer;
+    if (own || (patched.site == Site::k && config.attends(layer) && config.key_layer(layer) == patched.layer))
+      layers_.push_back(layer);
+  }
+  read_ = PatchedRuns::read_to_resume(config, patched.layer);
+  for (const std::int64_t layer : layers_) {
+    patterns_.push_back(in(layer, act::pattern).name());
+    read_.push_back(in(layer, act::resid_pre).name());
+    read_.push_back(in(layer, act::attn_scores).name());
+  }
+}
+
+bool AttentionWith::heads_share_a_norm() const {
+  const ModelConfig& config = model_.config();
+  return config.norms_heads(patched_.layer) && config.qk_norm->span == QkNorm::whole_projection;
+}
+
+at::Tensor AttentionWith::sinks(std::int64_t layer) const {
+  if (!model_.config().attention_sinks) return {};
+  return model_.weights()[BlockPlace{patched_.stack, layer}.path() + ".attn.sinks"].to(at::kDouble);
+}
+
+Address AttentionWith::in(std::int64_t layer, const act::BlockSite& site) const {
+  return site.in(patched_.stack, static_cast<std::int32_t>(layer));
+}
+
+void require_query_key(const CellGroup& group, const HookedTransformer& model, const SweepOptions& sweep) {
+  constexpr const char* kQueryKey = "attribution_patching";
+  const bool one = group.reads.size() == 1;
+  if (!one || (group.reads.front().site != Site::q && group.reads.front().site != Site::k)) {
+    throw HookError(kQueryKey,
+                    "query_key follows queries and keys through the attention probabilities; expected the "
+                    "site q or k");
+  }
+  const ActivationName& name = group.reads.front();
+  const PointIndex points(model.config());
+  if (name.stack != points.stacks().main())
+    throw HookError(kQueryKey, "query_key needs runs from a layer on; expected the stack that predicts");
+  if (name.site == Site::q) return;
+  std::vector<Hook> hooks = model.hooks();
+  hooks.insert(hooks.end(), sweep.hooks.begin(), sweep.hooks.end());
+  const AttentionWith attention(model, name);
+  for (const ActivationName& pattern : attention.patterns()) {
+    if (!may_change(pattern, hooks, sweep.edits, points)) continue;
+    throw HookError(pattern.to_string(),
+                    "query_key knows what one key does to a softmax, and not what a hook or an edit makes of "
+                    "it; expected none at the pattern, or query_key to be false");
+  }
+}
+
+// Note [Patched queries and keys]
+// A query decides one row of the attention probabilities, so a run in which all queries are patched shows
+// what each does: the new probabilities less the old ones, times their gradient. A key decides one column of
+// the scores. With p its probability, g its gradient and m the mean gradient of the other keys, the row's
+// part of the metric is p g + (1 - p) m. The key moves p alone: its log-odds rise by as much as its score.
+// That holds with a sink, too, which is one more key. Where one norm spans all heads, another query or key of
+// one head changes those of all, so each head has a run in which it alone is patched; a cell that patches all
+// heads takes the run of all of them. Keys are followed into every layer that attends with them.
+at::Tensor through_patterns(const CellPatches& made, const AttentionWith& attention, const PatchedRuns& runs,
+                            const ActivationCache& gradients) {
+  if (made.patches.empty()) return numbers_of({});
+  const ActivationName& name = attention.patched();
+  const at::Tensor unpatched = runs.value(name), patched = all_patched(made, name, unpatched);
+  const std::int64_t heads = patched.size(2);
+  const PatternChange together = PatternChange::of(patched, runs, gradients, attention);
+  HeadNumbers alone{together.of_columns(heads), together.of_heads(heads)}, all = alone;
+  if (attention.heads_share_a_norm()) {
+    // A head for each row, the others as they are: what it changes is in every head.
+    at::Tensor apart = unpatched.expand({heads, -1, -1, -1}).clone();
+    for (std::int64_t head = 0; head < heads; ++head)
+      apart[head].select(1, head).copy_(patched[0].select(1, head));
+    const PatternChange one = PatternChange::of(apart, runs, gradients, attention);
+    // [row, pos, head, 1] to [1, pos, row, 1]
+    const auto of_rows = [](const at::Tensor& x) {
+      return x.defined() ? x.sum(2, true).permute({2, 1, 0, 3}) : x;
+    };
+    alone = {of_rows(one.of_columns(heads)), of_rows(one.of_heads(heads))};
+  }
+  const std::string where = name.to_string();
+  const AxisContext context{name.site, where, {}};
+  std::vector<at::Tensor> numbers;
+  for (const Patch& patch : made.patches) {
+    at::Tensor sum = at::zeros({}, all.of_columns.options());
+    for (const PatchedBlock& block : patch) {
+      const AxisIndices& indices = block.place.indices();
+      const HeadNumbers& of = indices.find(*axis_on(name.site, Axis::head)) == nullptr ? all : alone;
+      const bool whole = indices.find(Axis::pos) == nullptr && of.of_heads.defined();
+      sum = sum + take_block(whole ? of.of_heads : of.of_columns, indices, context).sum();
+    }
+    numbers.push_back(sum);
+  }
+  return numbers_of(numbers);
+}
+
+}  // namespace hooked

@@ -1,0 +1,159 @@
+#include "analysis/gradients/checked_cells.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace hooked {
+namespace {
+
+/// Cells by their numbers among those of all rows.
+struct Chosen {
+  std::vector<std::int64_t> largest, drawn;
+};
+
+Chosen choose(const at::Tensor& estimates, const CheckedEstimates& ask) {
+  const auto* numbers = estimates.const_data_ptr<double>();
+  std::vector<std::int64_t> cells;
+  for (std::int64_t i = 0; i < estimates.numel(); ++i) {
+    if (!std::isnan(numbers[i])) cells.push_back(i);
+  }
+  const auto count = static_cast<std::int64_t>(cells.size());
+  const std::int64_t top = std::min(ask.count, count);
+  std::stable_sort(cells.begin(), cells.end(),
+                   [&](auto a, auto b) { return std::abs(numbers[a]) > std::abs(numbers[b]); });
+  Chosen chosen{.largest = {cells.begin(), cells.begin() + top}, .drawn = {}};
+  // What is drawn hangs on which cells are the largest alone, not on roundings of those that are left.
+  std::sort(cells.begin() + top, cells.end());
+  std::mt19937_64 draw(ask.seed);
+  for (std::int64_t i = top; i < std::min(2 * top, count); ++i) {
+    // One of those that are left changes places with the first of them.
+    const auto left = static_cast<std::uint64_t>(count - i);
+    std::swap(cells[static_cast<std::size_t>(i)], cells[static_cast<std::size_t>(i) + draw() % left]);
+    chosen.drawn.push_back(cells[static_cast<std::size_t>(i)]);
+  }
+  return chosen;
+}
+
+/// A plan of some of another one's cells.
+CellPlan part_of(const CellPlan& plan, const std::set<std::int64_t>& kept) {
+  CellPlan part = plan;
+  part.groups.clear();
+  for (const CellGroup& group : plan.groups) {
+    CellGroup some = group;
+    std::erase_if(some.cells, [&](std::int64_t cell) { return !kept.contains(cell); });
+    if (some.cells.empty()) continue;
+    some.patches = [kept, patches = group.patches](const PatchedRuns& runs, SweptRow row) {
+      CellPatches all = patches(runs, row), made;
+      for (std::size_t i = 0; i < all.cells.size(); ++i) {
+        if (!kept.contains(all.cells[i])) continue;
+        made.cells.push_back(all.cells[i]);
+        made.patches.push_back(std::move(all.patches[i]));
+      }
+      return made;
+    };
+    part.groups.push_back(std::move(some));
+  }
+  return part;
+}
+
+double median_size(const std::vector<CheckedCell>& cells) {
+  std::vector<double> sizes;
+  for (const CheckedCell& cell : cells) {
+    if (!cell.drawn) sizes.push_back(std::abs(cell.effect));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes.empty() ? std::numeric_limits<double>::infinity() : sizes[sizes.size() / 2];
+}
+
+}  // namespace
+
+double correlation(const std::vector<double>& x, const std::vector<double>& y) {
+  const auto count = static_cast<double>(x.size());
+  const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / count;
+  const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / count;
+  double xy = 0, xx = 0, yy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    xy += (x[i] - mean_x) * (y[i] - mean_y);
+    xx += (x[i] - mean_x) * (x[i] - mean_x);
+    yy += (y[i] - mean_y) * (y[i] - mean_y);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : std::numeric_limits<double>::quiet_NaN();
+}
+
+AttributionCheck check_estimates(const CheckedEstimates& ask) {
+  const at::Tensor estimates = ask.estimates.contiguous();
+  const std::int64_t cells = estimates.size(1);
+  const Chosen chosen = choose(estimates, ask);
+  std::map<std::int64_t, std::set<std::int64_t>> by_row;
+  for (const auto* some : {&chosen.largest, &chosen.drawn}) {
+    for (const std::int64_t number : *some) by_row[number / cells].insert(number % cells);
+  }
+  std::map<std::int64_t, double> effects;  // by the numbers of cells among those of all rows
+  for (const auto& [row, of_row] : by_row) {
+    const at::Tensor made = ask.effects(row, of_row);
+    std::int64_t place = 0;
+    for (const std::int64_t cell : of_row) effects[row * cells + cell] = made[place++].item<double>();
+  }
+  AttributionCheck check{.cells = {}, .correlation = 0, .missed = {}, .runs = 0};
+  const auto add = [&](const std::vector<std::int64_t>& some, bool drawn) {
+    for (const std::int64_t number : some) {
+      const std::int64_t row = number / cells, cell = number % cells;
+      GridPlace at = ask.place(row, cell);
+      check.cells.push_back({.index = std::move(at.index),
+                             .labels = std::move(at.labels),
+                             .estimate = estimates[row][cell].item<double>(),
+                             .effect = effects.at(number),
+                             .drawn = drawn});
+    }
+  };
+  add(chosen.largest, false);
+  add(chosen.drawn, true);
+
+  std::vector<double> x, y;
+  for (const CheckedCell& cell : check.cells) {
+    x.push_back(cell.estimate);
+    y.push_back(ask.sizes ? std::abs(cell.effect) : cell.effect);
+  }
+  check.correlation = correlation(x, y);
+  const double typical = median_size(check.cells);
+  std::copy_if(check.cells.begin(), check.cells.end(), std::back_inserter(check.missed),
+               [&](const CheckedCell& cell) { return cell.drawn && std::abs(cell.effect) > typical; });
+  return check;
+}
+
+AttributionCheck check_cells(const HookedTransformer& model, const AttributionPatchingOptions& options,
+                             const EstimatedPlan& made) {
+  SweepOptions exact = options.sweep;
+  exact.metric = Metrics(options.sweep.metric.all().front());
+  exact.progress = nullptr;
+  std::int64_t runs = 0;
+  const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& cells) {
+    const CellPlan part = part_of(made.plan, cells);
+    const std::int64_t number = made.layout.rows()[static_cast<std::size_t>(row)];
+    const CellScores scores = run_cells(model, exact, made.into, part, {number}, OnFailure::throws);
+    runs += scores.runs;
+    const std::vector<std::int64_t> places(cells.begin(), cells.end());
+    return (scores.scores[0][0] - scores.unpatched[0][0]).index_select(0, at::tensor(places, at::kLong));
+  };
+  AttributionCheck check = check_estimates(
+      {.estimates = made.estimates,
+       .count = options.check,
+       .seed = options.seed,
+       .sizes = options.drop_layers,
+       .effects = effects,
+       .place = [&](std::int64_t row, std::int64_t cell) { return made.layout.place(0, row, cell); }});
+  check.runs = runs;
+  return check;
+}
+
+}  // namespace hooked

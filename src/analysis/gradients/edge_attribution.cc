@@ -1,0 +1,301 @@
+#include "hooked/analysis/edge_attribution.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "analysis/gradients/checked_cells.h"
+#include "analysis/gradients/edge_walk.h"
+#include "analysis/gradients/gradient_run.h"
+#include "analysis/patching/sweep_grid.h"
+#include "analysis/places/row_columns.h"
+#include "analysis/runs/row_metrics.h"
+#include "analysis/runs/standing_edits.h"
+#include "analysis/values/numberless.h"
+#include "analysis/work/as_memory_allows.h"
+#include "analysis/work/work_clock.h"
+#include "core/parallel.h"
+#include "hooked/analysis/path_patching.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kEdgeAttribution = "edge_attribution";
+
+void require(const EdgeAttributionOptions& options) {
+  const SweepOptions& sweep = options.sweep;
+  if (says_what_is_patched(sweep) || !sweep.partial.empty()) {
+    throw HookError(
+        kEdgeAttribution,
+        "edges are between all parts; expected neither `site`, `table`, `stack`, `partial` nor axes "
+        "in `over` but Axis::batch");
+  }
+  if (sweep.metric.all().size() != 1)
+    throw HookError(kEdgeAttribution, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
+  if (options.integration.over == IntegrateOver::activations)
+    throw HookError(
+        kEdgeAttribution,
+        "an edge is no activation to integrate over; expected integration over inputs or nothing");
+  if (options.check < 0)
+    throw HookError(kEdgeAttribution, fmt::format("check is {}; expected a number of edges", options.check));
+  if (options.check > 0 && options.by_position)
+    throw HookError(kEdgeAttribution,
+                    "edges are checked at all positions together; expected `by_position` or `check`");
+  step_of(options.integration, 0);
+}
+
+/// The edges of some rows.
+struct EdgesOfRows {
+  at::Tensor edges;   ///< [row, writer, reader, ...]
+  at::Tensor scores;  ///< [row] without a patch
+};
+
+/// The edges of some rows of one input.
+class Edges {
+ public:
+  Edges(const HookedTransformer& model, const EdgeAttributionOptions& options, const SweepInput& into,
+        const StreamGraph& graph)
+      : model_(model),
+        options_(options),
+        into_(into),
+        graph_(graph),
+        points_(model.config()),
+        metric_(bound_metrics(model, options.sweep.metric, into.all()).front()) {}
+
+  /// Of rows that follow one another.
+  EdgesOfRows of_rows(std::int64_t begin, std::int64_t end) const {
+    const Input input = into_.of_rows(begin, end);
+    std::vector<SweptRow> rows;
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t row = begin; row < end; ++row) {
+      rows.push_back(into_.row(row));
+      numbers.push_back(row);
+    }
+    const BoundMetric metric = end - begin == 1 ? metric_.of_row(begin) : metric_.of_rows(numbers);
+    GradientAsk ask{.of = graph_.differentiated(),
+                    .keep = graph_.kept(model_),
+                    .of_what_edits_read = graph_.differentiated(),
+                    .hold = options_.hold,
+                    .layers_at_once = 0,
+                    .run = {.hooks = options_.sweep.hooks,
+                            .edits = edits_of_row(options_.sweep.edits, points_, rows.front()),
+                            .threads = options_.sweep.threads}};
+    if (options_.integration.over == IntegrateOver::nothing) {
+      EdgesOfRows made;
+      made.scores = gradient_run(
+          model_, input, metric, ask, [&](const ActivationCache& values, const ActivationCache& gradients) {
+            made.edges = edges_of(run_of(input, values, gradients), deltas(values, rows));
+          });
+      require_slope(model_, metric, made.scores);
+      return made;
+    }
+    RunOptions plain = metric.needs(ask.run);
+    const std::vector<ActivationName> entries = InputWay::entries(model_);
+    for (const std::vector<ActivationName>* names : {&std::as_const(ask.keep), &entries}) {
+      for (const ActivationName& name : *names) plain.capture = plain.capture | Selection(name);
+    }
+    const RunResult unpatched = model_.run(input, plain);
+    const ActivationCache& values = unpatched.cache;
+    const std::vector<at::Tensor> deltas = this->deltas(values, rows);
+    const InputWay way(model_, options_.sweep.from, values, rows);
+    at::Tensor sum;
+    for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
+      GradientAsk mixed = ask;
+      const std::vector<Edit> on_the_way = way.at(step_of(options_.integration, i));
+      mixed.run.edits.insert(mixed.run.edits.end(), on_the_way.begin(), on_the_way.end());
+      gradient_run(model_, input, metric, mixed,
+                   [&](const ActivationCache& own, const ActivationCache& gradients) {
+                     const at::Tensor edges = edges_of(run_of(input, own, gradients), deltas);
+                     sum = sum.defined() ? sum + edges : edges;
+                   });
+    }
+    const at::Tensor scores = metric(unpatched);
+    if (stays_at_the_run(options_.integration)) require_slope(model_, metric, scores);
+    return {sum / static_cast<double>(options_.integration.steps), scores};
+  }
+
+  c10::Device device() const { return model_.device(); }
+  /// Gradients that each call of of_rows() takes.
+  std::int64_t gradients() const {
+    return options_.integration.over == IntegrateOver::nothing ? 1 : options_.integration.steps;
+  }
+
+  std::int64_t rows_at_once() const {
+    const bool per_row = !options_.sweep.edits.empty();
+    return per_row ? 1 : std::max<std::int64_t>(1, options_.sweep.tokens_per_run / into_.all().length());
+  }
+
+ private:
+  EdgeRun run_of(const Input& input, const ActivationCache& values, const ActivationCache& gradients) const {
+    return {.model = model_,
+            .graph = graph_,
+            .input = input,
+            .values = values,
+            .gradients = gradients,
+            .norms_held = options_.hold.norms,
+            .by_position = options_.by_position};
+  }
+
+  std::vector<at::Tensor> deltas(const ActivationCache& values, const std::vector<SweptRow>& rows) const {
+    std::vector<at::Tensor> deltas;
+    for (const StreamGraph::Writer& writer : graph_.writers) {
+      const ActivationName name = points_.resolve(writer.written.name());
+      for (const SweptRow& row : rows)
+        require_same_columns(options_.sweep.from, into_, {name, Axis::pos}, row);
+      const at::Tensor here = values[writer.written];
+      deltas.push_back(whole_values(options_.sweep.from, name, here, rows) - here);
+    }
+    return deltas;
+  }
+
+  const HookedTransformer& model_;
+  const EdgeAttributionOptions& options_;
+  const SweepInput& into_;
+  const StreamGraph& graph_;
+  PointIndex points_;
+  BoundMetric metric_;
+};
+
+/// Some edges of one row by path patching: what each changes, in the order of their numbers.
+class ExactEdges {
+ public:
+  ExactEdges(const HookedTransformer& model, const EdgeAttributionOptions& options, const StreamGraph& graph)
+      : model_(model), options_(options), graph_(graph) {}
+
+  at::Tensor effects(std::int64_t row, const std::set<std::int64_t>& edges) {
+    const auto readers = static_cast<std::int64_t>(graph_.reader_axis.labels.size());
+    std::map<std::int64_t, std::vector<std::int64_t>> by_writer;
+    for (const std::int64_t edge : edges) by_writer[edge / readers].push_back(edge % readers);
+    std::vector<at::Tensor> made;  // in order, as edges are numbered by writers first
+    for (const auto& [writer, of_writer] : by_writer) {
+      PathPatchingOptions paths{.senders = {place(graph_.writer_axis, writer)},
+                                .cells = PathCells::each_receiver,
+                                .sweep = options_.sweep};
+      for (const std::int64_t reader : of_writer)
+        paths.receivers.push_back(place(graph_.reader_axis, reader));
+      paths.sweep.over = {SweptAxis(Axis::batch, {row})};
+      paths.sweep.progress = nullptr;
+      const SweepReport report = path_patching_report(model_, paths);
+      if (!report.failed.empty()) throw HookError(kEdgeAttribution, report.failed.front().error);
+      runs_ += report.runs;
+      made.push_back(report.grid.values().flatten() - report.unpatched.values().flatten());
+    }
+    return at::cat(made);
+  }
+  std::int64_t runs() const noexcept { return runs_; }
+
+ private:
+  static Address place(const GridAxis& axis, std::int64_t number) {
+    return *axis.places[static_cast<std::size_t>(number)];
+  }
+
+  const HookedTransformer& model_;
+  const EdgeAttributionOptions& options_;
+  const StreamGraph& graph_;
+  std::int64_t runs_ = 0;
+};
+
+}  // namespace
+
+namespace {
+
+/// The axes of all edges of a model.
+CellPlan plan_of_edges(const ModelConfig& config, const StreamGraph& graph, const SweepInput& into,
+                       bool by_position) {
+  CellPlan plan{.axes = {graph.writer_axis, graph.reader_axis},
+                .patched = {},
+                .groups = {},
+                .check = nullptr,
+                .title = "Edge attribution",
+                .record = {}};
+  if (!by_position) return plan;
+  std::int64_t columns = into.all().length();
+  if (config.has_encoder()) columns = std::max<std::int64_t>(columns, into.columns(/*of_encoder=*/true).end);
+  plan.axes.push_back(numbered_axis("pos", columns));
+  return plan;
+}
+
+/// The edges of these rows of the input, and how many gradients they took.
+std::pair<CellScores, std::int64_t> estimated(const Edges& edges, const std::vector<std::int64_t>& rows,
+                                              const SweepInput& into, const EdgeAttributionOptions& options) {
+  const WorkClock clock;
+  const auto count = static_cast<std::int64_t>(rows.size());
+  std::vector<at::Tensor> by_row(rows.size());  // [1, writer, reader, ...]
+  CellScores made;
+  made.unpatched = numberless({1, count});
+  std::int64_t gradient_runs = 0;
+  const bool all = count == into.rows() && std::is_sorted(rows.begin(), rows.end());
+  as_memory_allows(edges.device(), kEdgeAttribution, count, all ? edges.rows_at_once() : 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     if (!made.complete) return;
+                     const std::int64_t first = rows[static_cast<std::size_t>(begin)];
+                     const EdgesOfRows some = edges.of_rows(first, first + end - begin);
+                     gradient_runs += edges.gradients();
+                     made.unpatched[0].slice(0, begin, end).copy_(some.scores);
+                     made.rows = end;
+                     for (std::int64_t i = begin; i < end; ++i)
+                       by_row[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
+                     if (!options.sweep.progress) return;
+                     made.complete = options.sweep.progress(clock.at(end, count)) || end == count;
+                   });
+  for (at::Tensor& row : by_row) {
+    if (!row.defined()) row = numberless(by_row.front().sizes(), by_row.front().options());
+  }
+  made.scores = at::cat(by_row).flatten(1).unsqueeze(0);
+  return {std::move(made), gradient_runs};
+}
+
+}  // namespace
+
+AttributionPatchingReport edge_attribution_report(const HookedTransformer& model,
+                                                  const EdgeAttributionOptions& options) {
+  require(options);
+  require_source(options.sweep.from, model);
+  require_free_way(model, options.sweep.hooks, options.sweep.edits);
+  const ThreadLimit limit(options.sweep.threads);
+  const WorkClock clock;
+  const SweepInput into(model, options.sweep.into);
+  const StreamGraph graph = StreamGraph::of(model);
+  const CellPlan plan = plan_of_edges(model.config(), graph, into, options.by_position);
+  const SweepLayout layout(options.sweep, into, plan);
+  const auto [made, gradient_runs] =
+      estimated(Edges(model, options, into, graph), layout.rows(), into, options);
+  SweepReport laid = layout.report(made);
+  AttributionPatchingReport report{.grid = std::move(laid.grid),
+                                   .unpatched = std::move(laid.unpatched),
+                                   .check = std::nullopt,
+                                   .gradient_runs = gradient_runs,
+                                   .seconds = 0,
+                                   .complete = made.complete,
+                                   .rows = made.rows};
+  if (options.check > 0 && made.complete) {
+    ExactEdges exact(model, options, graph);
+    report.check = check_estimates(
+        {.estimates = made.scores[0],
+         .count = options.check,
+         .seed = options.seed,
+         .sizes = false,
+         .effects =
+             [&](std::int64_t row, const std::set<std::int64_t>& some) {
+               return exact.effects(layout.rows()[static_cast<std::size_t>(row)], some);
+             },
+         .place = [&](std::int64_t row, std::int64_t cell) { return layout.place(0, row, cell); }});
+    report.check->runs = exact.runs();
+  }
+  report.seconds = clock.seconds();
+  return report;
+}
+
+Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options) {
+  return edge_attribution_report(model, options).grid;
+}
+
+}  // namespace hooked

@@ -1,0 +1,250 @@
+#include "analysis/gradients/kept_parts.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/einsum.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "analysis/gradients/gradient_run.h"
+#include "analysis/patching/cell_plan.h"
+#include "analysis/runs/row_metrics.h"
+#include "analysis/runs/standing_edits.h"
+#include "analysis/values/numberless.h"
+#include "analysis/work/obstacles.h"
+#include "analysis/work/work_clock.h"
+#include "core/parallel.h"
+#include "core/to_device.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kRunCircuits = "run_circuits";
+
+/// Standing edits of what writers write are made by hooks: hooks come before edits, and what a writer adds to
+/// the stream is what its edits have left.
+class WriterEdits {
+ public:
+  WriterEdits(const HookedTransformer& model, const StreamGraph& graph, const std::vector<Edit>& edits,
+              const SweepInput& into)
+      : columns_(into.columns(/*of_encoder=*/false)), of_writers_(graph.writers.size()) {
+    const PointIndex points(model.config());
+    for (PointEdits& one : edits_by_point(edits, points)) {
+      const auto writer = std::find_if(
+          graph.writers.begin(), graph.writers.end(),
+          [&](const StreamGraph::Writer& own) { return points.resolve(own.written.name()) == one.name; });
+      if (writer == graph.writers.end()) {
+        others_.insert(others_.end(), one.edits.begin(), one.edits.end());
+      } else {
+        of_writers_[static_cast<std::size_t>(writer - graph.writers.begin())] = std::move(one);
+      }
+    }
+  }
+
+  at::Tensor of_writer(std::size_t number, const at::Tensor& value) const {
+    const std::optional<PointEdits>& own = of_writers_[number];
+    return own ? edited(value, *own, columns_) : value;
+  }
+  /// The edits of everything else.
+  const std::vector<Edit>& others() const { return others_; }
+
+ private:
+  TokenColumns columns_;
+  std::vector<std::optional<PointEdits>> of_writers_;
+  std::vector<Edit> others_;
+};
+
+/// One run in which readers read some writers as they are in another run.
+///
+/// Hooks at the writers note by how much they differ from what they are there, and hooks at the readers add
+/// that for every writer that is not kept.
+class EdgeRunHooks {
+ public:
+  EdgeRunHooks(const HookedTransformer& model, const StreamGraph& graph, const std::vector<at::Tensor>& there,
+               const WriterEdits& edits, const at::Tensor& dropped)
+      : model_(model), graph_(graph), there_(there), edits_(edits), dropped_(dropped) {}
+
+  /// What stands before them in a run has its place before these.
+  std::vector<Hook> hooks() {
+    std::vector<Hook> all;
+    for (std::size_t i = 0; i < graph_.writers.size(); ++i) {
+      all.emplace_back(Selection(graph_.writers[i].written), [this, i](const at::Tensor& value) {
+        const at::Tensor written = edits_.of_writer(i, value);
+        note(i, written);
+        return written;
+      });
+    }
+    for (const StreamGraph::Reader& reader : graph_.readers) {
+      all.emplace_back(Selection(input_of(reader)),
+                       [this, &reader](const at::Tensor& value) { return corrected(reader, value); });
+    }
+    return all;
+  }
+
+ private:
+  Address input_of(const StreamGraph::Reader& reader) const {
+    const ActivationName& name = reader.gradient.name();
+    switch (reader.kind) {
+      case StreamGraph::Reader::Kind::queries:
+        return act::q_input.in(name.stack, name.layer);
+      case StreamGraph::Reader::Kind::keys:
+        return act::k_input.in(name.stack, name.layer);
+      case StreamGraph::Reader::Kind::values:
+        return act::v_input.in(name.stack, name.layer);
+      case StreamGraph::Reader::Kind::stream:
+        break;
+    }
+    return reader.gradient;
+  }
+
+  void note(std::size_t number, const at::Tensor& value) {
+    const StreamGraph::Writer& writer = graph_.writers[number];
+    at::Tensor change = there_[number] - value;
+    if (writer.of_heads) {
+      const at::Tensor W_O = model_.weights().W_O(writer.written.name().layer).to(change.options());
+      change = at::einsum("rphw,hwm->hrpm", {change, W_O});
+    } else {
+      change = change.unsqueeze(0);
+    }
+    changes_ = changes_.defined() ? at::cat({changes_, to_device(change, changes_.device())}) : change;
+  }
+
+  at::Tensor corrected(const StreamGraph::Reader& reader, const at::Tensor& value) const {
+    // [reader, writer], of the writers so far
+    const at::Tensor dropped = dropped_.narrow(0, reader.first, reader.count).narrow(1, 0, changes_.size(0));
+    const at::Tensor made = at::einsum("nu,urpm->rpnm", {dropped.to(changes_.options()), changes_});
+    const at::Tensor added = to_device(made, value.device());  // the reader may lie on another device
+    return value + (reader.kind == StreamGraph::Reader::Kind::stream ? added.squeeze(2) : added);
+  }
+
+  const HookedTransformer& model_;
+  const StreamGraph& graph_;
+  const std::vector<at::Tensor>& there_;  // of each writer, in the other run
+  const WriterEdits& edits_;
+  at::Tensor dropped_;  // [reader, writer]: 1 where an edge is not kept
+  at::Tensor changes_;  // [writer, row, pos, d_model]
+};
+
+}  // namespace
+
+KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const SweepOptions& sweep)
+    : model_(model), kind_(kind), sweep_(sweep), nodes_(model_parts(model)) {
+  if (sweep.site || !sweep.table.empty() || !sweep.over.empty() || sweep.stack != Stack::none ||
+      !sweep.partial.empty())
+    throw HookError(
+        kRunCircuits,
+        "circuits say what is left; expected neither `site`, `over`, `table`, `stack` nor `partial`");
+  if (sweep.metric.all().size() != 1)
+    throw HookError(kRunCircuits, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
+  require_source(sweep.from, model);
+  rows_.resize(static_cast<std::size_t>(SweepInput(model, sweep.into).rows()));
+  std::iota(rows_.begin(), rows_.end(), 0);
+  if (kind == CircuitKind::nodes) {
+    for (const ModelPart& node : nodes_) names_.push_back(node.name);
+    return;
+  }
+  require_free_of(model.config(), kRunCircuits, obstacles::kCircuitsOfEdges);
+  require_free_way(model, sweep.hooks, sweep.edits);
+  space_.emplace(model);
+  for (std::int64_t writer = 0; writer < static_cast<std::int64_t>(space_->writers().size()); ++writer) {
+    for (std::int64_t reader = 0; reader < static_cast<std::int64_t>(space_->readers().size()); ++reader) {
+      if (!space_->is_behind(reader, writer)) continue;
+      edges_.emplace_back(writer, reader);
+      names_.push_back(fmt::format("{} -> {}", space_->writers()[static_cast<std::size_t>(writer)],
+                                   space_->readers()[static_cast<std::size_t>(reader)]));
+    }
+  }
+}
+
+PartSet KeptParts::parts_of(const Circuit& circuit) const {
+  if (circuit.kind() != kind_)
+    throw HookError(kRunCircuits, "circuits of nodes and of edges stand side by side; expected one kind");
+  std::set<std::string> wanted;
+  if (kind_ == CircuitKind::nodes) {
+    wanted.insert(circuit.nodes().begin(), circuit.nodes().end());
+  } else {
+    for (const CircuitEdge& edge : circuit.edges())
+      wanted.insert(fmt::format("{} -> {}", edge.writer, edge.reader));
+  }
+  PartSet parts;
+  for (std::int64_t part = 0; part < count(); ++part) {
+    if (wanted.contains(name(part))) parts.insert(part);
+  }
+  if (parts.size() != wanted.size())
+    throw HookError(kRunCircuits, "the circuit is one of another model; expected names that this one has");
+  return parts;
+}
+
+SetScores KeptParts::scores(const std::vector<PartSet>& sets) const {
+  return kind_ == CircuitKind::nodes ? of_nodes(sets) : of_edges(sets);
+}
+
+SetScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
+  AblationOptions options{.sets = {}, .complement = false, .sweep = sweep_};
+  for (const PartSet& kept : sets) {
+    std::vector<Address>& ablated = options.sets.emplace_back();
+    for (std::int64_t part = 0; part < count(); ++part) {
+      if (!kept.contains(part)) ablated.push_back(nodes_[static_cast<std::size_t>(part)].place);
+    }
+  }
+  const SweepReport report = ablate_report(model_, options);
+  if (!report.failed.empty()) throw HookError(kRunCircuits, report.failed.front().error);
+  const auto n_rows = static_cast<std::int64_t>(rows_.size()),
+             n_sets = static_cast<std::int64_t>(sets.size());
+  return {.kept = report.grid.values().view({n_rows, n_sets}),
+          .whole = report.unpatched.values().view({n_rows}),
+          .complete = report.complete};
+}
+
+SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
+  const ThreadLimit limit(sweep_.threads);
+  const SweepInput into(model_, sweep_.into);
+  const PointIndex points(model_.config());
+  const BoundMetric metric = bound_metrics(model_, sweep_.metric, into.all()).front();
+  const StreamGraph& graph = space_->graph();
+  std::vector<SweptRow> rows;
+  for (const std::int64_t row : rows_) rows.push_back(into.row(row));
+  RunOptions plain = metric.needs({.hooks = sweep_.hooks, .edits = sweep_.edits, .threads = sweep_.threads});
+  for (const StreamGraph::Writer& writer : graph.writers)
+    plain.capture = plain.capture | Selection(writer.written);
+  const RunResult whole = model_.run(into.all(), plain);
+  std::vector<at::Tensor> there;
+  for (const StreamGraph::Writer& writer : graph.writers) {
+    const ActivationName name = points.resolve(writer.written.name());
+    for (const SweptRow& row : rows) require_same_columns(sweep_.from, into, {name, Axis::pos}, row);
+    there.push_back(whole_values(sweep_.from, name, whole.cache[writer.written], rows));
+  }
+  const auto n_rows = static_cast<std::int64_t>(rows.size()), n_sets = static_cast<std::int64_t>(sets.size());
+  const WriterEdits edits(model_, graph, sweep_.edits, into);
+  SetScores scores{.kept = numberless({n_rows, n_sets}),
+                   .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
+  const WorkClock clock;
+  for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {
+    // (In a parallel block heads have written when the MLP reads what stood before them: that is no edge.)
+    at::Tensor dropped = at::zeros({static_cast<std::int64_t>(space_->readers().size()),
+                                    static_cast<std::int64_t>(space_->writers().size())});
+    for (std::size_t part = 0; part < edges_.size(); ++part) {
+      if (sets[static_cast<std::size_t>(set)].contains(static_cast<std::int64_t>(part))) continue;
+      const auto& [writer, reader] = edges_[part];
+      dropped[reader][writer].fill_(1.0);
+    }
+    EdgeRunHooks state(model_, graph, there, edits, dropped.to(model_.device()));
+    RunOptions options =
+        metric.needs({.hooks = sweep_.hooks, .edits = edits.others(), .threads = sweep_.threads});
+    const std::vector<Hook> hooks = state.hooks();
+    options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
+    scores.kept.select(1, set).copy_(metric(model_.run(into.all(), options)).detach());
+    if (!sweep_.progress) continue;
+    scores.complete = sweep_.progress(clock.at((set + 1) * n_rows, n_sets * n_rows)) || set + 1 == n_sets;
+  }
+  return scores;
+}
+
+}  // namespace hooked

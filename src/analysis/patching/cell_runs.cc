@@ -1,0 +1,337 @@
+#include "analysis/patching/cell_runs.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "analysis/patching/score_table.h"
+#include "analysis/runs/run_places.h"
+#include "analysis/runs/standing_edits.h"
+#include "analysis/work/as_memory_allows.h"
+#include "core/parallel.h"
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+// Runs that are made ready at a time: enough that threads end about together.
+constexpr std::int64_t kRunsOfAThread = 8;
+// What runs that are under way at the same time may take.
+constexpr std::int64_t kBytesBesideOneAnother = std::int64_t{1} << 30;
+
+constexpr const char* kSweep = "sweep";
+constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
+
+/// The file that a sweep keeps its numbers in, if it keeps one.
+std::optional<PartialScores> file_of(const HookedTransformer& model, const SweepOptions& options,
+                                     const SweepInput& into, const CellPlan& plan,
+                                     const std::vector<std::int64_t>& rows) {
+  if (options.partial.empty()) return std::nullopt;
+  return PartialScores(options.partial, record_of(model, options, into, plan, rows));
+}
+
+/// One sweep while it runs.
+class RunningSweep {
+ public:
+  RunningSweep(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+               const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure)
+      : model_(model),
+        options_(options),
+        into_(into),
+        plan_(plan),
+        rows_(rows),
+        on_failure_(on_failure),
+        metrics_(bound_metrics(model, options.metric, into.all())),
+        metric_checked_(metrics_.size(), 0),
+        points_(model.config()),
+        table_(plan, {static_cast<std::int64_t>(metrics_.size()), static_cast<std::int64_t>(rows.size())},
+               file_of(model, options, into, plan, rows)) {}
+
+  CellScores run();
+
+ private:
+  /// Where one row's numbers go: its place among the rows that are swept.
+  struct RowOfScores {
+    SweptRow row;
+    std::int64_t place;
+  };
+
+  /// A group's patches, and the runs that make them up.
+  struct PatchedGroup {
+    CellPatches made;
+    std::vector<PatchedRuns::Batch> batches;
+  };
+
+  bool run_row(RowOfScores row);
+  std::optional<PatchedGroup> patch_group(RowOfScores row, std::size_t group, const PatchedRuns& runs);
+  /// Whether several threads may compute runs.
+  bool beside_one_another() const;
+  bool run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups, const PatchedRuns& runs,
+                  const std::vector<RunPlace>& places, const RowMetrics& metrics);
+  void take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
+            const RunResult& unpatched, const RowMetrics& metrics);
+  void score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
+             const RunResult& unpatched, const RowMetrics& metrics);
+  void score_one_by_one(RowOfScores row, std::int64_t metric, const std::vector<std::int64_t>& cells,
+                        const RunResult& run, const RowMetrics& metrics);
+  void fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells);
+  bool go_on();
+  bool is_done(RowOfScores row, std::int64_t cell) const { return table_.is_done(row.place, cell); }
+  void add_notes(const RunResult& run);
+  CellScores& scores() { return table_.scores(); }
+
+  const HookedTransformer& model_;
+  const SweepOptions& options_;
+  const SweepInput& into_;
+  const CellPlan& plan_;
+  const std::vector<std::int64_t>& rows_;
+  OnFailure on_failure_;
+  std::vector<BoundMetric> metrics_;
+  std::vector<char> metric_checked_;
+  PointIndex points_;
+  ScoreTable table_;
+  std::atomic<std::int64_t> rows_at_once_ = kAllRows;  // fewer once memory has run out
+};
+
+CellScores RunningSweep::run() {
+  const ThreadLimit limit(options_.threads);
+  try {
+    for (std::size_t place = 0; place < rows_.size() && scores().complete; ++place) {
+      const RowOfScores row{into_.row(rows_[place]), static_cast<std::int64_t>(place)};
+      const bool all = with_memory(memory_of_analysis(model_.device(), kSweep), [&] { return run_row(row); });
+      scores().complete = all || table_.all_done();
+      if (all || table_.is_done(row.place)) scores().rows = row.place + 1;
+    }
+  } catch (...) {
+    try {
+      table_.save();
+    } catch (const Error&) {
+      // What ended the sweep says more than what its file says now.
+    }
+    throw;
+  }
+  table_.save();
+  std::sort(scores().failures.begin(), scores().failures.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.row, a.cell, a.metric) < std::tie(b.row, b.cell, b.metric);
+  });
+  scores().seconds = table_.seconds();
+  return scores();
+}
+
+bool RunningSweep::run_row(RowOfScores row) {
+  const RowMetrics metrics(metrics_, row.row.number);
+  RunOptions run =
+      metrics.needs({.hooks = options_.hooks, .edits = edits_of_row(options_.edits, points_, row.row)});
+  // What lies behind a row's last token changes nothing, unless a metric looks at whole activations.
+  const bool with_padding_behind = !RowMetrics::read_places_only(metrics_) || !run.edits.empty() ||
+                                   !run.hooks.empty() || !model_.hooks().empty();
+  const Input input = into_.of_row(row.row.number, with_padding_behind);
+  row.row.without = into_.all().length() - input.length();
+  const PatchedRuns::Options patching{.run = std::move(run), .tokens_per_run = options_.tokens_per_run};
+  const std::vector<ActivationName> kept = plan_.kept();
+  const PatchedRuns runs(model_, input, kept, patching);
+  add_notes(runs.unpatched());
+  const std::vector<RunPlace> places = run_places(runs, model_, options_.replicas, input, kept, patching);
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    const double now = metrics.scores(m, runs.unpatched(), 1).item<double>();
+    table_.put_unpatched(static_cast<std::int64_t>(m), row.place, now,
+                         fmt::format("the unpatched {} of row {}", metrics.metric(m).name(), row.row.number));
+  }
+  std::int64_t runs_at_once = beside_one_another() ? kRunsOfAThread * at::get_num_threads() : 1;
+  if (places.size() > 1) runs_at_once = kRunsOfAThread * static_cast<std::int64_t>(places.size());
+  std::vector<PatchedGroup> groups;
+  std::int64_t ready = 0;
+  for (std::size_t group = 0; group < plan_.groups.size(); ++group) {
+    if (auto patched = patch_group(row, group, runs)) {
+      ready += static_cast<std::int64_t>(patched->batches.size());
+      groups.push_back(std::move(*patched));
+    }
+    if (ready < runs_at_once && group + 1 < plan_.groups.size()) continue;
+    if (!run_groups(row, groups, runs, places, metrics)) return false;
+    groups.clear();
+    ready = 0;
+  }
+  return true;
+}
+
+bool RunningSweep::beside_one_another() const {
+  return options_.hooks.empty() && model_.hooks().empty() && model_.device().is_cpu() &&
+         at::get_num_threads() > 1;
+}
+
+std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores row, std::size_t group,
+                                                                    const PatchedRuns& runs) {
+  const std::vector<std::int64_t>& all = plan_.groups[group].cells;
+  const bool any_left = std::any_of(all.begin(), all.end(), [&](auto cell) { return !is_done(row, cell); });
+  // What was done before must have been patched from what is patched now.
+  if (!any_left && !table_.has_file()) return std::nullopt;
+  CellPatches made = plan_.groups[group].patches(runs, row.row);
+  table_.put_size(row.place, group, made.patches);
+  // Padding and places that the layer lacks have no number.
+  std::vector<std::int64_t> without = all, with = made.cells;
+  std::sort(without.begin(), without.end());
+  std::sort(with.begin(), with.end());
+  std::vector<std::int64_t> numberless;
+  std::set_difference(without.begin(), without.end(), with.begin(), with.end(),
+                      std::back_inserter(numberless));
+  table_.mark_done(row.place, numberless);
+
+  std::vector<PatchedRuns::Batch> batches = runs.batches(made.patches);
+  return PatchedGroup{std::move(made), std::move(batches)};
+}
+
+// Note [Runs beside one another]
+// A patched run of some hundred tokens keeps one thread busy, but not several: its many small operators are
+// not shared, and of the others the threads wait for one another. So where there are at least twice as many
+// runs as threads, and their memory allows it, each thread takes whole runs. Hooks are called by the caller's
+// thread, metrics and progress by one thread at a time. Replicas of the model take runs likewise, a thread
+// each. How runs are computed does not depend on which of
+// them a partial file holds already, so that a resumed sweep gives the same bits, unless memory ran out
+// meanwhile: then fewer rows are computed together from there on.
+bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups,
+                              const PatchedRuns& runs, const std::vector<RunPlace>& places,
+                              const RowMetrics& metrics) {
+  std::vector<std::pair<const CellPatches*, const PatchedRuns::Batch*>> work;
+  for (const PatchedGroup& group : groups) {
+    for (const PatchedRuns::Batch& batch : group.batches) work.emplace_back(&group.made, &batch);
+  }
+  std::mutex one_at_a_time;
+  bool going = true, threw = false;
+  const auto run_some = [&](const CellPatches& made, const PatchedRuns::Batch& batch, const RunPlace& place) {
+    std::vector<std::int64_t> cells;
+    for (const PatchedRuns::Row& patched : batch.rows) cells.push_back(made.cells[patched.patch]);
+    {
+      const std::lock_guard lock(one_at_a_time);
+      const auto left = [&](std::int64_t cell) { return !is_done(row, cell); };
+      if (!going || threw || std::none_of(cells.begin(), cells.end(), left)) return;
+    }
+    std::optional<RunResult> run;
+    if (batch.changes) run = place.run(made.patches, batch);
+    const std::lock_guard lock(one_at_a_time);
+    if (threw) return;
+    try {
+      if (run) add_notes(*run);
+      take(row, cells, run ? &*run : nullptr, runs.unpatched(), metrics);
+      if (going) going = go_on();
+    } catch (const std::exception& error) {
+      threw = !tells_of_memory(error);
+      throw;
+    } catch (...) {
+      threw = true;
+      throw;
+    }
+  };
+  const auto run_batch = [&](std::int64_t number, const RunPlace& place) {
+    const CellPatches& made = *work[static_cast<std::size_t>(number)].first;
+    const PatchedRuns::Batch& batch = *work[static_cast<std::size_t>(number)].second;
+    const auto count = static_cast<std::int64_t>(batch.rows.size());
+    const std::int64_t fit =
+        as_memory_allows(place.device, kSweep, count, rows_at_once_,
+                         [&](auto begin, auto end) { run_some(made, batch.part(begin, end), place); });
+    rows_at_once_ = std::min(rows_at_once_.load(), fit);
+  };
+  std::int64_t computed = 0, largest = 0;
+  for (const auto& [made, batch] : work) {
+    computed += batch->changes ? 1 : 0;
+    largest = std::max(largest, runs.bytes(*batch));
+  }
+  const std::int64_t count = static_cast<std::int64_t>(work.size()), threads = at::get_num_threads();
+  const bool beside =
+      beside_one_another() && computed >= 2 * threads && threads * largest <= kBytesBesideOneAnother;
+  for_each_run(count, places, beside, run_batch);
+  return going;
+}
+
+void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
+                        const RunResult& unpatched, const RowMetrics& metrics) {
+  const std::size_t failures = scores().failures.size();
+  if (run != nullptr) {
+    try {
+      score(row, cells, *run, unpatched, metrics);
+    } catch (...) {
+      scores().failures.resize(failures);  // what is tried again with fewer rows is listed again
+      throw;
+    }
+    scores().runs += static_cast<std::int64_t>(cells.size());
+  } else {
+    fill_unpatched(row, cells);
+  }
+  table_.mark_done(row.place, cells);
+  // A sweep that is resumed tries these again.
+  for (std::size_t i = failures; i < scores().failures.size(); ++i)
+    table_.mark_failed(row.place, scores().failures[i].cell);
+}
+
+void RunningSweep::fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells) {
+  for (std::int64_t m = 0; m < static_cast<std::int64_t>(metrics_.size()); ++m) {
+    const double same = scores().unpatched[m][row.place].item<double>();
+    for (const std::int64_t cell : cells) table_.of(m, row.place)[cell] = same;
+  }
+}
+
+void RunningSweep::score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
+                         const RunResult& unpatched, const RowMetrics& metrics) {
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    const auto metric = static_cast<std::int64_t>(m);
+    at::Tensor made;
+    try {
+      if (metric_checked_[m] == 0) metrics.require_rowwise(m, unpatched, run);
+      metric_checked_[m] = 1;
+      made = metrics.scores(m, run, static_cast<std::int64_t>(cells.size()));
+    } catch (const std::exception& error) {
+      if (on_failure_ == OnFailure::throws || tells_of_memory(error)) throw;
+      score_one_by_one(row, metric, cells, run, metrics);
+      continue;
+    }
+    double* const by_cell = table_.of(metric, row.place);
+    for (std::size_t i = 0; i < cells.size(); ++i) by_cell[cells[i]] = made.const_data_ptr<double>()[i];
+  }
+}
+
+void RunningSweep::score_one_by_one(RowOfScores row, std::int64_t metric,
+                                    const std::vector<std::int64_t>& cells, const RunResult& run,
+                                    const RowMetrics& metrics) {
+  double* const by_cell = table_.of(metric, row.place);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    try {
+      by_cell[cells[i]] =
+          metrics.score_alone(static_cast<std::size_t>(metric), run, static_cast<std::int64_t>(i))
+              .item<double>();
+    } catch (const std::exception& error) {
+      if (tells_of_memory(error)) throw;
+      scores().failures.push_back({metric, row.place, cells[i], error.what()});
+    }
+  }
+}
+
+void RunningSweep::add_notes(const RunResult& run) {
+  std::vector<std::string>& notes = scores().notes;
+  for (const std::string& note : run.notes) {
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  }
+}
+
+bool RunningSweep::go_on() {
+  table_.save_now_and_then();
+  return !options_.progress || options_.progress(table_.progress()) || table_.all_done();
+}
+
+}  // namespace
+
+CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                     const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure) {
+  for (const std::int64_t row : rows) plan.check(into.row(row));
+  return RunningSweep(model, options, into, plan, rows, on_failure).run();
+}
+
+}  // namespace hooked

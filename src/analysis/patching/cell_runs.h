@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/patching/cell_plan.h"
+#include "analysis/runs/row_metrics.h"
+
+namespace hooked {
+
+/// What the cells of a plan scored.
+struct CellScores {
+  at::Tensor scores;     ///< [metric, row, cell] float64; NaN where there is no number
+  at::Tensor done;       ///< [row, cell] bool: has its number, or can have none
+  at::Tensor unpatched;  ///< [metric, row] float64
+  at::Tensor sizes;      ///< [row, group] float64: how large all is that a group patches in; NaN: not known
+  std::int64_t runs = 0;
+  double seconds = 0;
+  bool complete = true;
+  std::int64_t rows = 0;  ///< so many of the first rows have all of their cells done
+
+  struct Failure {
+    std::int64_t metric, row, cell;
+    std::string error;
+  };
+  std::vector<Failure> failures;
+  std::vector<std::string> notes = {};  ///< of the runs, each once
+};
+
+/// What becomes of a metric that throws.
+enum class OnFailure : std::uint8_t { throws, is_listed };
+
+/// Runs the cells of a plan for these rows of the input; metrics are bound to all of it.
+CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                     const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure);
+
+}  // namespace hooked

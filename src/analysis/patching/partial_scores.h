@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "analysis/patching/cell_runs.h"
+
+namespace hooked {
+
+/// What belongs to a sweep besides its numbers: equal for two sweeps that give the same ones.
+using SweepRecord = std::map<std::string, std::string>;
+
+/// The file of a sweep that is under way.
+class PartialScores {
+ public:
+  /// Throws IoError unless such a file may be written there: there is none, or the partial file of a sweep.
+  PartialScores(std::filesystem::path file, SweepRecord record);
+
+  const std::filesystem::path& path() const { return file_; }
+  /// What the file holds; nothing where there is none. Throws IoError, and CheckpointError naming what
+  /// differs for the file of another sweep.
+  std::optional<CellScores> load() const;
+  /// Throws CheckpointError where a number in the file is another one now; NaN in the file is any number.
+  void require_same(double in_file, double now, std::string_view what) const;
+  /// Writes the file, all of it or nothing. Throws IoError.
+  void save(const CellScores& scores) const;
+
+ private:
+  std::filesystem::path file_;
+  SweepRecord record_;
+};
+
+/// One number for all that is patched in, in this order.
+double size_of(const std::vector<Patch>& patches);
+
+/// The record of a sweep.
+SweepRecord record_of(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                      const CellPlan& plan, const std::vector<std::int64_t>& rows);
+
+}  // namespace hooked

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/patching/path_order.h"
+#include "hooked/analysis/path_patching.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+
+/// The senders and receivers of path patching, and which of them are patched together.
+class PathSets {
+ public:
+  using Set = std::vector<std::size_t>;  ///< numbers of senders or of receivers
+
+  /// Throws HookError for what writes to no stream, reads none or is on no path.
+  PathSets(const ModelConfig& config, const PathPatchingOptions& options);
+
+  const std::vector<PathSender>& senders() const { return senders_; }
+  const std::vector<Address>& receivers() const { return receivers_; }
+  /// What stays as it is while the senders change, by full names.
+  const std::vector<ActivationName>& frozen() const { return frozen_; }
+  bool is_frozen(const ActivationName& name) const;
+  /// A set for each sender where cells are of each, else one of all; receivers likewise.
+  const std::vector<Set>& sender_sets() const { return sender_sets_; }
+  const std::vector<Set>& receiver_sets() const { return receiver_sets_; }
+
+  /// Whether a path leads from one of these senders to one of these receivers.
+  bool leads(const Set& senders, const Set& receivers) const;
+  /// The block of the stack that predicts from which on these senders change something; nothing: what comes
+  /// before its first block.
+  std::optional<std::int32_t> first_layer(const Set& senders) const;
+  bool in_main_blocks(const ActivationName& name) const;
+  /// Whether senders from there on can change what a receiver reads.
+  bool is_behind(const Address& receiver, std::optional<std::int32_t> first) const;
+
+ private:
+  Address checked(const Address& given, bool heads, const char* what) const;
+  void find_senders(const PathPatchingOptions& options);
+  void find_receivers(const PathPatchingOptions& options);
+  void find_frozen(PathThrough through);
+  void require_paths(const PathPatchingOptions& options) const;
+
+  ModelConfig config_;
+  PointIndex points_;
+  PathOrder order_;
+  std::vector<PathSender> senders_;
+  std::vector<Address> receivers_;
+  std::vector<ActivationName> frozen_;
+  std::vector<Set> sender_sets_, receiver_sets_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,159 @@
+// The cells of a sweep that are written out as addresses.
+#include "analysis/patching/table_cells.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analysis/places/row_columns.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/axis_block.h"
+#include "hooked/hooks/point_index.h"
+#include "hooks/held_columns.h"
+
+namespace hooked {
+namespace {
+
+using Table = std::vector<std::vector<Address>>;
+
+/// `index` as numbers from 0 on, in a row whose last token is at `last`.
+AxisIndex numbers_of(const AxisIndex& index, const AxisPlace& place, std::int64_t last) {
+  if (std::holds_alternative<AxisIndex::Last>(index.value)) return last;
+  std::vector<std::int64_t> places = resolve_places(index, place);
+  if (std::holds_alternative<std::int64_t>(index.value)) return places.front();
+  return places;
+}
+
+/// An address's index on an axis of its site, or null.
+const AxisIndex* index_on(const Address& address, Axis axis) {
+  for (const auto& [named, index] : address.indices().entries()) {
+    if (axis_on(address.name().site, named) == axis) return &index;
+  }
+  return nullptr;
+}
+
+/// One row's block of an address: where it is put and taken, or nothing where that is padding.
+std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions& options,
+                                     const SweepInput& into, const at::Tensor& unpatched, SweptRow row) {
+  const ActivationName& name = address.name();
+  const SiteRow& site = hooked::row(name.site);
+  const std::string where = address.to_string();
+  PatchedPlace place;
+  for (std::size_t dim = 1; dim < site.axes.size(); ++dim) {
+    const Axis axis = site.axes[dim];
+    const AxisIndex* index = index_on(address, axis);
+    if (index == nullptr) continue;
+    const bool is_last = std::holds_alternative<AxisIndex::Last>(index->value);
+    const std::int64_t size = unpatched.size(static_cast<std::int64_t>(dim));
+    if (!counts_tokens(axis)) {
+      const AxisIndex numbers = numbers_of(*index, {{name.site, where, {}}, axis, size}, 0);
+      place.into.add(axis, numbers);
+      place.from.add(axis, numbers);
+      continue;
+    }
+    const TokenColumns columns = into.columns(counts_source(name, axis));
+    const std::int64_t last =
+        is_last ? columns.last(row.of)[row.number].item<std::int64_t>() : columns.end - 1;
+    const AxisIndex numbers = numbers_of(*index, {{name.site, where, {}}, axis, columns.end}, last);
+    const auto from = SourceReader::columns(options.from, {name, axis}, row);
+    place.into.add(axis, numbers);
+    place.from.add(axis, is_last && from
+                             ? AxisIndex(Position::last().column_in(from->row, from->rows, from->columns))
+                             : numbers);
+    const auto is_padding = [&](std::int64_t column) { return columns.is_padding(row.number, column); };
+    const auto* one = std::get_if<std::int64_t>(&numbers.value);
+    const auto* several = std::get_if<std::vector<std::int64_t>>(&numbers.value);
+    if (one != nullptr ? is_padding(*one) : std::any_of(several->begin(), several->end(), is_padding))
+      return std::nullopt;
+  }
+  return place;
+}
+
+/// Columns by number stand for the same columns in `from`.
+void require_aligned(const Table& table, const SweepOptions& options, const SweepInput& into, SweptRow row) {
+  for (const std::vector<Address>& cell : table) {
+    for (const Address& address : cell) {
+      for (const Axis axis : hooked::row(address.name().site).axes) {
+        const AxisIndex* index = index_on(address, axis);
+        const bool is_last = index != nullptr && std::holds_alternative<AxisIndex::Last>(index->value);
+        if (counts_tokens(axis) && !is_last)
+          require_same_columns(options.from, into, {address.name(), axis}, row);
+      }
+    }
+  }
+}
+
+CellPatches patches_of(const Table& table, const SweepOptions& options, const SweepInput& into,
+                       const PatchedRuns& runs, SweptRow row) {
+  CellPatches made;
+  std::map<ActivationName, SourceReader> readers;
+  for (std::size_t cell = 0; cell < table.size(); ++cell) {
+    Patch patch;
+    for (const Address& address : table[cell]) {
+      const ActivationName& name = address.name();
+      const auto place = place_of(address, options, into, runs.value(name), row);
+      if (!place) break;
+      Address put = name;
+      for (const auto& [axis, index] : place->into.entries()) put = put.at(axis, index);
+      const auto reader =
+          readers.try_emplace(name, options.from, name, runs.value(name), row, masked_keys(name, runs)).first;
+      patch.push_back({std::move(put), reader->second.block(*place)});
+    }
+    if (patch.size() != table[cell].size()) continue;
+    made.cells.push_back(static_cast<std::int64_t>(cell));
+    made.patches.push_back(std::move(patch));
+  }
+  return made;
+}
+
+}  // namespace
+
+CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into) {
+  const PointIndex points(model.config());
+  CellPlan plan{.axes = {{.name = "place", .labels = {}, .places = {}}},
+                .patched = {},
+                .groups = {},
+                .check = nullptr,
+                .title = "Patching",
+                .record = {}};
+  Table table;
+  std::set<ActivationName> names;
+  CellGroup group;
+  for (const std::vector<Address>& given : options.table) {
+    std::vector<Address>& cell = table.emplace_back();
+    std::vector<std::string> labels;
+    for (const Address& address : given) {
+      const ActivationName& name = points.name(points.require(points.resolve(address.name())));
+      if (address.indices().find(Axis::batch) != nullptr || per_expert(row(name.site))) {
+        throw HookError(
+            address.to_string(),
+            "each row of `into` is swept by itself, and an expert's tokens are no rows; expected an "
+            "address without a batch row, of a site outside the experts");
+      }
+      Address full = name;
+      for (const auto& [axis, index] : address.indices().entries()) full = full.at(axis, index);
+      labels.push_back(full.to_string());
+      if (names.insert(name).second) {
+        plan.patched.push_back(name);
+        if (const auto scores = scores_behind(name)) plan.read.push_back(*scores);
+      }
+      cell.push_back(std::move(full));
+    }
+    plan.axes.front().labels.push_back(fmt::format("{}", fmt::join(labels, " + ")));
+    plan.axes.front().places.push_back(cell.size() == 1 ? std::optional(cell.front()) : std::nullopt);
+    group.cells.push_back(static_cast<std::int64_t>(group.cells.size()));
+  }
+  plan.record = fmt::format("{}", fmt::join(plan.axes.front().labels, ", "));
+  group.patches = [table, options, into](const PatchedRuns& runs, SweptRow row) {
+    return patches_of(table, options, into, runs, row);
+  };
+  group.reads = plan.patched;
+  plan.groups.push_back(std::move(group));
+  plan.check = [table, options, into](SweptRow row) { require_aligned(table, options, into, row); };
+  return plan;
+}
+
+}  // namespace hooked

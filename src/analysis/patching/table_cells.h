@@ -1,0 +1,10 @@
+#pragma once
+
+#include "analysis/patching/cell_plan.h"
+
+namespace hooked {
+
+/// The plan of a sweep over cells that are written out.
+CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into);
+
+}  // namespace hooked

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "analysis/stream/final_stage.h"
+#include "analysis/stream/frozen_norm.h"
+#include "analysis/stream/stream_path.h"
+
+namespace hooked {
+
+/// Every logit as it is read from the end of the stream of one run, with the final norm's scale of that run
+/// and before any soft cap. All numbers float64 on the CPU.
+class AllLogits {
+ public:
+  /// `run` must live as long. Throws HookError where the final norm's scale was not kept.
+  explicit AllLogits(const RunReading& run);
+
+  /// Of streams [.., row, pos, d_model]: [.., row, pos, vocab], without what is there for an empty stream.
+  at::Tensor of(const at::Tensor& streams) const;
+  /// That: what the biases of the final norm and of the unembedding give, [vocab].
+  at::Tensor of_biases() const;
+  /// The run's own as the cache shows them, [row, pos, vocab]; undefined where it does not.
+  at::Tensor shown() const;
+
+ private:
+  const RunReading& run_;
+  FinalAffine affine_;
+  at::Tensor W_U_;  // [d_model, vocab]
+  at::Tensor b_U_;  // [vocab]
+  std::optional<FrozenNorm> norm_;
+};
+
+}  // namespace hooked

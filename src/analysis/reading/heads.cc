@@ -1,0 +1,313 @@
+#include "hooked/analysis/heads.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/xlogy.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/places/cache_reading.h"
+#include "analysis/places/row_columns.h"
+#include "analysis/reading/head_sums.h"
+#include "analysis/reading/scored_patterns.h"
+#include "analysis/values/numberless.h"
+#include "core/nearest.h"
+#include "core/to_device.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+
+namespace hooked {
+namespace {
+
+namespace head_score_table {
+
+using enum HeadScoreKind;
+
+#define HOOKED_HEAD_SCORE(score, kind, crosses, unit, says) \
+  HeadScoreRow{HeadScore::score, #score, kind, crosses, unit, says},
+constexpr std::array kRows{
+#include "hooked/core/head_scores.inc"
+};
+
+}  // namespace head_score_table
+
+constexpr std::array<std::int64_t, 2> kQueriesAndKeys{2, 3};  // dimensions of a pattern
+
+/// A quotient of two sums over each row's queries and keys, of one layer: [row, head].
+struct Sums {
+  at::Tensor above, below;
+};
+
+/// What is looked for, or how attention is spread.
+struct Sought {
+  /// Numbers that broadcast to [row, query, key], on the CPU.
+  std::function<at::Tensor(const QueryRange&)> pattern = nullptr;
+  HeadMeasure measure = HeadMeasure::share;
+  std::optional<HeadScore> spread = std::nullopt;
+  Grid::Description description = {};
+
+  /// Whether several rows have the quotient of their sums; else the mean of their quotients, as
+  /// TransformerLens has it.
+  bool pools_rows() const { return spread || measure == HeadMeasure::share; }
+};
+
+/// Which of some queries and of all keys count, as numbers on the device of the patterns: [row, 1, query,
+/// key].
+struct Counted {
+  at::Tensor keys;      ///< of real tokens, without the excluded ones
+  at::Tensor excluded;  ///< undefined: none is
+  at::Tensor queries;   ///< [row, 1, query] of real tokens
+  at::Tensor distance;  ///< [query, key], tokens
+  double least;         ///< smaller sums have lost their digits in the dtype of the patterns
+};
+
+// The smallest number of a dtype that has all digits.
+double smallest_normal(at::ScalarType dtype) {
+  if (dtype == at::kDouble) return std::numeric_limits<double>::min();
+  return dtype == at::kHalf ? 0x1p-14 : std::numeric_limits<float>::min();
+}
+
+Sums spread_sums(const at::Tensor& attention, const Counted& counted, HeadScore score) {
+  const auto left = attention * counted.keys;
+  const auto total = left.sum(-1);  // [row, head, query]
+  // Without a token that takes all attention what is left is a few of the smallest numbers, and how these are
+  // spread depends on who computed them.
+  const auto any = total.ge(counted.least);
+  const auto of_one = left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1);
+  if (score == HeadScore::entropy) return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
+  return {(of_one * counted.distance).sum(kQueriesAndKeys), any.sum(2)};
+}
+
+/// `attention` [row, head, query, key] in float64; `wanted` [row, 1, query, key] is zero where nothing
+/// counts.
+Sums sums_of(const at::Tensor& attention, const Counted& counted, const at::Tensor& wanted,
+             HeadMeasure measure) {
+  if (measure == HeadMeasure::abs) {
+    const auto queries = counted.queries.sum(2).expand({-1, attention.size(1)});
+    return {queries - ((attention - wanted).abs() * counted.keys).sum(kQueriesAndKeys), queries};
+  }
+  const auto found = (attention * wanted).sum(kQueriesAndKeys);
+  if (measure == HeadMeasure::mul) return {found, (attention * counted.keys).sum(kQueriesAndKeys)};
+  const auto looking = wanted.ne(0).any(-1).to(at::kDouble);  // [row, 1, query]
+  auto given = looking.sum(2).expand({-1, attention.size(1)});
+  if (counted.excluded.defined())
+    given = given - (attention * counted.excluded * looking.unsqueeze(-1)).sum(kQueriesAndKeys);
+  return {found, given};
+}
+
+// What a tile of attention may hold, numbers in float64: some of its size exist at a time.
+constexpr std::int64_t kTileNumbers = std::int64_t{1} << 21;
+
+/// The sums of every head, some queries at a time.
+std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPatterns& attended,
+                               const std::vector<Sought>& sought) {
+  const auto device = attended.device;
+  const auto on_device = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
+  const auto sums = [&](bool kept) {
+    const std::vector<std::int64_t> sizes{attended.rows(), attended.heads};
+    const at::TensorOptions options = at::TensorOptions(at::kDouble).device(device);
+    return kept ? at::zeros(sizes, options) : numberless(sizes, options);
+  };
+  std::vector<std::vector<Sums>> made(sought.size());  // [score][layer]
+  std::vector<bool> any_key(sought.size());
+  for (std::size_t i = 0; i < sought.size(); ++i) {
+    any_key[i] = sought[i].spread || sought[i].measure != HeadMeasure::share;
+    for (const auto& layer : attended.layers) made[i].push_back({sums(layer.kept), sums(layer.kept)});
+  }
+  const std::int64_t queries = attended.queries.size(1);
+  const std::int64_t of_a_query = attended.rows() * attended.heads * attended.keys.size(1);
+  const std::int64_t together = std::clamp<std::int64_t>(kTileNumbers / of_a_query, 1, queries);
+  for (QueryRange some{0, together}; some.begin < queries;
+       some = {some.end, std::min(some.end + together, queries)}) {
+    const at::Tensor left_out = attended.excluded(some), countable = attended.counted(some);
+    const Counted counted{.keys = on_device(countable).unsqueeze(1),
+                          .excluded = left_out.defined() ? on_device(left_out).unsqueeze(1) : at::Tensor(),
+                          .queries = on_device(attended.queries.slice(1, some.begin, some.end)).unsqueeze(1),
+                          .distance = on_device((some.places() - attended.key_places()).abs()),
+                          .least = smallest_normal(attended.dtype)};
+    std::vector<at::Tensor> wanted;
+    for (std::size_t i = 0; i < sought.size(); ++i) {
+      wanted.emplace_back();
+      if (sought[i].spread) continue;
+      const at::Tensor numbers = sought[i].pattern(some).to(at::kCPU, at::kDouble) * countable;
+      any_key[i] = any_key[i] || numbers.count_nonzero().item<std::int64_t>() > 0;
+      wanted.back() = to_device(numbers, device).unsqueeze(1);
+    }
+    for (std::size_t l = 0; l < attended.layers.size(); ++l) {
+      if (!attended.layers[l].kept) continue;
+      const Address whole(attended.layers[l].name);
+      const at::Tensor attention =
+          to_device(cache[together == queries ? whole : whole.query(AxisIndex::Range{some.begin, some.end})],
+                    device)
+              .to(at::kDouble);
+      for (std::size_t i = 0; i < sought.size(); ++i) {
+        const Sums of_some = sought[i].spread ? spread_sums(attention, counted, *sought[i].spread)
+                                              : sums_of(attention, counted, wanted[i], sought[i].measure);
+        made[i][l].above += of_some.above;
+        made[i][l].below += of_some.below;
+      }
+    }
+  }
+  std::vector<HeadSums> all;
+  for (std::size_t i = 0; i < sought.size(); ++i) {
+    std::vector<at::Tensor> above, below;
+    for (const Sums& layer : made[i]) {
+      above.push_back(layer.above);
+      below.push_back(layer.below);
+    }
+    all.push_back({.layers = {},
+                   .above = at::stack(above),
+                   .below = at::stack(below),
+                   .pools_rows = sought[i].pools_rows(),
+                   .any_key = any_key[i],
+                   .description = sought[i].description});
+    for (const auto& layer : attended.layers) all.back().layers.push_back(layer.name);
+  }
+  return all;
+}
+
+/// Where a head of that kind looks, bool, broadcast to [row, query, key]. An earlier place with the query's
+/// token counts, or the place after it. Rows are padded at their ends only, so what stands between two real
+/// tokens is real.
+std::function<at::Tensor(const QueryRange&)> pattern_of(HeadScore score, const ActivationCache& cache,
+                                                        const ScoredPatterns& attended,
+                                                        const HeadScoreOptions& options) {
+  if (score == HeadScore::first_token)
+    return [&](const QueryRange&) { return attended.first_keys().unsqueeze(1); };
+  if (score == HeadScore::current_token || score == HeadScore::previous_token) {
+    return [&attended, back = score == HeadScore::previous_token ? 1 : 0](const QueryRange& some) {
+      return attended.key_places().eq(some.places() - back).unsqueeze(0);
+    };
+  }
+  const bool behind = score == HeadScore::induction;
+  const at::Tensor ids = attended.tokens(cache, options.tokens);
+  return [&attended, ids, behind](const QueryRange& some) {
+    const at::Tensor before = behind ? ids.roll({1}, {1}) : ids;
+    const at::Tensor same =
+        ids.slice(1, some.begin, some.end).unsqueeze(2).eq(before.unsqueeze(1));  // [row, query, key]
+    const at::Tensor keys = attended.key_places();
+    const at::Tensor earlier =
+        behind ? keys.le(some.places()).logical_and(keys.gt(0)) : keys.lt(some.places());
+    return same.logical_and(earlier);
+  };
+}
+
+std::string_view unit_of(HeadMeasure measure) {
+  if (measure == HeadMeasure::abs) return "1 - distance from the pattern";
+  return measure == HeadMeasure::mul ? "share of all attention" : "share of attention";
+}
+
+Grid::Description described(std::string_view says, std::string_view unit, const HeadScoreOptions& options) {
+  std::string title(says);
+  if (options.site.site == Site::cross_pattern) title += ", in cross-attention";
+  if (options.exclude_bos) title += ", without the first token";
+  if (options.exclude_current_token) title += ", without the token itself";
+  return {.title = std::move(title), .unit = std::string(unit)};
+}
+
+}  // namespace
+
+Grid HeadSums::scores(HeadRows rows) const {
+  if (!any_key) {
+    throw ShapeError(
+        description.title,
+        "no position has a token to look at; expected one, of repetitions tokens that occur more "
+        "than once (repeated_random_tokens makes some), or HeadMeasure::mul");
+  }
+  GridAxis layer_axis = numbered_axis("layer", above.size(0));
+  layer_axis.places.assign(layers.begin(), layers.end());
+  GridAxis head_axis = numbered_axis("head", above.size(2));
+  if (rows == HeadRows::each) {
+    return Grid((above / below).movedim(1, 0),  // 0 / 0 is NaN: nothing of the row counts
+                {numbered_axis("row", above.size(1)), std::move(layer_axis), std::move(head_axis)},
+                description);
+  }
+  // Rows of which nothing counts are left out; numbers that are not finite are not.
+  const at::Tensor counted = below.ne(0);
+  const at::Tensor by_row = (above / below).masked_fill(counted.logical_not(), 0.0);
+  return Grid(pools_rows ? above.sum(1) / below.sum(1) : by_row.sum(1) / counted.sum(1),
+              {std::move(layer_axis), std::move(head_axis)}, description);
+}
+
+std::span<const HeadScoreRow> head_score_rows() noexcept { return head_score_table::kRows; }
+
+const HeadScoreRow& head_score_row(HeadScore score) noexcept {
+  return head_score_table::kRows[static_cast<std::size_t>(score)];
+}
+
+const HeadScoreRow& head_score_row(std::string_view name) {
+  std::vector<std::string> names;
+  for (const HeadScoreRow& row : head_score_rows()) {
+    if (row.name == name) return row;
+    names.emplace_back(row.name);
+  }
+  throw HookError(
+      name, fmt::format("there is no score of heads of this name; the nearest is {}; expected one of {}",
+                        nearest(name, names), fmt::join(names, ", ")));
+}
+
+std::vector<HeadSums> head_sums(const ActivationCache& cache, const std::vector<HeadScore>& scores,
+                                const HeadScoreOptions& options) {
+  const std::string_view where = scores.size() == 1 ? head_score_row(scores.front()).name : "head_scores";
+  const ScoredPatterns attended(cache, options, where);
+  std::vector<Sought> sought;
+  for (const HeadScore score : scores) {
+    const auto& row = head_score_row(score);
+    if (attended.crosses && !row.crosses) {
+      throw HookError(
+          row.name,
+          "in cross-attention queries and keys are of two texts, where this score has no meaning; "
+          "expected first_token, entropy or a pattern");
+    }
+    if (row.kind == HeadScoreKind::spread) {
+      sought.push_back({.spread = score, .description = described(row.says, row.unit, options)});
+    } else {
+      sought.push_back({.pattern = pattern_of(score, cache, attended, options),
+                        .measure = options.measure,
+                        .description = described(row.says, unit_of(options.measure), options)});
+    }
+  }
+  return all_sums(cache, attended, sought);
+}
+
+Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
+  const auto& row = head_score_row(score);
+  if (row.kind == HeadScoreKind::spread && options.measure != HeadMeasure::share) {
+    throw HookError(
+        row.name, "this score compares attention with no pattern; expected HeadMeasure::share, its default");
+  }
+  return head_sums(cache, {score}, options).front().scores(options.rows);
+}
+
+Grid head_scores(const ActivationCache& cache, const at::Tensor& pattern, const HeadScoreOptions& options) {
+  constexpr std::string_view kWhere = "head_scores";
+  const ScoredPatterns attended(cache, options, kWhere);
+  const std::vector<std::int64_t> sizes{attended.rows(), attended.queries.size(1), attended.keys.size(1)};
+  const at::IntArrayRef of_a_batch(sizes), of_a_row = of_a_batch.slice(1);
+  const bool fits = pattern.defined() && (pattern.sizes() == of_a_row || pattern.sizes() == of_a_batch);
+  if (!fits) {
+    throw ShapeError(
+        kWhere,
+        fmt::format("the pattern is not that of the cache's queries and keys; expected shape {} or {}, "
+                    "got {}",
+                    shape_text(of_a_row), shape_text(of_a_batch),
+                    pattern.defined() ? shape_text(pattern.sizes()) : "an undefined tensor"));
+  }
+  const Sought sought{
+      .pattern = [&](const QueryRange& some) { return pattern.slice(-2, some.begin, some.end); },
+      .measure = options.measure,
+      .description = described("Attention to a pattern", unit_of(options.measure), options)};
+  return all_sums(cache, attended, {sought}).front().scores(options.rows);
+}
+
+}  // namespace hooked

@@ -1,0 +1,48 @@
+#include "analysis/runs/row_runs.h"
+
+#include <algorithm>
+
+#include "analysis/runs/standing_edits.h"
+#include "analysis/runs/sweep_input.h"
+#include "analysis/work/as_memory_allows.h"
+#include "analysis/work/work_steps.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::int64_t kTokensPerRun = 1024;
+
+}  // namespace
+
+RowRuns run_rows(const HookedTransformer& model, const Input& input, const RunOptions& options,
+                 std::string_view where, const std::function<bool(const SweepProgress&)>& watch,
+                 const std::function<void(const Input& some, const RunResult& result)>& use) {
+  const SweepInput rows(model, input, where);
+  const PointIndex points(model.config());
+  const bool by_row = !options.edits.empty();
+  const std::int64_t most = by_row ? 1 : std::max<std::int64_t>(1, kTokensPerRun / rows.all().length());
+  const WorkSteps steps(rows.rows(), watch);
+  RowRuns made{.all_rows = rows.rows()};
+  as_memory_allows(model.device(), where, rows.rows(), most, [&](std::int64_t begin, std::int64_t end) {
+    if (!made.complete) return;
+    RunOptions own = options;
+    if (by_row) own.edits = edits_of_row(options.edits, points, rows.row(begin));
+    const Input some = rows.of_rows(begin, end);
+    const RunResult result = model.run(some, own);
+    use(some, result);
+    std::vector<std::string> notes = result.notes;
+    // What is made of the run when it is read could not be looked at before.
+    if (model.device().is_cpu()) {
+      if (const auto found = result.not_finite()) notes.push_back(found->text());
+    }
+    for (const std::string& note : notes) {
+      if (std::find(made.notes.begin(), made.notes.end(), note) == made.notes.end())
+        made.notes.push_back(note);
+    }
+    made.rows = end;
+    made.complete = steps.done(end);
+  });
+  return made;
+}
+
+}  // namespace hooked

@@ -1,0 +1,174 @@
+#include "analysis/runs/standing_edits.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <variant>
+
+#include "core/to_device.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/axis_block.h"
+#include "hooks/edited_block.h"
+#include "hooks/norm_points.h"
+#include "hooks/stream.h"
+#include "hooks/watch_plan.h"
+
+namespace hooked {
+namespace {
+
+/// Where `row` stands among the rows that an index names; nothing where it is none of them.
+std::optional<std::int64_t> place_among(const AxisIndex& rows, SweptRow row) {
+  const AxisContext context{Site::tokens, "batch", {}};
+  if (std::holds_alternative<AxisIndex::Last>(rows.value))
+    throw HookError("batch", "'last' is a place in a row's tokens; expected the number of a row");
+  const auto places = resolve_places(rows, {context, Axis::batch, row.of});
+  const auto found = std::find(places.begin(), places.end(), row.number);
+  return found == places.end() ? std::nullopt : std::optional(found - places.begin());
+}
+
+/// One activation's part of an edit.
+std::optional<Edit> edit_of_row(const Edit& edit, const ActivationName& name, SweptRow row) {
+  Edit own = edit;
+  own.target = {Selection(name), {}};
+  std::int64_t rows = row.of, place = row.number, dropped = 0;
+  bool keeps_rows = true;
+  for (const auto& [axis, index] : edit.target.indices.entries()) {
+    const bool drops = std::holds_alternative<std::int64_t>(index.value) ||
+                       std::holds_alternative<AxisIndex::Last>(index.value);
+    dropped += drops ? 1 : 0;
+    if (axis != Axis::batch) {
+      own.target.indices.add(axis, index);
+      continue;
+    }
+    const auto among = place_among(index, row);
+    if (!among) return std::nullopt;
+    keeps_rows = !drops;
+    place = *among;
+    rows = static_cast<std::int64_t>(
+        resolve_places(index, {{Site::tokens, "batch", {}}, Axis::batch, row.of}).size());
+  }
+  // What has a value for each row gives this row's, broadcast to all runs of it.
+  if (auto* value = std::get_if<at::Tensor>(&own.value); value != nullptr) {
+    const auto rank = static_cast<std::int64_t>(hooked::row(name.site).axes.size()) - dropped;
+    if (keeps_rows && value->dim() == rank && value->size(0) == rows && rows > 1)
+      *value = value->narrow(0, place, 1);
+    if (own.kind == EditKind::replace) own.kind = EditKind::set;
+  }
+  return own;
+}
+
+/// The points at which a change alters how writers reach readers, which edges take as the model has it: those
+/// that show the stream, those of norms and scales on it and before what reads it, and all between a sublayer
+/// that reads and its queries, keys and values, or between heads and what they add.
+std::set<ActivationName> points_on_the_way(const PointIndex& points, const ModelConfig& config) {
+  constexpr std::array kBeforeHeads{Site::q_input,
+                                    Site::k_input,
+                                    Site::v_input,
+                                    Site::q_latent,
+                                    Site::kv_latent,
+                                    Site::k_shared,
+                                    Site::q_latent_norm_scale,
+                                    Site::q_latent_norm_normalized,
+                                    Site::kv_latent_norm_scale,
+                                    Site::kv_latent_norm_normalized,
+                                    Site::result,
+                                    Site::cross_result};
+  std::set<ActivationName> found;
+  for (const ActivationName& name : points.names()) {
+    if (std::ranges::find(kBeforeHeads, name.site) != kBeforeHeads.end()) found.insert(name);
+  }
+  const auto add_norm = [&](const ActivationName& normalized) {
+    found.insert({normalized, scale_of(normalized)});
+  };
+  for (const Stack stack : stacks_of(config)) {
+    for (const StreamStep& step : stream_of(config, stack)) {
+      // What an MLP or an embedding adds is what edges begin with.
+      if (step.kind != StreamStep::Kind::write || step.of_heads()) found.insert(step.point);
+      if (step.kind == StreamStep::Kind::norm) add_norm(step.point);
+      // A mixture's router and experts have norms of their own, which are its own matter.
+      if (!step.through.empty()) add_norm(step.through.front());
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex& points, SweptRow row) {
+  std::vector<Edit> own;
+  for (const Edit& edit : edits) {
+    for (const std::size_t point : edited_points(edit.target, points, Reach::everything(points))) {
+      if (auto of_row = edit_of_row(edit, points.name(point), row)) own.push_back(std::move(*of_row));
+    }
+  }
+  return own;
+}
+
+// A hook need not change what it sees, but nothing says so.
+void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
+                      const std::vector<Edit>& edits) {
+  const PointIndex points(model.config());
+  const std::set<ActivationName> on_the_way = points_on_the_way(points, model.config());
+  const auto require_none = [&](const Selection& where) {
+    for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
+      const ActivationName& name = points.name(point);
+      if (!on_the_way.contains(name)) continue;
+      throw HookError(name.to_string(),
+                      "edges are carried from writers to readers as the model does it; expected hooks and "
+                      "edits inside of "
+                      "attention and MLPs, or of what is written (z, mlp_out, embeddings)");
+    }
+  };
+  for (const Hook& hook : model.hooks()) require_none(hook.where);
+  for (const Hook& hook : hooks) require_none(hook.where);
+  for (const Edit& edit : edits) require_none(edit.target.where);
+}
+
+bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
+                const PointIndex& points) {
+  const std::size_t point = points.require(name);
+  const auto selects = [&](const Selection& where) {
+    const auto selected = where.resolve(points, Reach::everything(points));
+    return std::find(selected.begin(), selected.end(), point) != selected.end();
+  };
+  return std::any_of(hooks.begin(), hooks.end(), [&](const Hook& hook) { return selects(hook.where); }) ||
+         std::any_of(edits.begin(), edits.end(),
+                     [&](const Edit& edit) { return selects(edit.target.where); });
+}
+
+std::vector<PointEdits> edits_by_point(const std::vector<Edit>& edits, const PointIndex& points) {
+  std::vector<PointEdits> all;
+  for (const Edit& edit : edits) {
+    for (const std::size_t point : edit.target.where.resolve(points, Reach::everything(points))) {
+      const ActivationName& name = points.name(point);
+      Edit own = edit;
+      own.target = {Selection(name), {}};
+      for (const auto& [axis, index] : edit.target.indices.entries())
+        own.target.indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
+      const auto found =
+          std::find_if(all.begin(), all.end(), [&](const PointEdits& one) { return one.name == name; });
+      (found == all.end() ? all.emplace_back(PointEdits{name, {}}) : *found).edits.push_back(std::move(own));
+    }
+  }
+  return all;
+}
+
+at::Tensor edited(const at::Tensor& value, const PointEdits& edits, const TokenColumns& columns) {
+  const std::string where = edits.name.to_string();
+  const AxisContext context{edits.name.site, where, columns.last(value.size(0))};
+  at::Tensor changed = value;
+  for (const Edit& edit : edits.edits) {
+    const AxisIndices& indices = edit.target.indices;
+    std::variant<double, at::Tensor> operand = edit.value;
+    if (auto* tensor = std::get_if<at::Tensor>(&operand)) *tensor = to_device(*tensor, value.device());
+    const at::Tensor block = take_block(changed, indices, context);
+    changed = with_block(changed, indices, context,
+                         edited_block(edit.kind, operand, block, where + indices.to_string()));
+  }
+  return changed;
+}
+
+}  // namespace hooked

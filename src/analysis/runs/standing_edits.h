@@ -1,0 +1,38 @@
+#pragma once
+
+#include <vector>
+
+#include "analysis/runs/source_reader.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/edit.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+
+/// Edits of a batch as edits of runs of one of its rows, however many rows these have.
+/// Throws HookError for what the model does not have.
+std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex& points, SweptRow row);
+
+/// Throws HookError where a hook or an edit stands between what writes to a stream and what reads it: edges
+/// are carried there as the model does it.
+void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
+                      const std::vector<Edit>& edits);
+
+/// Whether that point has hooks or edits. Throws HookError for what the model does not have.
+bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
+                const PointIndex& points);
+
+/// The edits of one point, in their order.
+struct PointEdits {
+  ActivationName name;
+  std::vector<Edit> edits;  ///< whose indices are on the point's own axes
+};
+
+/// All edits by the points where they stand.
+std::vector<PointEdits> edits_by_point(const std::vector<Edit>& edits, const PointIndex& points);
+
+/// What these edits make of the whole `value` of their point, in a run without a prefix whose columns these
+/// are.
+at::Tensor edited(const at::Tensor& value, const PointEdits& edits, const TokenColumns& columns);
+
+}  // namespace hooked

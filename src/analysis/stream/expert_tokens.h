@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "analysis/stream/stream_path.h"
+
+namespace hooked {
+
+/// Which tokens of a run each expert of a mixture got, and what its output was multiplied by for them.
+class ExpertTokens {
+ public:
+  /// Throws HookError unless the run kept the router's weights and choices at all positions.
+  ExpertTokens(std::int32_t layer, const RunReading& run);
+
+  /// What an expert's output counts for each token, [row, pos, 1] float64; 0 where it got none.
+  at::Tensor weight(std::int32_t expert) const;
+  /// An activation [routed, width] of one expert times what its output counts, by token: [row, pos, width]
+  /// float64, 0 where it got none.
+  at::Tensor weighted(const Address& activation) const;
+
+ private:
+  at::Tensor places_of(std::int64_t expert) const;
+  at::Tensor at_columns(const at::Tensor& by_token) const;
+
+  const RunReading& run_;
+  ActivationName indices_;
+  std::int64_t batch_, length_, ranks_;
+  at::Tensor owners_;   // [rank * batch * pos] int64, by rank first; -1 for padding
+  at::Tensor weights_;  // [rank * batch * pos] float64
+};
+
+}  // namespace hooked

@@ -1,0 +1,238 @@
+#include "hooked/analysis/grid.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/nanmean.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "analysis/values/row_major.h"
+#include "hooked/core/error.h"
+#include "hooked/core/shared.h"
+#include "hooked/core/tensor_text.h"
+
+namespace hooked {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<GridAxis>& axes) {
+  std::vector<std::string> names;
+  for (const auto& axis : axes) names.push_back(axis.name);
+  return names;
+}
+
+std::vector<GridAxis> without(std::vector<GridAxis> axes, std::size_t dropped) {
+  axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(dropped));
+  return axes;
+}
+
+/// Where each of some labels stands among others; nothing where one is not there.
+std::optional<std::vector<std::int64_t>> places_of(const std::vector<std::string>& labels,
+                                                   const std::vector<std::string>& among) {
+  std::vector<std::int64_t> places;
+  for (const auto& label : labels) {
+    const auto found = std::find(among.begin(), among.end(), label);
+    if (found == among.end()) return std::nullopt;
+    places.push_back(found - among.begin());
+  }
+  return places;
+}
+
+GridCell cell_at(const Grid& grid, std::int64_t flat) {
+  GridCell cell{.index = index_of(flat, grid.axes()),
+                .labels = {},
+                .place = std::nullopt,
+                .value = grid.values().const_data_ptr<double>()[flat]};
+  for (std::size_t i = 0; i < cell.index.size(); ++i) {
+    const auto& axis = grid.axes()[i];
+    const auto place = static_cast<std::size_t>(cell.index[i]);
+    cell.labels.push_back(axis.labels[place]);
+    if (!axis.places.empty() && axis.places[place]) cell.place = axis.places[place];
+  }
+  return cell;
+}
+
+}  // namespace
+
+Grid::Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description description)
+    : values_(values.detach()
+                  .to(at::TensorOptions(at::kCPU).dtype(at::kDouble), /*non_blocking=*/false, /*copy=*/true)
+                  .contiguous()),
+      axes_(std::move(axes)),
+      description_(std::move(description)) {
+  if (static_cast<std::size_t>(values_.dim()) != axes_.size()) {
+    throw ShapeError(title(), fmt::format("a grid has an axis with labels for each axis of its values; "
+                                          "expected values of {} axes, got {}",
+                                          axes_.size(), shape_text(values_.sizes())));
+  }
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    const auto& axis = axes_[i];
+    const auto size = static_cast<std::size_t>(values_.size(static_cast<std::int64_t>(i)));
+    if (axis.labels.size() != size) {
+      throw ShapeError(
+          title(), fmt::format("axis {} has {} labels; expected {}, one per place of values {}", axis.name,
+                               axis.labels.size(), size, shape_text(values_.sizes())));
+    }
+    if (!axis.places.empty() && axis.places.size() != size) {
+      throw ShapeError(title(), fmt::format("axis {} has the addresses of {} places; expected {} or none",
+                                            axis.name, axis.places.size(), size));
+    }
+    if (!names.insert(axis.name).second) {
+      throw ShapeError(title(),
+                       fmt::format("two axes are named '{}'; expected a name of its own for each axis, "
+                                   "got [{}]",
+                                   axis.name, fmt::join(names_of(axes_), ", ")));
+    }
+  }
+}
+
+const at::Tensor Grid::values() const {
+  if (!values_.defined()) refuse_moved_from("grid");
+  return values_;
+}
+
+std::size_t Grid::axis_index(std::string_view name) const {
+  const auto found =
+      std::find_if(axes_.begin(), axes_.end(), [&](const GridAxis& axis) { return axis.name == name; });
+  if (found != axes_.end()) return static_cast<std::size_t>(found - axes_.begin());
+  throw ShapeError(title(), fmt::format("the grid has no axis '{}'; expected one of [{}]", name,
+                                        fmt::join(names_of(axes_), ", ")));
+}
+
+const GridAxis& Grid::axis(std::string_view name) const& { return axes_[axis_index(name)]; }
+
+double Grid::at(const std::vector<std::int64_t>& index) const {
+  if (index.size() != axes_.size()) {
+    throw ShapeError(title(), fmt::format("expected {} indices, got {}", axes_.size(), index.size()));
+  }
+  at::Tensor value = values();
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const std::int64_t size = value.size(0);
+    if (index[i] < -size || index[i] >= size) {
+      throw ShapeError(title(), fmt::format("index {} is out of range on axis {} of size {}", index[i],
+                                            axes_[i].name, size));
+    }
+    value = value.select(0, index[i]);
+  }
+  return value.item<double>();
+}
+
+Grid Grid::slice(std::string_view axis, std::int64_t index) const {
+  const auto dim = axis_index(axis);
+  const auto size = static_cast<std::int64_t>(axes_[dim].labels.size());
+  if (index < -size || index >= size) {
+    throw ShapeError(title(),
+                     fmt::format("index {} is out of range on axis {} of size {}", index, axis, size));
+  }
+  const auto& label = axes_[dim].labels[static_cast<std::size_t>(index < 0 ? index + size : index)];
+  return Grid(values().select(static_cast<std::int64_t>(dim), index), without(axes_, dim),
+              {.title = fmt::format("{}, {} {}", title(), axis, label), .unit = unit()});
+}
+
+Grid Grid::slice(std::string_view axis, std::string_view label) const {
+  const auto& labels = this->axis(axis).labels;
+  const auto found = std::find(labels.begin(), labels.end(), label);
+  if (found == labels.end()) {
+    throw ShapeError(title(), fmt::format("axis {} has no place '{}'; expected one of [{}]", axis, label,
+                                          fmt::join(labels, ", ")));
+  }
+  if (std::find(found + 1, labels.end(), label) != labels.end()) {
+    throw ShapeError(title(), fmt::format("'{}' stands at several places of axis {}; expected a label that "
+                                          "stands once; give the index",
+                                          label, axis));
+  }
+  return slice(axis, found - labels.begin());
+}
+
+Grid Grid::mean(std::string_view axis) const {
+  const auto dim = axis_index(axis);
+  return Grid(at::nanmean(values(), {static_cast<std::int64_t>(dim)}), without(axes_, dim),
+              {.title = fmt::format("{}, averaged over {}", title(), axis), .unit = unit()});
+}
+
+std::vector<GridCell> Grid::largest(std::size_t count, LargestBy by) const {
+  const at::Tensor held = values();
+  const double* numbers = held.const_data_ptr<double>();
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < held.numel(); ++i) {
+    if (!std::isnan(numbers[i])) order.push_back(i);
+  }
+  const auto size = [&](std::int64_t i) { return by == LargestBy::size ? std::abs(numbers[i]) : numbers[i]; };
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(count, order.size()));
+  std::partial_sort(order.begin(), end, order.end(), [&](std::int64_t a, std::int64_t b) {
+    return size(a) != size(b) ? size(a) > size(b) : a < b;
+  });
+  std::vector<GridCell> cells;
+  for (auto i = order.begin(); i != end; ++i) cells.push_back(cell_at(*this, *i));
+  return cells;
+}
+
+Grid Grid::rescaled(double zero, double one, std::string unit) const {
+  if (zero == one) {
+    throw ShapeError(
+        title(),
+        fmt::format("no scale has 0 and 1 at the same number; expected two numbers, got {} twice", zero));
+  }
+  return Grid((values() - zero) / (one - zero), axes_, {.title = title(), .unit = std::move(unit)});
+}
+
+Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
+  const auto spread = [&](const Grid& numbers) {
+    at::Tensor aligned = numbers.values();
+    std::vector<std::int64_t> shape(axes_.size(), 1), order;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const auto found = std::find_if(numbers.axes().begin(), numbers.axes().end(),
+                                      [&](const GridAxis& axis) { return axis.name == axes_[i].name; });
+      if (found == numbers.axes().end()) continue;
+      const std::int64_t dim = found - numbers.axes().begin();
+      const auto places = places_of(axes_[i].labels, found->labels);
+      if (!places) continue;
+      aligned = aligned.index_select(dim, at::tensor(*places, at::kLong));
+      shape[i] = values().size(static_cast<std::int64_t>(i));
+      order.push_back(dim);
+    }
+    if (order.size() != numbers.axes().size()) {
+      throw ShapeError(
+          numbers.title(),
+          fmt::format("the grid has other axes than the one that is rescaled; expected some of "
+                      "[{}] with all of their labels, got [{}]",
+                      fmt::join(names_of(axes_), ", "), fmt::join(names_of(numbers.axes()), ", ")));
+    }
+    return aligned.permute(order).reshape(shape);
+  };
+  const at::Tensor low = spread(zero), range = spread(one) - low;
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  return Grid((values() - low) / range.masked_fill(range.eq(0), nan), axes_,
+              {.title = title(), .unit = std::move(unit)});
+}
+
+Grid operator-(const Grid& left, const Grid& right) {
+  const auto where = fmt::format("{} - {}", left.title(), right.title());
+  if (left.axes().size() != right.axes().size()) {
+    throw ShapeError(
+        where, fmt::format("the grids have other axes; expected [{}] on both sides, got [{}]",
+                           fmt::join(names_of(left.axes()), ", "), fmt::join(names_of(right.axes()), ", ")));
+  }
+  for (std::size_t i = 0; i < left.axes().size(); ++i) {
+    const auto &a = left.axes()[i], &b = right.axes()[i];
+    if (a.name == b.name && a.labels == b.labels) continue;
+    throw ShapeError(
+        where, fmt::format("the grids have other axes; expected {} [{}] on both sides, got {} [{}]", a.name,
+                           fmt::join(a.labels, ", "), b.name, fmt::join(b.labels, ", ")));
+  }
+  if (left.unit() != right.unit()) {
+    throw ShapeError(where, fmt::format("the grids have other units; expected '{}' on both sides, got '{}'; "
+                                        "bring them to one scale (rescaled)",
+                                        left.unit(), right.unit()));
+  }
+  return Grid(left.values() - right.values(), left.axes(), {.title = where, .unit = left.unit()});
+}
+
+}  // namespace hooked

@@ -1,0 +1,181 @@
+#include "io/checkpoint/model_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "core/json.h"
+#include "core/name_list.h"
+#include "hooked/core/error.h"
+#include "io/files/hub_name.h"
+#include "io/files/path_text.h"
+
+namespace hooked {
+namespace {
+
+using Holds = ModelFile::Holds;
+
+/// A name under which folders keep a model.
+struct KnownFile {
+  std::string_view name;
+  TensorFormat format;
+  Holds holds;
+};
+
+/// The first that is there is read.
+constexpr std::array<KnownFile, 10> kKnownFiles = {{
+    {"model.safetensors", TensorFormat::kSafetensors, Holds::kTensors},
+    {"model.safetensors.index.json", TensorFormat::kSafetensors, Holds::kIndex},
+    {kPackedFile, TensorFormat::kSafetensors, Holds::kTensors},
+    {"pytorch_model.bin", TensorFormat::kZip, Holds::kTensors},
+    {"pytorch_model.bin.index.json", TensorFormat::kZip, Holds::kIndex},
+    {"final.pth", TensorFormat::kZip, Holds::kTensors},  // TransformerLens
+    {"ckpt.pt", TensorFormat::kZip, Holds::kTensors},    // nanoGPT
+    {"model.pt", TensorFormat::kZip, Holds::kTensors},
+    {"model.pth", TensorFormat::kZip, Holds::kTensors},
+    {"pytorch_model.pt", TensorFormat::kZip, Holds::kTensors},
+}};
+
+constexpr std::array<std::string_view, 4> kZipEndings = {".bin", ".pt", ".pth", ".ckpt"};
+constexpr std::string_view kSafetensorsEnding = ".safetensors";
+
+bool is_zip_name(std::string_view name) {
+  return std::any_of(kZipEndings.begin(), kZipEndings.end(),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+/// Names of the folder's files that a training script may have left, sorted.
+std::vector<std::string> script_files(const std::filesystem::path& folder) {
+  auto names = tensor_files(folder);
+  std::erase_if(names,
+                [](const std::string& name) { return !name.ends_with(".pt") && !name.ends_with(".pth"); });
+  return names;
+}
+
+/// The file that a training script left under a name of its own, where there is no doubt which one it is.
+std::optional<ModelFile> only_checkpoint(const std::filesystem::path& folder) {
+  const auto file = [](const std::filesystem::path& name) {
+    return ModelFile{name, TensorFormat::kZip, Holds::kTensors};
+  };
+  const auto here = script_files(folder);
+  if (here.size() == 1) return file(here.front());
+  auto finals = here;
+  std::erase_if(finals, [](const std::string& name) { return !name.ends_with("final.pth"); });
+  if (finals.size() == 1) return file(finals.front());
+  if (!here.empty()) return std::nullopt;
+  const auto below = script_files(folder / kCheckpointsFolder);
+  if (below.empty()) return std::nullopt;
+  if (below.size() == 1) return file(std::filesystem::path(kCheckpointsFolder) / below.front());
+  throw CheckpointError(
+      path_text(folder),
+      fmt::format(
+          "the folder has no final checkpoint and {} in {}/: {}; expected one; give the path of the one "
+          "to read instead of the folder",
+          below.size(), kCheckpointsFolder, name_list(below)));
+}
+
+/// What to do about a folder of a hub cache that has no weights; empty for other folders.
+std::string what_is_known_of(const std::filesystem::path& folder) {
+  if (name_of_snapshot(folder)) return fmt::format("; fetch them {}", how_to_fetch(folder));
+  const auto name = name_of_folder(folder.filename().native());
+  if (!name || !is_there(folder / "snapshots")) return {};
+  return fmt::format(
+      "; the hub cache keeps all revisions of '{0}' there: give '{0}', or one of its snapshots",
+      name->model());
+}
+
+[[noreturn]] void throw_no_model(const std::filesystem::path& folder) {
+  std::vector<std::string_view> wanted;
+  for (const auto& file : kKnownFiles) wanted.push_back(file.name);
+  const auto last = wanted.back();
+  wanted.pop_back();
+  const auto others = tensor_files(folder);
+  throw CheckpointError(
+      path_text(folder),
+      fmt::format("the folder has no model file; expected {} or {}, got {}{}", fmt::join(wanted, ", "), last,
+                  others.empty() ? "no file of tensors at all"
+                                 : "only " + name_list(others) + "; give the path of the one to read",
+                  what_is_known_of(folder)));
+}
+
+}  // namespace
+
+ModelFileChoice choose_model_file(const std::filesystem::path& folder) {
+  std::vector<KnownFile> present;
+  for (const auto& file : kKnownFiles) {
+    if (is_there(folder / file.name)) present.push_back(file);
+  }
+  if (present.empty()) {
+    auto only = only_checkpoint(folder);
+    if (!only) throw_no_model(folder);
+    return {.file = std::move(*only), .notes = {}};
+  }
+  const auto& [name, format, holds] = present.front();
+  ModelFileChoice choice{.file = {name, format, holds}, .notes = {}};
+  if (present.size() > 1) {
+    std::vector<std::string_view> names;
+    for (const auto& file : present) names.push_back(file.name);
+    choice.notes.push_back(fmt::format("[{}] has {}{}; the first was read", path_text(folder),
+                                       names.size() == 2 ? "both " : "", fmt::join(names, " and ")));
+  }
+  return choice;
+}
+
+bool has_model_file(const std::filesystem::path& folder) {
+  return std::any_of(kKnownFiles.begin(), kKnownFiles.end(),
+                     [&](const KnownFile& file) { return is_there(folder / file.name); });
+}
+
+bool is_gguf_name(std::string_view name) { return name.ends_with(".gguf"); }
+
+bool is_tensor_name(std::string_view name) {
+  return name.ends_with(kSafetensorsEnding) || is_gguf_name(name) || is_zip_name(name);
+}
+
+TensorFormat format_of(const std::filesystem::path& file) {
+  const std::string_view name = file.native();
+  if (name.ends_with(kSafetensorsEnding)) return TensorFormat::kSafetensors;
+  if (is_gguf_name(name)) return TensorFormat::kGguf;
+  if (is_zip_name(name)) return TensorFormat::kZip;
+  throw CheckpointError(path_text(file),
+                        fmt::format("the file's name does not say its format; expected one that ends in "
+                                    ".safetensors, .gguf, {}",
+                                    fmt::join(kZipEndings, ", ")));
+}
+
+std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
+       at.increment(stopped)) {
+    auto name = at->path().filename().native();
+    if (is_tensor_name(name)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,
+                                       const std::vector<std::string>& used) {
+  const auto safetensors = format == TensorFormat::kSafetensors;
+  auto names = tensor_files(folder);
+  std::erase_if(names, [&](const std::string& name) {
+    return !name.starts_with(safetensors ? "model-" : "pytorch_model-") ||
+           name.ends_with(".safetensors") != safetensors ||
+           std::find(used.begin(), used.end(), name) != used.end();
+  });
+  return names;
+}
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::symlink_status(path, ignored).type() != std::filesystem::file_type::not_found;
+}
+
+}  // namespace hooked

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/tensors/tensor_file.h"
+
+namespace hooked {
+
+/// A file that holds a model, and what such a file is.
+struct ModelFile {
+  std::filesystem::path name;  ///< below the folder
+  TensorFormat format;
+  enum class Holds { kTensors, kIndex } holds;
+};
+
+/// Where training runs in TransformerLens's manner keep their checkpoints, below the folder of the model.
+inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
+
+/// A native folder's weights in packed form (loading/fill/packed_file.h).
+inline constexpr std::string_view kPackedFile = "packed.safetensors";
+
+/// The file of `folder` to read, and what a user should know about the choice.
+struct ModelFileChoice {
+  ModelFile file;
+  std::vector<std::string> notes;
+};
+
+/// Picks by a fixed order: safetensors before pickles, one file before an index, Hugging Face's names before
+/// those of training scripts. Where none of the known names is there: the only `.pt` or `.pth` file, the only
+/// one of several that ends in `final.pth`, or without any the only one in `checkpoints/`. Throws
+/// CheckpointError, saying what was looked for and what is there instead.
+ModelFileChoice choose_model_file(const std::filesystem::path& folder);
+
+/// Whether the folder has a file under one of the names that models go by.
+bool has_model_file(const std::filesystem::path& folder);
+
+/// The format of a file by the ending of its name. Throws CheckpointError for an ending that is not known.
+TensorFormat format_of(const std::filesystem::path& file);
+
+/// Whether a file's name says that it is a GGUF file.
+bool is_gguf_name(std::string_view name);
+
+/// Whether a file's name says that it holds tensors.
+bool is_tensor_name(std::string_view name);
+
+/// Names of the folder's files that may hold tensors, sorted.
+std::vector<std::string> tensor_files(const std::filesystem::path& folder);
+
+/// Shards of the folder that look like those of this kind of index but are not among `used`, sorted.
+std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,
+                                       const std::vector<std::string>& used);
+
+/// True when something of that name is there, also a link that leads nowhere: opening it says what is wrong
+/// with it.
+bool is_there(const std::filesystem::path& path);
+
+}  // namespace hooked

@@ -1,0 +1,128 @@
+#include "io/checkpoint/shard_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "io/checkpoint/checkpoint_reader.h"
+#include "io/files/path_text.h"
+
+namespace hooked {
+namespace {
+
+/// Why `name` is not a plain file name, or empty. Judged by its letters alone: hub caches are symbolic links
+/// that lead out of the folder, so resolving the path could not tell a good one from a bad one.
+std::string_view bad_file_name(std::string_view name) {
+  if (name.empty()) return "it is empty";
+  if (name == "." || name == "..") return "it names a folder";
+  if (name.find_first_of("/\\") != std::string_view::npos) return "it has a folder separator";
+  if (name.find(':') != std::string_view::npos) return "it has a colon, as drives and streams do";
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+  if (std::any_of(name.begin(), name.end(), control)) return "it has a control character";
+  if (name.size() > 255) return "it is longer than 255 bytes";
+  return {};
+}
+
+class IndexParser {
+ public:
+  explicit IndexParser(std::string where) : where_(std::move(where)) {}
+
+  ShardIndex parse(const Json& document) {
+    if (!document.is_object()) refuse("the index", "an object", document);
+    const auto map = document.find("weight_map");
+    if (map == document.end()) {
+      throw CheckpointError(where_,
+                            "'weight_map' is missing; expected an object of tensor names and file names");
+    }
+    if (!map->is_object()) refuse("'weight_map'", "an object of tensor names and file names", *map);
+    if (map->empty()) throw CheckpointError(where_, "'weight_map' is empty; expected at least one tensor");
+    for (const auto& [tensor, shard] : map->items()) add(tensor, shard);
+    auto& entries = index_.entries;
+    std::sort(entries.begin(), entries.end(),
+              [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
+
+    const auto metadata = document.find("metadata");
+    if (metadata != document.end() && metadata->is_object()) {
+      const auto total = metadata->find("total_size");
+      if (total != metadata->end() && total->is_number_unsigned())
+        index_.total_bytes = total->get<std::uint64_t>();
+    }
+    return std::move(index_);
+  }
+
+ private:
+  void add(const std::string& tensor, const Json& shard) {
+    if (!shard.is_string()) {
+      refuse(fmt::format("weight_map '{}'", printable(tensor)), "a file name", shard);
+    }
+    const auto& name = shard.get_ref<const std::string&>();
+    const auto [place, added] = positions_.emplace(name, index_.shards.size());
+    if (added) {
+      const auto reason = bad_file_name(name);
+      if (!reason.empty()) {
+        throw CheckpointError(
+            where_, fmt::format("weight_map '{}': '{}' is not a plain file name: {}; expected the name of "
+                                "a file in the same folder",
+                                printable(tensor), printable(name), reason));
+      }
+      if (index_.shards.size() == CheckpointLimits::kShards) {
+        throw CheckpointError(where_,
+                              fmt::format("'weight_map' names too many files; expected at most {}, got more",
+                                          CheckpointLimits::kShards));
+      }
+      index_.shards.push_back(name);
+    }
+    index_.entries.push_back({tensor, place->second});
+  }
+
+  [[noreturn]] void refuse(std::string_view what, std::string_view wanted, const Json& got) const {
+    throw CheckpointError(where_, fmt::format("{} has the wrong type; expected {}, got {} {}", what, wanted,
+                                              got.type_name(), printable(got.dump().substr(0, 48))));
+  }
+
+  std::string where_;
+  ShardIndex index_;
+  std::unordered_map<std::string, std::size_t> positions_;
+};
+
+}  // namespace
+
+ShardIndex ShardIndex::without(const std::vector<std::string>& left_out) const {
+  ShardIndex rest;
+  const std::set<std::string_view> without(left_out.begin(), left_out.end());
+  std::vector<std::optional<std::size_t>> places(shards.size());  // in `rest`
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (without.contains(shards[i])) continue;
+    places[i] = rest.shards.size();
+    rest.shards.push_back(shards[i]);
+  }
+  for (const auto& entry : entries) {
+    if (places[entry.shard]) rest.entries.push_back({entry.tensor, *places[entry.shard]});
+  }
+  return rest;
+}
+
+const ShardIndex::Entry* ShardIndex::find(std::string_view tensor) const noexcept {
+  const auto place =
+      std::lower_bound(entries.begin(), entries.end(), tensor,
+                       [](const Entry& entry, std::string_view wanted) { return entry.tensor < wanted; });
+  return place == entries.end() || place->tensor != tensor ? nullptr : &*place;
+}
+
+ShardIndex read_shard_index(const std::filesystem::path& path) {
+  const auto where = path_text(path);
+  const auto text = read_text_file(path, CheckpointLimits::kIndexBytes);
+  try {
+    return IndexParser(where).parse(parse_json(text, {.bytes = CheckpointLimits::kIndexBytes, .depth = 64}));
+  } catch (const std::invalid_argument& error) {
+    throw CheckpointError(where, error.what());
+  }
+}
+
+}  // namespace hooked

@@ -1,0 +1,113 @@
+#include "io/checkpoint/source_tensor.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "hooked/core/tensor_text.h"
+#include "io/files/path_text.h"
+
+namespace hooked {
+namespace {
+
+// Dimensions from the outermost in memory to the innermost; those of one index last.
+std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const auto distance = [&](std::int64_t d) { return tensor.size(d) == 1 ? -1 : tensor.stride(d); };
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return distance(a) > distance(b); });
+  return order;
+}
+
+}  // namespace
+
+at::Tensor SourceTensor::meta() const {
+  const at::TensorOptions options = at::TensorOptions(dtype).device(at::kMeta);
+  return strides.empty() ? at::empty(shape, options) : at::empty_strided(shape, strides, options);
+}
+
+SourceTensors source_tensors(const CheckpointReader& reader) {
+  SourceTensors all;
+  for (const std::string& name : reader.names()) {
+    const TensorInfo& info = reader.info(name);
+    SourceTensor& tensor = all[name];
+    tensor = {.shape = info.shape,
+              .dtype = info.dtype,
+              .dtype_name = info.dtype_name,
+              .where = path_text(reader.file_of(name)),
+              .read = [&reader, name] { return reader.read(name); },
+              .read_elements = nullptr};
+    if (reader.in_order(name)) {
+      tensor.read_elements = [&reader, name](std::int64_t first, const at::Tensor& into) {
+        reader.read_elements(name, first, into);
+      };
+    }
+    if (reader.has_bytes(name)) {
+      tensor.read_bytes = [&reader, name](std::uint64_t first, std::span<std::byte> into) {
+        reader.read_bytes(name, first, into);
+      };
+    }
+  }
+  return all;
+}
+
+SourceTensors source_tensors(StateDict weights) {
+  SourceTensors all;
+  for (auto& [name, tensor] : weights) {
+    const bool defined = tensor.defined();
+    all[name] = {.shape = defined ? tensor.sizes().vec() : std::vector<std::int64_t>{},
+                 .dtype = defined ? tensor.scalar_type() : at::ScalarType::Undefined,
+                 .dtype_name = defined ? std::string(dtype_text(tensor.scalar_type())) : std::string(),
+                 .where = "state dict",
+                 .read = [tensor = std::move(tensor)] { return tensor; },
+                 .read_elements = nullptr};
+  }
+  return all;
+}
+
+StoredTensor stored_tensor(const SourceTensor& source) {
+  const at::Tensor meta = source.meta();
+  if (auto stored = view_in_file(source, meta, meta)) return *std::move(stored);
+  return in_memory(source.read());
+}
+
+std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::Tensor& meta,
+                                         const at::Tensor& made) {
+  if (!source.read_elements || !made.is_alias_of(meta) || made.scalar_type() != meta.scalar_type() ||
+      made.dim() == 0) {
+    return std::nullopt;
+  }
+  const std::vector<std::int64_t> order = memory_order(made);
+  const at::Tensor ordered = made.permute(order);
+  const std::vector<std::int64_t> sizes = ordered.sizes().vec(), strides = ordered.strides().vec();
+  std::vector<std::int64_t> back(order.size());
+  std::int64_t slice = 1,
+               extent = 1;  // of one index of the outermost axis: its elements, and the run they lie in
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    if (i == 0) continue;
+    slice *= sizes[i];
+    extent += (sizes[i] - 1) * strides[i];
+  }
+  const bool any = made.numel() > 0;
+  const std::int64_t step = sizes.front() > 1 ? strides.front() : extent;
+  if (!ordered.is_contiguous() && (!any || step < extent || step > 2 * slice)) return std::nullopt;
+  const auto read = [=, read_elements = source.read_elements, offset = made.storage_offset(),
+                     dtype = made.scalar_type()](std::int64_t first, std::int64_t count) {
+    const at::Tensor run = at::empty({any && count > 0 ? (count - 1) * step + extent : 0}, dtype);
+    read_elements(offset + first * step, run);
+    std::vector<std::int64_t> block = sizes;
+    block.front() = count;
+    return run.as_strided(block, strides).permute(back);
+  };
+  return StoredTensor{.shape = made.sizes().vec(),
+                      .dtype = made.scalar_type(),
+                      .device = at::kCPU,
+                      .dimension = order.front(),
+                      .read = read};
+}
+
+}  // namespace hooked

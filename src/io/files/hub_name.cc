@@ -1,0 +1,203 @@
+#include "io/files/hub_name.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "io/files/path_text.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::uint64_t kLongestReference = 4096;
+constexpr std::size_t kShortestCommit = 7;  // letters, as git and the hub shorten commits
+constexpr std::string_view kSnapshots = "snapshots";
+
+/// The hub's own rule for organisation and model names.
+bool is_hub_word(std::string_view word) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !word.empty() && word.size() <= 96 && std::all_of(word.begin(), word.end(), allowed) &&
+         word.front() != '.' && word.front() != '-' && word.find("..") == std::string_view::npos &&
+         word.find("--") == std::string_view::npos;
+}
+
+/// The commit that a branch or tag stands for, or nothing when the cache has no such reference.
+std::optional<std::string> referenced_commit(const std::filesystem::path& reference) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(reference, ignored)) return std::nullopt;
+  auto commit = read_text_file(reference, kLongestReference);
+  while (!commit.empty() && (commit.back() == '\n' || commit.back() == '\r' || commit.back() == ' '))
+    commit.pop_back();
+  const bool plain = !commit.empty() && std::all_of(commit.begin(), commit.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+  });
+  if (!plain) {
+    throw CheckpointError(
+        path_text(reference),
+        fmt::format("the reference is not a commit; expected lower-case letters and digits, got '{}'",
+                    printable(commit)));
+  }
+  return commit;
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+/// Whether `folder` holds the revisions of a model, a data set or a space as a hub cache keeps them.
+bool is_cached_repository(const std::filesystem::path& folder) {
+  const std::string name = folder.filename().native();
+  const bool named = std::ranges::any_of(
+      std::array{kModelPrefix, std::string_view("datasets--"), std::string_view("spaces--")},
+      [&](std::string_view prefix) { return name.starts_with(prefix); });
+  return named &&
+         (is_folder(folder / kSnapshots) || is_folder(folder / "blobs") || is_folder(folder / "refs"));
+}
+
+/// The snapshot of the one commit that begins with `start`, or nothing.
+std::optional<std::filesystem::path> snapshot_that_begins(const std::filesystem::path& snapshots,
+                                                          std::string_view start) {
+  if (start.size() < kShortestCommit) return std::nullopt;
+  std::optional<std::filesystem::path> found;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(snapshots, stopped), end; !stopped && at != end;
+       at.increment(stopped)) {
+    if (!at->path().filename().native().starts_with(start) || !is_folder(at->path())) continue;
+    if (found) return std::nullopt;
+    found = at->path();
+  }
+  return found;
+}
+
+}  // namespace
+
+/// Branches may have slashes (`refs/pr/1`); no part may step out of the folder.
+bool is_revision(std::string_view revision) {
+  const std::filesystem::path path(revision);
+  if (revision.empty() || revision.size() > 255 || path.is_absolute()) return false;
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\\'; };
+  return std::none_of(revision.begin(), revision.end(), control) &&
+         std::none_of(path.begin(), path.end(),
+                      [](const auto& part) { return part.empty() || part == ".." || part == "."; });
+}
+
+std::string HubName::model() const {
+  return organisation.empty() ? name : fmt::format("{}/{}", organisation, name);
+}
+
+std::string HubName::id() const {
+  return revision == kMainRevision ? model() : fmt::format("{}@{}", model(), revision);
+}
+
+std::optional<HubName> parse_hub_name(std::string_view id) {
+  HubName parsed{.organisation = {}, .name = {}};
+  if (const auto at = id.find('@'); at != std::string_view::npos) {
+    parsed.revision = id.substr(at + 1);
+    id = id.substr(0, at);
+  }
+  if (const auto slash = id.find('/'); slash != std::string_view::npos) {
+    parsed.organisation = id.substr(0, slash);
+    id = id.substr(slash + 1);
+    if (!is_hub_word(parsed.organisation)) return std::nullopt;
+  }
+  parsed.name = id;
+  if (!is_hub_word(parsed.name) || !is_revision(parsed.revision)) return std::nullopt;
+  return parsed;
+}
+
+std::optional<HubName> name_of_folder(std::string_view folder) {
+  if (!folder.starts_with(kModelPrefix)) return std::nullopt;
+  std::string id(folder.substr(kModelPrefix.size()));
+  if (const auto dashes = id.find("--"); dashes != std::string::npos) id.replace(dashes, 2, "/");
+  return id.find('@') == std::string::npos ? parse_hub_name(id) : std::nullopt;
+}
+
+std::filesystem::path model_place(const HubName& name, const HubCache& cache) {
+  return cache.path / (name.organisation.empty()
+                           ? fmt::format("{}{}", kModelPrefix, name.name)
+                           : fmt::format("{}{}--{}", kModelPrefix, name.organisation, name.name));
+}
+
+CachePlaces places_of(const HubName& name, const HubCache& cache) {
+  CachePlaces places;
+  places.model = model_place(name, cache);
+  places.reference = places.model / "refs" / name.revision;
+  const auto commit = referenced_commit(places.reference);
+  const auto snapshots = places.model / kSnapshots;
+  places.snapshot = snapshots / commit.value_or(name.revision);
+  if (!commit && !is_folder(places.snapshot)) {
+    if (auto whole = snapshot_that_begins(snapshots, name.revision)) places.snapshot = *std::move(whole);
+  }
+  return places;
+}
+
+std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::weakly_canonical(folder, ignored);
+  const auto model = whole.parent_path().parent_path();
+  if (whole.parent_path().filename() != kSnapshots) return std::nullopt;
+  auto name = name_of_folder(model.filename().native());
+  if (!name) return std::nullopt;
+  const auto commit = whole.filename().native();
+  try {
+    if (referenced_commit(model / "refs" / kMainRevision) != commit) name->revision = commit;
+  } catch (const Error&) {  // a damaged reference is no reference to this commit
+    name->revision = commit;
+  }
+  return name;
+}
+
+void require_outside_hub_cache(const std::filesystem::path& folder, std::string_view where) {
+  std::error_code ignored;
+  const auto whole = [&](const std::filesystem::path& path) {
+    auto made = std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+    return made.has_filename() ? made : made.parent_path();  // without a slash at its end
+  };
+  const auto cache = whole(hub_cache().path);
+  for (auto above = whole(folder); above != above.parent_path(); above = above.parent_path()) {
+    if (above != cache && !is_cached_repository(above)) continue;
+    throw IoError(where,
+                  fmt::format("this is inside the Hugging Face cache '{}', which other programs rely on; "
+                              "expected a place outside it; choose another",
+                              path_text(above == cache ? above : above.parent_path())));
+  }
+}
+
+std::string download_command(const HubName& name) {
+  const std::string model = name.organisation.empty() ? "ORG/NAME" : name.model();
+  return name.revision == kMainRevision ? fmt::format("hf download {}", model)
+                                        : fmt::format("hf download {} --revision {}", model, name.revision);
+}
+
+std::string fetch_command(const std::filesystem::path& folder, std::string_view files) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::weakly_canonical(folder, ignored);
+  for (auto above = whole; above != above.parent_path(); above = above.parent_path()) {
+    const auto name = name_of_snapshot(above);
+    if (!name) continue;
+    const auto command = download_command(*name);
+    if (files.empty()) return command;
+    const auto pattern =
+        whole == above ? std::filesystem::path(files) : whole.lexically_relative(above) / files;
+    return fmt::format("{} --include '{}'", command, path_text(pattern));
+  }
+  return {};
+}
+
+std::string how_to_fetch(const std::filesystem::path& folder, std::string_view files) {
+  const auto command = fetch_command(folder, files);
+  return command.empty() ? std::string("again") : fmt::format("with `{}`", command);
+}
+
+}  // namespace hooked

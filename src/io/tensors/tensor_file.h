@@ -1,0 +1,92 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/io/file.h"
+#include "hooked/io/safetensors.h"
+#include "io/gguf/gguf_value.h"
+#include "io/pickle/plain_value.h"
+
+namespace hooked {
+
+/// Rows of a tensor's first axis.
+struct Rows {
+  std::int64_t first;
+  std::int64_t count;
+};
+
+/// What a file with tensors holds, in whatever format. It keeps no file open: data is read from a file that
+/// the caller has opened, which must be the one that was described.
+class TensorFile {
+ public:
+  virtual ~TensorFile() = default;
+  TensorFile(const TensorFile&) = delete;
+  TensorFile& operator=(const TensorFile&) = delete;
+
+  const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
+
+  /// Plain values beside the tensors: a dict.
+  const PlainValue& values() const noexcept { return values_; }
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+  /// Bytes of the tensors, those that several share counted once.
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+  /// Tensor `index` in fresh memory on the CPU. Throws CheckpointError or IoError.
+  virtual at::Tensor read(const InputFile& file, std::size_t index) const = 0;
+
+  /// Some rows of tensor `index`: [count, ...]. Throws CheckpointError (also for rows that are not there) or
+  /// IoError.
+  virtual at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const = 0;
+
+  /// Whether the elements of tensor `index` lie in the file one after another, the last axis' first.
+  virtual bool in_order(std::size_t index) const = 0;
+
+  /// Fills `into`, contiguous on the CPU and of the tensor's dtype, with its elements from `first` on, for a
+  /// tensor that lies in order. Throws CheckpointError or IoError.
+  virtual void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
+                             const at::Tensor& into) const = 0;
+
+  /// Where in the file the bytes of tensor `index` begin, of whatever dtype, if its elements lie there in
+  /// order; nothing in formats whose dtypes are all known.
+  virtual std::optional<std::uint64_t> begin_of_bytes(std::size_t index) const;
+
+  /// What a GGUF file says about its model; null in other formats.
+  virtual const GgufMetadata* gguf() const noexcept { return nullptr; }
+
+ protected:
+  TensorFile() = default;
+
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, std::string> metadata_;
+  PlainValue values_ = PlainValue(PlainValue::Dict());
+  std::vector<std::string> notes_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Formats that tensors are read from.
+enum class TensorFormat { kSafetensors, kZip, kGguf };
+
+/// What the tensors of a pickle are called.
+enum class PickledNames : std::uint8_t {
+  state_dict,  ///< those of a state dict, which is the top dict or one below it
+  paths,       ///< all that lie in the top dict and in dicts inside of it, by the keys on the way
+};
+
+/// Reads and checks what `file` says about its tensors. Throws CheckpointError or IoError.
+std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format,
+                                             PickledNames names = PickledNames::state_dict);
+
+/// Throws CheckpointError about `file` unless the tensor has these rows.
+void check_rows(const InputFile& file, const TensorInfo& info, Rows rows);
+
+}  // namespace hooked

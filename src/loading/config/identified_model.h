@@ -1,0 +1,16 @@
+#pragma once
+
+#include "families/family.h"
+#include "loading/config/generation_config.h"
+
+namespace hooked {
+
+/// The family of a model and what it makes of the config.
+struct IdentifiedModel {
+  Family family;
+  FamilyConfig read;
+  ConfigText config;  ///< config.json as it is, `{}` where there is none, and the group that was read
+  GenerationConfig generation = {};
+};
+
+}  // namespace hooked

@@ -1,0 +1,140 @@
+#include "loading/fill/loaded_model.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/accumulate.h>
+#include <c10/util/hash.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "families/shared/native_config.h"
+#include "loading/fill/device.h"
+#include "models/transformer/transformer.h"
+
+namespace hooked {
+namespace {
+
+// Cards of one machine may be of several generations, so each is asked.
+std::vector<c10::Device> that_multiply_groups(const Placement& placement, at::ScalarType dtype) {
+  std::vector<c10::Device> devices = placement.devices();
+  std::erase_if(devices, [&](const c10::Device& device) { return !multiplies_groups(device, dtype); });
+  return devices;
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage wanted)
+    : config(std::move(model_config)),
+      points(config),
+      placement(std::move(where)),
+      device(placement.entry()),
+      storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(device))
+                                         : wanted),
+      graph(std::make_shared<Transformer>(
+          config, points, at::TensorOptions(config.dtype), storage, placement,
+          config.experts ? that_multiply_groups(placement, config.dtype) : std::vector<c10::Device>())),
+      transport(device.is_cpu() ? nullptr : std::make_shared<HostTransport>()) {
+  if (placement.spread()) {
+    recording_problem = "a model that is spread over several devices is not recorded";
+    notes.push_back(placement.text());
+    return;
+  }
+  OpenedRecorder opened = open_recorder(device);
+  recording_problem = std::move(opened.problem);
+  if (!opened.recorder) return;
+  recordings = std::make_unique<Recordings>(std::move(opened.recorder));
+  key_rooms = std::make_unique<KeyRooms>(config, device, *recordings);
+}
+
+LoadedModel::~LoadedModel() = default;
+
+// Note [Fingerprints]
+// Of every weight a few numbers are read, spread over it: a fingerprint must not read all of a model that is
+// mapped from a file. They are rounded to float32, because in float64 the last digits of processed weights
+// depend on the kernels that processed them.
+const std::shared_ptr<const ModelIdentity>& LoadedModel::identity() const {
+  std::call_once(identified_, [&] {
+    constexpr std::int64_t samples = 4;
+    const at::NoGradGuard no_grad;
+    std::string facts = write_native_config(config);
+    std::vector<at::Tensor> numbers;  // of all weights, in the order of the slots
+    for (const WeightSlot& slot : slots()) {
+      const std::int64_t count = c10::multiply_integers(slot.view.sizes());
+      facts += fmt::format("{} [{}]\n", slot.name, fmt::join(slot.view.sizes(), ", "));
+      for (std::int64_t i = 0; count > 0 && i < samples; ++i)
+        numbers.push_back(slot.view.number((2 * i + 1) * count / (2 * samples)));
+    }
+    // Each device is read once.
+    std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> places;
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      places[{numbers[i].device().str(), numbers[i].scalar_type()}].push_back(i);
+    std::vector<float> read(numbers.size());
+    for (const auto& [where, of_it] : places) {
+      std::vector<at::Tensor> there;
+      for (const std::size_t i : of_it) there.push_back(numbers[i]);
+      const at::Tensor here = at::stack(there).to(at::kCPU, at::kFloat);
+      for (std::size_t i = 0; i < of_it.size(); ++i) read[of_it[i]] = here.const_data_ptr<float>()[i];
+    }
+    facts.append(reinterpret_cast<const char*>(read.data()), read.size() * sizeof(float));
+    identity_ = std::make_shared<const ModelIdentity>(
+        ModelIdentity{.name = id, .fingerprint = c10::sha1(facts).str()});
+  });
+  return identity_;
+}
+
+WeightSlots LoadedModel::slots() const { return graph->slots(); }
+
+const std::unordered_map<std::string, SlotView>& LoadedModel::weight_index() const {
+  std::call_once(indexed_, [&] {
+    for (const WeightSlot& slot : slots()) by_name_.emplace(slot.name, slot.view);
+  });
+  return by_name_;
+}
+
+at::Tensor LoadedModel::weight(const std::string& name) const {
+  const auto found = weight_index().find(name);
+  const at::NoGradGuard no_grad;
+  return found == by_name_.end() ? at::Tensor() : found->second.read().detach();
+}
+
+bool LoadedModel::has_weight(const std::string& name) const { return weight_index().contains(name); }
+
+c10::Device LoadedModel::weight_device(const std::string& name) const {
+  return weight_index().at(name).pieces().device();
+}
+
+std::vector<std::string> LoadedModel::weight_names() const {
+  std::vector<std::string> names;
+  for (const WeightSlot& slot : slots()) names.push_back(slot.name);
+  return names;
+}
+
+void fill(LoadedModel& model, StateDict weights) {
+  const at::NoGradGuard no_grad;
+  for (WeightSlot& slot : model.slots()) {
+    const auto found = weights.find(slot.name);
+    if (found == weights.end()) {
+      slot.view.pieces().zero_();  // only optional slots are absent here
+      continue;
+    }
+    slot.view.write(found->second);
+    weights.erase(found);
+  }
+}
+
+StateDict copy_weights(const LoadedModel& model) {
+  const at::NoGradGuard no_grad;
+  StateDict weights;
+  for (const WeightSlot& slot : model.slots()) {
+    at::Tensor copy = at::empty(slot.view.sizes(), slot.view.dtype());
+    SlotView(copy).write(slot.view.read());
+    weights.emplace(slot.name, std::move(copy));
+  }
+  return weights;
+}
+
+}  // namespace hooked

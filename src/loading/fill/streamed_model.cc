@@ -1,0 +1,90 @@
+#include "loading/fill/streamed_model.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "core/parallel.h"
+#include "loading/fill/place_layers.h"
+#include "weights/processor.h"
+
+namespace hooked {
+namespace {
+
+// `blocks.3.` of a weight of that block, nothing of others.
+std::string scope_of(const std::string& name) {
+  for (const Stack stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
+    const std::string folder = std::string(stack_name(stack)) + '.';
+    if (name.starts_with(folder)) return name.substr(0, name.find('.', folder.size()) + 1);
+  }
+  return {};
+}
+
+void fill_slot(const WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
+  const auto write = [&](std::int64_t dimension, std::int64_t first, const at::Tensor& values) {
+    slot.view.write(dimension, first, values);
+  };
+  if (const auto change = changes.find(slot.name); change != changes.end() && change->second) {
+    return change->second->weight.write(write, change->second->dtype);
+  }
+  if (const auto stored = reader.find(slot.name)) return copy_blocks(*stored, write);
+  slot.view.pieces().zero_();  // only optional slots are absent here
+}
+
+}  // namespace
+
+std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
+                                            const std::vector<c10::Device>& devices,
+                                            const WeightProcessing& processing, const Progress& progress) {
+  const at::NoGradGuard no_grad;
+  const auto stored = [&](const std::string& name) { return reader.find(name); };
+  const weights::Processor processor(config, processing, stored);
+  auto model = std::make_shared<LoadedModel>(processor.after(), place_layers(processor.after(), devices));
+  model->processing = processor.report();
+  std::map<std::string, WeightSlots> slots;
+  std::uint64_t total = 0;  // bytes
+  for (WeightSlot& slot : model->slots()) {
+    total += slot.view.nbytes();
+    slots[scope_of(slot.name)].push_back(std::move(slot));
+  }
+  std::atomic<std::uint64_t> done = 0;
+  // Others than the caller's thread only count. The part outside the blocks comes last, on the caller's.
+  const auto report = [&, caller = std::this_thread::get_id()](const WeightSlot& filled) {
+    done += filled.view.nbytes();
+    if (progress && std::this_thread::get_id() == caller) progress(done, total);
+  };
+  const auto fill_part = [&](const WeightPart& part) {
+    weights::Changes changes = processor.changes(stored, part);
+    const auto found = slots.find(part ? part->path() + "." : "");
+    if (found != slots.end()) {
+      for (const WeightSlot& slot : found->second) {
+        fill_slot(slot, reader, changes);
+        changes.erase(slot.name);
+        reader.done(slot.name);
+        report(slot);
+      }
+    }
+    for (const auto& [name, change] : changes)
+      reader.done(name);  // weights that are gone, as a folded norm's
+  };
+  // The part outside the blocks is the last, and its tensors are large enough to be shared among threads.
+  const std::vector<WeightPart> parts = weight_parts(config);
+  const auto blocks = static_cast<std::int64_t>(parts.size()) - 1;
+  const auto fill_block = [&](std::int64_t block) { fill_part(parts[static_cast<std::size_t>(block)]); };
+  if (blocks >= at::get_num_threads()) {
+    for_each_task(blocks, fill_block);
+  } else {  // few large blocks: one after the other, each of their tensors on several threads
+    for (std::int64_t block = 0; block < blocks; ++block) fill_block(block);
+  }
+  fill_part(parts.back());
+  return model;
+}
+
+}  // namespace hooked

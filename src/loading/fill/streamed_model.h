@@ -1,0 +1,25 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/core/progress.h"
+#include "hooked/weights/processing.h"
+#include "loading/fill/loaded_model.h"
+#include "loading/fill/recipe_reader.h"
+
+namespace hooked {
+
+/// A model of `config` with the reader's weights, processed. Goes through the model part by part and through
+/// large tensors block by block, from where they are stored into the packed parameters, so that hardly more
+/// than the model is in memory. Blocks of the model are filled on several threads at once, and the numbers
+/// are the same for any number of them. Over several devices the layers are spread. `progress` may be null.
+/// Throws ConfigError before anything is read.
+std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
+                                            const std::vector<c10::Device>& devices,
+                                            const WeightProcessing& processing, const Progress& progress);
+
+}  // namespace hooked

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/gguf/gguf_value.h"
+
+namespace hooked {
+
+/// What the keys of a GGUF file's tokenizer begin with.
+inline constexpr std::string_view kTokenizerKeys = "tokenizer.ggml.";
+
+/// Keys of a GGUF file's tokenizer that could change ids and that read_gguf_tokenizer() does not follow.
+std::vector<std::string> unread_tokenizer_keys(const GgufMetadata& metadata);
+
+}  // namespace hooked

@@ -1,0 +1,95 @@
+#include "loading/load/identify.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include "core/config_reader.h"
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "hooked/io/model_folder.h"
+#include "io/files/hub_name.h"
+#include "loading/gguf/gguf_model.h"
+
+namespace hooked {
+namespace {
+
+// JSON has neither bytes nor keys that are not text nor numbers that are not finite: such values are null,
+// entries with such keys are left out. No config has them.
+Json to_json(const PlainValue& value) {
+  if (const auto flag = value.boolean()) return *flag;
+  if (const auto whole = value.integer()) return *whole;
+  if (const auto real = value.real()) return std::isfinite(*real) ? Json(*real) : Json();
+  if (const auto* text = value.text()) return *text;
+  if (const auto* list = value.list()) {
+    auto array = Json::array();
+    for (const PlainValue& item : *list) array.push_back(to_json(item));
+    return array;
+  }
+  if (const auto* dict = value.dict()) {
+    Json::object_t object;  // the reader has refused keys that stand twice: none is looked up here
+    for (const auto& [key, item] : *dict) {
+      if (key.text() != nullptr) object.emplace_back(*key.text(), to_json(item));
+    }
+    return object;
+  }
+  return nullptr;
+}
+
+CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, std::string config_where) {
+  CheckpointTraits seen;
+  seen.config = std::move(config);
+  seen.config_where = std::move(config_where);
+  // Texts of Python 2 need not be UTF-8.
+  seen.values = json_text(to_json(reader.values()));
+  for (const std::string& name : reader.names()) seen.shapes.emplace(name, reader.info(name).shape);
+  if (!reader.names().empty()) seen.weights_where = reader.file_of(reader.names().front()).string();
+  return seen;
+}
+
+// But for GGUF files.
+IdentifiedModel identify_folder(const std::filesystem::path& model) {
+  const auto file = folder_of_model(model) / "config.json";
+  const std::string where = file.string();
+  std::error_code ignored;
+  const bool has_config =
+      std::filesystem::symlink_status(file, ignored).type() != std::filesystem::file_type::not_found;
+  const std::string text = has_config ? read_text_file(file, kModelConfigBytes) : "{}";
+  const ConfigReader config(text, where);
+  if (config.has("model_type")) {
+    const RecognisedFamily named = named_family({text, where});
+    if (named.family.recognise == nullptr) {
+      return {
+          named.family, read_family_config(named.family, named.config), {text, where, named.config.group}};
+    }
+  }
+  const CheckpointReader reader = open_checkpoint(model);
+  const auto found = recognise_family(traits_of(reader, text, where));
+  if (!found) {
+    if (!has_config) {
+      throw IoError(where, fmt::format("the file does not exist; expected the model's config; fetch it {}",
+                                       how_to_fetch(folder_of_model(model))));
+    }
+    refuse_unnamed_family(where);
+  }
+  return {found->family, read_family_config(found->family, found->config), {text, where}};
+}
+
+}  // namespace
+
+IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_missing) {
+  if (is_gguf_file(model)) return identify_gguf(open_checkpoint(model, when_missing));
+  IdentifiedModel identified = identify_folder(model);
+  ModelConfig& config = identified.read.config;
+  identified.generation = read_generation_config(folder_of_model(model), identified.config, config.d_vocab);
+  // transformers lets it go before what config.json says.
+  if (config.encoder && identified.generation.decoder_start_token) {
+    config.encoder->decoder_start_token = identified.generation.decoder_start_token;
+  }
+  return identified;
+}
+
+}  // namespace hooked

@@ -1,0 +1,397 @@
+// Folder or state dict to model: a pipe of values (docs/architecture.md).
+#include "loading/load/load.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/accumulate.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "core/out_of_memory.h"
+#include "core/parallel.h"
+#include "families/family.h"
+#include "families/shared/hf_config.h"
+#include "families/shared/native_config.h"
+#include "families/shared/native_layout.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "hooked/io/model_folder.h"
+#include "hooked/loading/describe.h"
+#include "io/checkpoint/checkpoint_reader.h"
+#include "io/checkpoint/model_files.h"
+#include "io/checkpoint/source_tensor.h"
+#include "io/files/path_text.h"
+#include "loading/adapter/adapter.h"
+#include "loading/adapter/merge_adapter.h"
+#include "loading/config/tokenizer_files.h"
+#include "loading/fill/device.h"
+#include "loading/fill/initialise.h"
+#include "loading/fill/packed_file.h"
+#include "loading/fill/place_layers.h"
+#include "loading/fill/recipe_reader.h"
+#include "loading/fill/streamed_model.h"
+#include "loading/gguf/gguf_source.h"
+#include "loading/gguf/gguf_tokenizer.h"
+#include "loading/load/described_files.h"
+#include "loading/load/identify.h"
+#include "loading/load/read_from.h"
+#include "loading/plan/plan_weights.h"
+#include "loading/storage/quantised_source.h"
+#include "loading/storage/storage_file.h"
+#include "weights/processor.h"
+
+namespace hooked {
+namespace {
+
+void append(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+/// The largest weight whose numbers a description looks at.
+constexpr std::int64_t kMostNumbersToDescribe = std::int64_t{1} << 26;
+
+/// What a plan that compares tensors gets to see.
+enum class Numbers : std::uint8_t { read, zeros };
+
+void read_as_zeros(SourceTensors& source) {
+  for (auto& [name, tensor] : source) {
+    tensor.read_elements = [](std::int64_t, const at::Tensor& into) { into.zero_(); };
+  }
+}
+
+// The config that a packed file is of.
+const ModelConfig& native_config_of(const IdentifiedModel& identified) {
+  if (identified.family.model_type == native_family().model_type) return identified.read.config;
+  throw CheckpointError(
+      identified.family.model_type,
+      "packed weights lie beside another model's config.json; expected the one that was saved with them; put "
+      "it back or save the model again");
+}
+
+// An adapter may leave the tokenizer to its base model.
+std::filesystem::path folder_with_tokenizer(const std::filesystem::path& located) {
+  const bool own = !is_adapter(located) || !Tokenizer::files_in(located).empty();
+  return folder_of_model(own ? located : base_of(located));
+}
+
+/// A checkpoint on disk and all that is known of its model before numbers are read.
+struct PlannedModel {
+  PlannedModel(std::string_view id, const LoadOptions& options, Numbers numbers = Numbers::read,
+               MissingShards missing = MissingShards::refused)
+      : given(locate_model(id)),
+        adapter(read_adapter(given)),
+        place(adapter ? adapter->base_place : given),
+        identified(identify(place, missing)),
+        reader(open_checkpoint(place, missing)) {
+    FamilyConfig& read = identified.read;
+    if (is_packed(reader)) mapped = map_packed(reader, native_config_of(identified));
+    read.config.dtype = options.dtype.value_or(read.config.dtype);
+    // A model that was saved with a record of its processing is loaded as it was saved.
+    const auto usual =
+        read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
+    processing = options.processing.value_or(usual);
+    source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
+    if (!whole()) {
+      plan.config = read.config;
+      plan.notes = {fmt::format(
+          "{} are missing: what this says of the model is what {} says, and its tensors were not compared "
+          "with it",
+          reader.gguf() != nullptr ? "files" : "shards",
+          reader.gguf() != nullptr ? "the metadata of those that are there" : "config.json")};
+      return;
+    }
+    if (reader.gguf() != nullptr) {
+      source_notes = read_gguf_tensors(source, gguf_architecture(reader), read.config);
+    } else if (!mapped) {
+      read_storage_file(folder_of_model(place), source, identified);
+    }
+    if (read.storage) source_notes = read_quantised(source, *read.storage, identified.family);
+    if (adapter) append(source_notes, merge_adapter(source, *adapter, identified.family, read));
+    if (numbers == Numbers::zeros) read_as_zeros(source);
+    try {
+      plan = plan_weights(source, identified.family, read, {.absent = reader.misplaced()});
+    } catch (const CheckpointError& error) {
+      if (missing == MissingShards::refused || reader.gguf() != nullptr) throw;
+      plan.config = read.config;
+      plan.notes = {fmt::format("the model does not load: {}", error.what())};
+    }
+    if (reader.gguf() != nullptr) check_all_are_read(source, plan.recipes, plan.config, identified.family);
+  }
+  PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
+  PlannedModel& operator=(const PlannedModel&) = delete;
+
+  /// Whether all of its files are there.
+  bool whole() const { return reader.missing_shards().empty(); }
+
+  /// Why a packed file cannot be the model as it lies: what was asked for is something else. Empty where it
+  /// can.
+  std::string reason_to_unpack(const LoadOptions& options) const {
+    if (!open_devices(options.device).front().is_cpu()) return "another device was asked for";
+    if (plan.config.dtype != mapped->config.dtype) return "another dtype was asked for";
+    const auto steps = plan_processing(plan.config, processing);
+    const bool changes =
+        std::ranges::any_of(steps, [](const StepReport& step) { return step.outcome == "applied"; });
+    if (changes) return "processing was asked for";
+    return mapped->storage == fastest_storage(mapped->config.dtype)
+               ? ""
+               : "this processor multiplies by another layout";
+  }
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> all = identified.read.notes;
+    for (const auto& more : {identified.generation.notes, reader.notes(), source_notes, plan.notes})
+      append(all, more);
+    if (has_adapter_beside(given)) {
+      all.push_back(fmt::format(
+          "[{}] has an adapter beside the model's weights, which was not merged into them; a folder "
+          "with the adapter alone loads as its base model with it",
+          path_text(given)));
+    }
+    return all;
+  }
+
+  /// Its tokenizer: in a GGUF file, or beside the weights.
+  TokenizerFiles text() const {
+    return reader.gguf() != nullptr
+               ? read_gguf_tokenizer(*reader.gguf(), plan.config, path_text(reader.gguf_file()))
+               : read_tokenizer_files(folder_with_tokenizer(given), plan.config);
+  }
+
+  ReadFrom read_from() const { return model_read_from(place, reader, adapter ? &*adapter : nullptr); }
+
+  /// Those that the model can make: what the vocabulary lacks ends nothing.
+  std::vector<std::int64_t> stop_tokens(const TokenizerFiles& text) const {
+    std::vector<std::int64_t> tokens = reader.gguf() != nullptr
+                                           ? gguf_stop_tokens(*reader.gguf())
+                                           : stop_tokens_of(identified.generation, identified.config, text);
+    std::erase_if(tokens, [&](std::int64_t id) { return id < 0 || id >= plan.config.d_vocab; });
+    return tokens;
+  }
+
+  const std::filesystem::path given;     ///< what the id names
+  const std::optional<Adapter> adapter;  ///< that it is
+  const std::filesystem::path place;     ///< of the model
+  IdentifiedModel identified;
+  const CheckpointReader reader;
+  std::shared_ptr<LoadedModel> mapped;  ///< a packed file's model as it lies there, else null
+  SourceTensors source;
+  std::vector<std::string> source_notes;  ///< of quantised storage and of the adapter
+  WeightPlan plan;
+  WeightProcessing processing;
+};
+
+// Why there is no tokenizer that can be used; empty where there is one.
+std::string problem_of(const TokenizerFiles& text) {
+  if (text.tokenizer) return {};
+  return text.problem ? text.problem->what() : "there are no files of one; pass ids with --tokens";
+}
+
+// How the files store their tensors.
+std::vector<StoredTensors> storage_of(const PlannedModel& planned) {
+  SourceTensors source = source_tensors(planned.reader);
+  const auto& storage = planned.identified.read.storage;
+  if (storage && planned.whole()) read_quantised(source, *storage, planned.identified.family);
+  return stored_tensors(planned.reader, source, storage ? std::string_view(storage->name) : "");
+}
+
+// The processing, packing and placing that every way in shares.
+std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
+                                         const LoadOptions& options, const WeightProcessing& processing) {
+  RecipeReader reader(std::move(source), plan.recipes);
+  const std::vector<c10::Device> devices = open_devices(options.device);
+  return with_memory(memory_of_weights("load", devices), [&] {
+    return streamed_model(reader, plan.config, devices, processing, options.progress);
+  });
+}
+
+// A packed file's model as it lies there, or one made of its weights.
+std::shared_ptr<LoadedModel> mapped_model(PlannedModel& planned, const LoadOptions& options) {
+  const std::string reason = planned.reason_to_unpack(options);
+  if (!reason.empty()) {
+    auto model = build_model(std::move(planned.source), planned.plan, options, planned.processing);
+    model->notes.push_back(fmt::format("[{}] the packed weights were unpacked into memory, not mapped: {}",
+                                       path_text(planned.place), reason));
+    return model;
+  }
+  planned.mapped->processing = plan_processing(planned.mapped->config, planned.processing);
+  if (options.progress) {
+    std::uint64_t total = 0;
+    for (const WeightSlot& slot : planned.mapped->slots()) total += slot.view.nbytes();
+    options.progress(total, total);
+  }
+  return planned.mapped;
+}
+
+}  // namespace
+
+MemoryUse memory_of_weights(std::string_view door, const std::vector<c10::Device>& devices) {
+  return {.where = door, .cure = "take a smaller dtype, or another device", .devices = devices};
+}
+
+std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options) {
+  const ThreadLimit limit(options.threads);
+  PlannedModel planned(id, options);
+  const auto model = planned.mapped
+                         ? mapped_model(planned, options)
+                         : build_model(std::move(planned.source), planned.plan, options, planned.processing);
+  model->id = id;
+  model->revision = revision_of_model(planned.given);
+  model->read_from = planned.read_from();
+  model->family = planned.identified.family.model_type;
+  const auto notes = planned.notes();
+  model->notes.insert(model->notes.begin(), notes.begin(), notes.end());
+  model->ignored_keys = std::move(planned.identified.read.ignored_keys);
+  TokenizerFiles text = planned.text();
+  model->stop_tokens = planned.stop_tokens(text);
+  model->rules = planned.identified.generation.rules;
+  model->padding_token = planned.identified.read.padding_token;
+  model->tokenizer = std::move(text.tokenizer);
+  model->tokenizer_problem = std::move(text.problem);
+  model->tokenizer_files = std::move(text.files);
+  model->notes.insert(model->notes.end(), text.notes.begin(), text.notes.end());
+  return model;
+}
+
+std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfig& config,
+                                             const LoadOptions& options) {
+  const ThreadLimit limit(options.threads);
+  ModelConfig chosen = config;
+  chosen.dtype = options.dtype.value_or(config.dtype);
+  chosen.validate();
+  SourceTensors source = source_tensors(std::move(weights));
+  WeightPlan plan =
+      plan_weights(source, native_family(), {.config = std::move(chosen), .recipes = native_recipes});
+  const auto model = build_model(std::move(source), plan, options,
+                                 options.processing.value_or(WeightProcessing::all_that_apply()));
+  model->notes.insert(model->notes.begin(), plan.notes.begin(), plan.notes.end());
+  return model;
+}
+
+std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options,
+                                          Storage storage) {
+  ModelConfig chosen = config;
+  chosen.dtype = options.dtype.value_or(config.dtype);
+  chosen.validate();
+  const std::vector<c10::Device> devices = open_devices(options.device);
+  return with_memory(memory_of_weights("create", devices), [&] {
+    auto model = std::make_shared<LoadedModel>(chosen, place_layers(chosen, devices), storage);
+    initialise(*model, options);
+    model->processing = plan_processing(model->config, WeightProcessing::none());
+    return model;
+  });
+}
+
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, Storage storage) {
+  return copy_model(model, model.placement, storage);
+}
+
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placement& placement,
+                                        Storage storage) {
+  auto copy = std::make_shared<LoadedModel>(model.config, placement, storage);
+  copy->family = model.family;
+  copy->read_from = model.read_from;
+  // Where its own layers lie it has said already.
+  std::copy_if(model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
+               [&](const std::string& note) { return note != model.placement.text(); });
+  copy->processing = model.processing;
+  copy->padding_token = model.padding_token;
+  copy->tokenizer = model.tokenizer;
+  copy->tokenizer_files = model.tokenizer_files;
+  // Tensor by tensor: the host never holds a second model.
+  const at::NoGradGuard no_grad;
+  const WeightSlots from = model.slots(), into = copy->slots();
+  for (std::size_t i = 0; i < into.size(); ++i) into[i].view.write(from[i].view.read());
+  return copy;
+}
+
+ModelDescription describe(std::string_view id, const LoadOptions& options) {
+  PlannedModel planned(id, options, Numbers::read, MissingShards::left_out);
+  const ModelConfig& config = planned.plan.config;
+  const std::int64_t parameters = config.parameter_count();
+  TokenizerFiles text = planned.text();
+  std::vector<std::string> notes = planned.notes();
+  append(notes, text.notes);
+  RecipeReader numbers(std::move(planned.source), planned.plan.recipes);
+  // Whoever asks what a model is does not wait for its largest matrices: of those the config decides.
+  const weights::StoredWeights stored = [&](const std::string& name) {
+    auto found = numbers.find(name);
+    return found && c10::multiply_integers(found->shape) <= kMostNumbersToDescribe ? found : std::nullopt;
+  };
+  const bool readable = planned.whole() && !planned.plan.recipes.empty();
+  const weights::Processor processor(config, planned.processing, readable ? stored : nullptr);
+  if (options.device.names_several())
+    notes.push_back(place_layers(processor.after(), open_devices(options.device)).text());
+  const CheckpointReader& reader = planned.reader;
+  ModelDescription made{
+      .family = std::string(planned.identified.family.model_type),
+      .config = config,
+      .parameters = parameters,
+      .bytes = parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
+      .processing = processor.report(),
+      .notes = std::move(notes),
+      .ignored_keys = std::move(planned.identified.read.ignored_keys),
+      .tokenizer_pieces =
+          text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
+      .tokenizer_form = text.tokenizer ? text.tokenizer->form() : std::string(),
+      .tokenizer_kind = text.tokenizer ? std::string(text.tokenizer->kind()) : std::string(),
+      .tokenizer = text.tokenizer,
+      .tokens_around = text.tokenizer ? std::optional(tokens_around(*text.tokenizer, config)) : std::nullopt,
+      .chat_template = text.tokenizer ? text.tokenizer->chat_template() : std::nullopt,
+      .tokenizer_problem = problem_of(text),
+      .context = config.n_ctx < kUnlimitedContext ? std::optional(config.n_ctx) : std::nullopt,
+      .storage = storage_of(planned),
+      .stored_bytes = static_cast<std::int64_t>(reader.bytes()),
+      .stated_bytes = std::nullopt,
+      .missing_files = reader.missing_shards(),
+      .fetch = reader.fetch(),
+      .unread_parts = unread_parts(reader, planned.identified.family),
+      .ignored_files = {},
+      .adapter = std::nullopt};
+  if (!planned.whole()) {
+    if (const auto bytes = reader.stated_bytes()) made.stated_bytes = static_cast<std::int64_t>(*bytes);
+  }
+  std::vector<std::filesystem::path> read = reader.files();
+  if (planned.adapter) {
+    const CheckpointReader& own = planned.adapter->reader;
+    made.adapter = {.base = planned.adapter->base,
+                    .base_folder = planned.place.native(),
+                    .tensors = static_cast<std::int64_t>(own.names().size()),
+                    .bytes = static_cast<std::int64_t>(own.bytes())};
+    for (const auto& file : own.files()) read.push_back(file);
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(planned.given, ignored))
+    made.ignored_files = ignored_files(planned.given, read);
+  return made;
+}
+
+ModelOutline outline(std::string_view id) {
+  const PlannedModel planned(id, {}, Numbers::zeros);
+  return {.family = std::string(planned.identified.family.model_type),
+          .parameters = planned.plan.config.parameter_count()};
+}
+
+Tokenizer load_tokenizer(std::string_view id) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(id, ignored) && !is_tensor_name(id)) return tokenizer_in_file(id);
+  const auto model = locate_model(id);
+  if (!is_gguf_file(model)) return Tokenizer::load(folder_with_tokenizer(model));
+  const CheckpointReader reader = open_checkpoint(model, MissingShards::left_out);
+  return gguf_tokenizer(*reader.gguf(), path_text(reader.gguf_file()));
+}
+
+std::string config_json(const ModelConfig& config) { return write_native_config(config); }
+
+std::string config_json_of(const LoadedModel& model) {
+  return write_native_config(model.config, model.padding_token);
+}
+
+}  // namespace hooked

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "loading/storage/stored_parts.h"
+
+namespace hooked {
+
+/// How whole numbers of a few bits lie in a tensor.
+enum class CodeLayout : std::uint8_t {
+  down,       ///< words [word, column]: those of a column one behind the other, from the lowest bit on
+  along,      ///< words [row, word]: those of a row likewise
+  along_awq,  ///< likewise, four bits each; of eight numbers those of even columns are first
+  bytes,      ///< [row, column], a signed byte each
+};
+
+/// A matrix of whole numbers that are read from a tensor by rows.
+struct CodeMatrix {
+  NamedTensor stored;
+  std::int64_t rows, columns;
+  int bits;
+  CodeLayout layout;
+  int added = 0;  ///< to each number of words, which then goes round at 2^bits
+
+  /// The shape and dtype of the tensor that holds them.
+  std::vector<std::int64_t> stored_shape() const;
+  std::string_view stored_dtype() const;
+
+  /// The numbers of rows `first` to `first + count`, row by row.
+  std::vector<std::int32_t> rows_of(std::int64_t first, std::int64_t count) const;
+};
+
+}  // namespace hooked

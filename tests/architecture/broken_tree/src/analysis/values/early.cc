@@ -1,0 +1,2 @@
+#include "analysis/runs/late.h"
+#include "hooked/analysis/head_place.h"
