@@ -1,8 +1,8 @@
-// What do kinds of attention cost that LibTorch's fused kernel does not serve, and what does it cost to keep
-// patterns?
+// What do kinds of attention cost that LibTorch's fused kernel does not support, and what does keeping
+// patterns cost?
 //
 // Models of two layers with attention alone and GPT-2-small's widths, so that attention is most of the time.
-// `causal` is the fused kernel, which the others stand beside.
+// `causal` is the fused kernel, with which the others are compared.
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <benchmark/benchmark.h>
@@ -101,7 +101,7 @@ void run(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(model<kConfig>().run(tokens, {.logit_positions = {{-1}}}));
 }
 
-// A quarter of the second half of the rows is padding on the left.
+// In the second half of the rows, a quarter is padding on the left.
 template <ModelConfig kConfig()>
 void padded(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
@@ -123,7 +123,7 @@ void after_prefix(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(model<kConfig>().run(input));
 }
 
-// The whole model, of which attention is a part.
+// The whole model; attention is one part of it.
 void gpt2(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
   for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens, {.logit_positions = {{-1}}}));

@@ -1,4 +1,4 @@
-// What does attribution by gradients cost beside a plain run? All of it is counted: the run that values come
+// What does attribution by gradients cost against a plain run? All of it is counted: the run that values come
 // from, the run with gradients, and the numbers of every head, sublayer and stream (`nodes`), or of all edges
 // (`edges`). `ratio` is over a plain run with the same logit positions, by medians of runs in turn.
 //

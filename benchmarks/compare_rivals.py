@@ -152,7 +152,7 @@ class Comparison:
     def loaded(self, processes: dict, context: int, about: dict) -> dict:
         """Those of the processes that have a model; the others are named in `about`."""
         able = {}
-        for process in processes.values():  # beside one another
+        for process in processes.values():  # in parallel
             process.tell(**self.load_command(context))
         for engine, process in processes.items():
             try:

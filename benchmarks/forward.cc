@@ -1,5 +1,5 @@
 // How long does a run take, by the model's shape, the dtype and the size of the input, and in uses that a
-// loop over one size does not see: sizes that take turns, caches that live on, padded rows, another edit in
+// loop over one size does not see: alternating sizes, caches that stay alive, padded rows, another edit in
 // each row?
 //
 //   bench_forward --benchmark_filter='kept_caches/llama'
@@ -63,7 +63,7 @@ void last_logits(benchmark::State& state, const Case& c) {
 void dropped_caches(benchmark::State& state, const Case& c) {
   const at::Tensor tokens = c.tokens();
   measure(state, [&] { benchmark::DoNotOptimize(c.model.run_with_cache(tokens)); });
-  // What a cache holds, and what it can give.
+  // The contents of a cache, and what it can compute.
   const hooked::CachedRun run = c.model.run_with_cache(tokens);
   double values = 0;
   for (const auto& entry : run.cache) values += static_cast<double>(entry.held.nbytes());
@@ -71,7 +71,7 @@ void dropped_caches(benchmark::State& state, const Case& c) {
   state.counters["values_MB"] = values / 1e6;
 }
 
-// The last few runs' caches live on, as in a script that collects them: their memory is not there to be used
+// The last few runs' caches stay alive, as in a script that collects them: their memory cannot be used
 // again.
 void kept_caches(benchmark::State& state, const Case& c) {
   constexpr std::size_t kKept = 8;
@@ -102,7 +102,7 @@ void padded_rows(benchmark::State& state, const Case& c) {
   measure(state, [&] { benchmark::DoNotOptimize(c.model.run_with_cache(input)); });
 }
 
-// Beside last_logits of the same size.
+// Compare with last_logits of the same size.
 void edit_per_row(benchmark::State& state, const Case& c) {
   const at::Tensor tokens = c.tokens();
   hooked::RunOptions options{.logit_positions = {{-1}}};

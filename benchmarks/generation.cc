@@ -1,9 +1,9 @@
 // What does a new token cost, and what do capturing and steering add to it?
 //
-// Times are those of 32 steps behind a prompt of 32 tokens; the prompt's own run is not counted. `latents`
-// are steps of latent attention behind as many tokens as the first argument says, in float32 and bfloat16,
-// with what is remembered of a token in all layers; `keys_and_values` the same where an edit of a value,
-// which the steps pass over, has these remembered.
+// Times are those of 32 steps after a prompt of 32 tokens; the prompt's own run is not counted. `latents`
+// are steps of latent attention after the number of tokens in the first argument, in float32 and bfloat16,
+// with what is cached of a token in all layers; `keys_and_values` is the same with an edit of a value, which
+// the steps do not reach but which makes keys and values be cached.
 #include <ATen/ops/randint.h>
 #include <benchmark/benchmark.h>
 

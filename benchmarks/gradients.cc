@@ -1,7 +1,7 @@
-// What does a run with gradients cost beside a plain run over the same rows? Attribution patching: gradients
+// What does a run with gradients cost against a plain run over the same rows? Attribution patching: gradients
 // of one position's logits at the stream before every layer, or at the usual points. The time is that of the
-// gradient run; `ratio` is it over a plain run of the same tokens, `ratio_to_one_row` over one of the first
-// row alone, both by medians of runs in turn.
+// gradient run; `ratio` is that over a plain run of the same tokens, `ratio_to_one_row` over one of the first
+// row only, both by medians of runs in turn.
 //
 //   bench_gradients --benchmark_filter='attribution/gpt2_small'
 #include <ATen/ops/randint.h>

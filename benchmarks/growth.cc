@@ -4,7 +4,7 @@
 //
 // Models of GPT-2-small's shape with random weights, float32. Each curve is a grid of costs per unit of work,
 // so that a level line is cost in proportion. The exponent is that of the whole cost between the last two
-// places: 1 is in proportion, 2 quadratic. --docs writes the table of docs/speed.md and the pictures beside
+// places: 1 is in proportion, 2 quadratic. --docs writes the table of docs/speed.md and the pictures next to
 // it.
 #include <ATen/ops/randint.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -33,7 +33,7 @@ struct Effort {
   std::int64_t most(std::int64_t full, std::int64_t in_quick) const { return quick ? in_quick : full; }
 };
 
-/// Seconds of `work`, the median over repeats after a warm-up. What takes seconds is repeated less.
+/// Seconds of `work`, the median over repeats after a warm-up. Long work is repeated less.
 double time_of(const Effort& effort, const std::function<void()>& work) {
   const double first = seconds_of(work);
   if (first > 10 || (effort.quick && first > 2)) return first;
@@ -114,7 +114,7 @@ Curve layers(const Effort& effort) {
       [&](std::size_t line, std::int64_t count) {
         auto config = config_of(shapes::kGpt2Small);
         config.n_layers = count;
-        config.d_vocab = 1000;  // so that the layers are what is timed
+        config.d_vocab = 1000;  // so that mainly the layers are timed
         config.unembedding = hooked::Unembedding{.d_vocab = config.d_vocab};
         const auto model = HookedTransformer::create(config);
         const at::Tensor input = random_tokens(model, 1, 128);

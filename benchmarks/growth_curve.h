@@ -12,7 +12,7 @@
 
 #include "hooked/hooked.h"
 
-/// Costs by line and place; NaN for what was not asked.
+/// Costs by line and place; NaN for what was not measured.
 struct Curve {
   const char* name;  ///< of its file
   hooked::Grid::Description description;
@@ -35,7 +35,7 @@ struct Curve {
             description};
   }
 
-  /// Of the whole cost of a line, from half of the last place, or what comes before it, to the last.
+  /// The exponent of a line's whole cost, from half of the last place, or the place before it, to the last.
   double exponent(std::size_t line) const {
     const auto last = places.size() - 1;
     auto half = last;

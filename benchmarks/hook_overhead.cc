@@ -1,4 +1,4 @@
-// What does watching cost? A plain run beside one that keeps every default point, one observer, one edit.
+// What does watching cost? A plain run against one that keeps every default point, one observer, one edit.
 //
 // The kept cache lives until the end of the timed region, as it does for a user who reads it.
 #include <ATen/ops/randint.h>
@@ -47,7 +47,7 @@ void one_edit(benchmark::State& state) {
   }
 }
 
-// Each head's output in the stream's coordinates, which a plain run does not make.
+// Each head's output in the stream's coordinates, which a plain run does not compute.
 void head_results(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
   for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run_with_cache(tokens, act::result));

@@ -1,5 +1,5 @@
-// What does one pass of ours cost beside LibTorch's operators, and beside a copy: tanh-GELU, norms with all
-// that their points show, the turning of queries, and the sum of what a mixture's experts wrote?
+// What does one pass of ours cost against LibTorch's operators, and against a copy: tanh-GELU, norms with all
+// that their points show, the rotation of queries, and the sum of the outputs of a mixture's experts?
 //
 //   bench_kernels --benchmark_filter='rotary'
 //
@@ -25,7 +25,7 @@
 
 namespace {
 
-/// As many tokens as the case says, in float32 or (1) bfloat16.
+/// The case's number of tokens, in float32 or (1) bfloat16.
 struct Rows {
   Rows(const benchmark::State& state, std::int64_t width)
       : dtype(state.range(1) == 0 ? at::kFloat : at::kBFloat16),
@@ -120,7 +120,7 @@ void rotary_libtorch(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(hooked::rotate(q.x, q.angles, q.rotary));
 }
 
-/// What 4 of 32 experts wrote for each token.
+/// The outputs of 4 of 32 experts for each token.
 struct Experts : Rows {
   explicit Experts(const benchmark::State& state) : Rows(state, 768) {
     const std::int64_t tokens = x.size(0), of_an_expert = std::max<std::int64_t>(tokens / 8, 1);

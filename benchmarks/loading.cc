@@ -1,4 +1,4 @@
-// What does loading a checkpoint cost beside reading its bytes? Writes a sharded Llama checkpoint of random
+// What does loading a checkpoint cost against reading its bytes? Writes a sharded Llama checkpoint of random
 // bfloat16 numbers, about 1 GiB, into a folder that does not exist yet, then takes turns: read() of all
 // shards into fresh memory, loading as it is, loading processed. Prints times, ratios, and the peak of
 // anonymous memory above the level before, in units of the loaded weights. The folder is left for the caller

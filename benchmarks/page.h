@@ -12,7 +12,7 @@
 
 #include "hooked/hooked.h"
 
-/// What the benchmarks that write tables of docs/speed.md share.
+/// Shared by the benchmarks that write tables of docs/speed.md.
 
 inline std::string text_of(const std::filesystem::path& file) {
   std::ifstream in(file);

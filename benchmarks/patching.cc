@@ -1,5 +1,5 @@
-// How fast is a sweep of patches, beside a full run for each cell, beside rows of full length from the layer
-// on, and beside the arithmetic that cannot be left out?
+// How fast is a sweep of patches, compared with a full run for each cell, with full-length rows from the
+// layer on, and with the arithmetic that cannot be left out?
 //
 //   bench_patching [--threads N] [--repeats N] [--only NAME] [--docs FOLDER] [--json FILE]
 //
@@ -38,7 +38,7 @@ struct Sweep {
   act::BlockSite site;
   std::vector<Axis> over;
   std::int64_t tokens;
-  std::int64_t sample;  ///< every so many cells are run by the slower ways
+  std::int64_t sample;  ///< the slower ways run one cell out of this many
   bool enters_behind_attention;
 };
 
@@ -55,7 +55,7 @@ const std::vector<Sweep> kSweeps{
     {"resid_pre, 256 tokens", act::resid_pre, {Axis::layer, Axis::pos}, 256, 48, false},
 };
 
-/// A cell of a sweep: where its patch stands.
+/// A cell of a sweep: the place of its patch.
 struct Cell {
   hooked::Address place;
   std::int64_t layer;
@@ -131,7 +131,7 @@ double measured_rate() {
   return best;
 }
 
-/// How the sweep was before: per layer 32 rows of all columns, from that layer's stream on.
+/// The earlier way to sweep: per layer 32 rows of all columns, from that layer's stream on.
 void rows_of_full_length(const hooked::HookedTransformer& model, const Prompts& prompts,
                          const std::vector<Cell>& cells, const hooked::Metric& metric) {
   for (std::size_t begin = 0; begin < cells.size();) {

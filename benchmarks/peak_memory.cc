@@ -1,4 +1,4 @@
-// How much memory does a run of 4,096 tokens take, by what attention has to do beside the plain causal one,
+// How much memory does a run of 4,096 tokens take, by what attention does on top of plain causal attention,
 // and how many pages does a second run fault in?
 //
 //   bench_peak_memory [--threads N] [--docs DOCS]
@@ -63,7 +63,7 @@ constexpr std::array kCases{
     Case{"padded", "512 columns of padding", plain, Rows::padded},
     Case{"alternating", "of 4096, 100 and 1024 tokens in turn", plain, Rows::alternating}};
 
-/// What a process of one case prints: bytes and faults.
+/// The output of a process of one case: bytes and faults.
 struct Figures {
   double peak = 0;          ///< of the process
   double above_model = 0;   ///< of the first run, over what the model takes

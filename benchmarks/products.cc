@@ -1,4 +1,4 @@
-// How fast is a layer's product, and a gradient's way back through it, stored as the engine stores it, beside
+// How fast is a layer's product, and its gradient, with weights stored as the engine stores them, against
 // LibTorch's with plain weights?
 //
 // Arguments: rows, inputs, outputs. Weights are cold: products take turns on copies that no cache holds
@@ -64,7 +64,7 @@ void ours(benchmark::State& state, at::ScalarType dtype) {
   report(state, layer);
 }
 
-// How a gradient passes back: rows of outputs times the matrix itself.
+// The product of a backward pass: rows of outputs times the matrix itself.
 void ours_back(benchmark::State& state, at::ScalarType dtype) {
   Layer layer(state, dtype, Weights::ours);
   const hooked::Workspace memory;

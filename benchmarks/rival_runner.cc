@@ -1,4 +1,4 @@
-// hooked's side of benchmarks/compare_rivals.py: a process that stays alive, is told over stdin what to run,
+// hooked's side of benchmarks/compare_rivals.py: a process that stays alive, reads over stdin what to run,
 // one JSON object a line, and answers with one JSON object a line.
 //
 //   {"do": "load", "folder": F, "dtype": "float32", "threads": 2, "device": "cpu"}   -> {"ms": [...], ...}
@@ -8,7 +8,7 @@
 //   {"do": "peak"}                                                        -> {"bytes": peak resident memory}
 //
 // rivals/serve.py says what the other commands mean; the rivals answer the same ones. A failure is {"error":
-// text}. Times end when the device has done all that it was given.
+// text}. Times end when the device has finished all its work.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/ops/stack.h>
@@ -38,7 +38,7 @@ namespace act = hooked::act;
 using hooked::Json;
 using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// What a command leaves: it is made and released within the measured time, as by somebody who reads it.
+/// The results of a command: created and released within the measured time, as for somebody who reads them.
 using Outcome = std::variant<hooked::RunResult, hooked::GenerateResult, Tensors>;
 using Call = std::function<Outcome()>;
 
@@ -158,7 +158,7 @@ Tensors tensors_of(const Outcome& outcome) {
   return tensors;
 }
 
-/// Waits until the device has nothing left to do.
+/// Waits until the device has finished.
 void synchronise(c10::Device device) {
   if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
 }
@@ -206,7 +206,7 @@ Json run(const Json& command, const hooked::HookedTransformer& model) {
   return {{"ms", ms}};
 }
 
-// Not getrusage's ru_maxrss: a process begins with that of the one that started it.
+// Not getrusage's ru_maxrss: a process starts with the value of its parent.
 Json peak() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

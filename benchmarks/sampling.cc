@@ -1,5 +1,5 @@
 // What does picking a token cost, by kind of sampling and size of the vocabulary? `greedy` and `drawn` are
-// all that a step does behind its logits, with the logarithm of the token's probability.
+// all that a step does after its logits, with the logarithm of the token's probability.
 #include "engine/sampling.h"
 
 #include <ATen/ops/randn.h>

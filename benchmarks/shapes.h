@@ -32,7 +32,7 @@ inline void llama(hooked::ModelConfig& config) {
   config.positions = hooked::RotaryPositions{};
 }
 
-/// Of Llama's parts, with two of eight experts for a token.
+/// Built from Llama's parts, with two of eight experts for a token.
 inline void mixture(hooked::ModelConfig& config) {
   llama(config);
   config.d_mlp = 1024;
@@ -40,14 +40,14 @@ inline void mixture(hooked::ModelConfig& config) {
       hooked::Experts{.n_experts = 8, .per_token = 2, .d_expert = config.d_mlp, .renormalised = true};
 }
 
-/// Of Llama's parts; three of four layers see 256 tokens.
+/// Built from Llama's parts; three of four layers see 256 tokens.
 inline void windowed(hooked::ModelConfig& config) {
   llama(config);
   config.window = hooked::Window{.size = 256};
   for (int layer = 0; layer < config.n_layers; ++layer) config.window->layers.push_back(layer % 4 != 3);
 }
 
-/// Attention of DeepSeek-V2-Lite's widths in four layers, with small MLPs and a small vocabulary beside it.
+/// Attention of DeepSeek-V2-Lite's widths in four layers, with small MLPs and a small vocabulary.
 inline void latent(hooked::ModelConfig& config) {
   llama(config);
   config.n_layers = 4;

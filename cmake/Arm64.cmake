@@ -1,5 +1,5 @@
 # Toolchain of the preset arm64: Debian's cross compiler, and the libraries that scripts/arm64.sh unpacks into third_party.
-# Nothing of the building machine's own is found. Programs run on it by qemu.
+# Nothing of the building machine itself is found. Programs run on it by qemu.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)

@@ -1,6 +1,6 @@
 # libhooked_cuda.so: what the engine needs of LibTorch's CUDA half (src/cuda). Nothing links it: the engine loads it when
-# a CUDA device is opened, and does without where it is not there. Built where LibTorch is one with CUDA and CUDA's
-# headers are at hand: beside LibTorch (scripts/setup.sh --cuda), or those of a toolkit.
+# a CUDA device is opened, and does without it if it is missing. Built if LibTorch has CUDA and CUDA's
+# headers are available: next to LibTorch (scripts/setup.sh --cuda), or those of a toolkit.
 set(hooked_cuda_folder ${CMAKE_INSTALL_LIBDIR}/hooked)
 
 set(hooked_cuda_problem "")
@@ -33,7 +33,7 @@ target_include_directories(hooked_cuda PRIVATE ${PROJECT_SOURCE_DIR})
 target_include_directories(hooked_cuda SYSTEM PRIVATE ${HOOKED_CUDA_HEADERS})
 target_link_libraries(hooked_cuda PRIVATE hooked_build_flags LibTorch::LibTorch ${hooked_torch_libraries}/libtorch_cuda.so
                                           ${hooked_torch_libraries}/libc10_cuda.so)
-# What LibTorch's libraries load in turn is theirs to find.
+# LibTorch's libraries find their own dependencies.
 target_link_options(hooked_cuda PRIVATE LINKER:--allow-shlib-undefined)
-# On request: where a machine has no GPU nobody misses it.
+# On request: a machine without a GPU does not need it.
 install(TARGETS hooked_cuda LIBRARY DESTINATION ${hooked_cuda_folder} COMPONENT cuda EXCLUDE_FROM_ALL)

@@ -9,11 +9,11 @@
 #   libtorch_headers  on request: its headers, so that projects compile without the checkout
 include(CMakePackageConfigHelpers)
 
-# Where the components put LibTorch: a folder of hooked's own. In <prefix>/lib itself its libgomp.so.1 would take the
-# place of the distribution's for every program of a machine.
+# Where the components put LibTorch: a folder of hooked's own. In <prefix>/lib itself its libgomp.so.1 would replace
+# the distribution's for every program of a machine.
 set(hooked_torch_folder ${CMAKE_INSTALL_LIBDIR}/hooked/torch)
 
-# The installed file finds LibTorch in the prefix, wherever that lies, or else where it was built. `folder` is the
+# The installed file finds LibTorch in the prefix, wherever that is, or else where it was built. `folder` is the
 # file's own, relative to the prefix.
 function(hooked_set_install_rpath target folder)
   file(RELATIVE_PATH torch /prefix/${folder} /prefix/${hooked_torch_folder}/lib)
@@ -50,16 +50,16 @@ if(BUILD_SHARED_LIBS)
   target_link_libraries(hooked PRIVATE $<BUILD_INTERFACE:hooked_link_flags>)
   target_link_options(hooked PRIVATE LINKER:--no-undefined)
 else()
-  # What a user's own library takes out of the archive is no part of what that library shows.
+  # What a user's own library takes from the archive is not exported by that library.
   target_link_options(hooked INTERFACE LINKER:--exclude-libs,libhooked.a)
 endif()
 hooked_set_install_rpath(hooked ${CMAKE_INSTALL_LIBDIR})
 
-# Everything that `cmake --install` copies; scripts/demo.sh builds it beside the demo.
+# Everything that `cmake --install` copies; scripts/demo.sh builds it together with the demo.
 add_custom_target(product)
 add_dependencies(product hooked hooked-cli)
 set(built_files $<TARGET_FILE:hooked> $<TARGET_FILE:hooked-cli> $<TARGET_FILE:hooked-engine>)
-# First of all, so that nothing is copied where something is not built yet.
+# First of all, so that nothing is copied if something is not built yet.
 install(CODE "set(hooked_built \"${built_files}\")
 if(NOT CMAKE_INSTALL_COMPONENT MATCHES \"^libtorch\")
   foreach(file IN LISTS hooked_built)
@@ -85,7 +85,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hookedConfig.cmake.in
                               INSTALL_DESTINATION ${hooked_package_folder} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/hookedConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
-# In a file of its own, which packages leave out.
+# In a separate file, which packages leave out.
 file(WRITE ${PROJECT_BINARY_DIR}/package/hookedBuiltWith.cmake "set(HOOKED_TORCH_FALLBACK \"${hooked_torch_root}\")\n")
 install(TARGETS hooked EXPORT hookedTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
                                             LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)

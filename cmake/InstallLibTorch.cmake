@@ -1,6 +1,6 @@
 # Installs what a CPU program needs of LibTorch: libtorch_cpu, libc10, and those libraries of its own package that these
 # load (libgomp, and the CUDA runtime and CUPTI of a CUDA build). What the distribution has is not copied.
-# Lists what they and the `programs` need from the system beside the licences. Run by `cmake --install <build>
+# Lists, next to the licences, what they and the `programs` need from the system. Run by `cmake --install <build>
 # --component libtorch` with torch_root, programs, and torch_folder and doc_folder relative to the prefix.
 
 get_filename_component(package ${torch_root} DIRECTORY)
@@ -25,7 +25,7 @@ list(REMOVE_DUPLICATES libraries)
 file(INSTALL DESTINATION ${CMAKE_INSTALL_PREFIX}/${torch_folder}/lib TYPE SHARED_LIBRARY FOLLOW_SYMLINK_CHAIN
      FILES ${libraries})
 
-# Their licences: beside the package in a wheel, in the package's own folder otherwise.
+# Their licences: next to the package in a wheel, in the package's own folder otherwise.
 file(GLOB_RECURSE notices RELATIVE ${package} ${package}/torch-*.dist-info/licenses/* ${package}/nvidia_cuda_*.dist-info/licenses/*)
 foreach(notice IN LISTS notices)
   get_filename_component(name ${notice} NAME)

@@ -1,5 +1,5 @@
-# LibTorch::LibTorch: an imported target over libtorch_cpu.so and libc10.so. Used by our own build and, installed beside
-# the package config, by the projects that find_package(hooked). Where there is none to be had, hooked_torch_problem says
+# LibTorch::LibTorch: an imported target over libtorch_cpu.so and libc10.so. Used by our own build and, installed next to
+# the package config, by the projects that find_package(hooked). If none can be found, hooked_torch_problem says
 # why and what to do, and no target is made: our build stops with it, find_package reports it.
 #
 # The tests pass with HOOKED_TORCH_VERSION, which scripts/setup.sh installs, and with HOOKED_TORCH_NEWEST
@@ -10,7 +10,7 @@
 #   2. each entry of CMAKE_PREFIX_PATH: such a folder, one that holds a `torch` folder, or `<torch>/share/cmake[/Torch]`;
 #   3. HOOKED_TORCH_CARRIED: where the components libtorch and libtorch_headers of an installed hooked put theirs;
 #   4. HOOKED_TORCH_FALLBACK: what scripts/setup.sh installs, or what an installed hooked was built with. Its libraries
-#      are those of 3 where these were installed without the headers.
+#      are those of 3 if these were installed without the headers.
 #
 # find_package(Torch) is not used: that of a CUDA build demands nvcc and the whole toolkit.
 
@@ -18,7 +18,7 @@ set(HOOKED_TORCH_VERSION 2.11.0)
 set(HOOKED_TORCH_NEWEST 2.15.0)
 set(TORCH_ROOT "" CACHE PATH "LibTorch ${HOOKED_TORCH_VERSION} or newer: the folder that holds include/ and lib/")
 
-# The version that a LibTorch folder's headers state; "" where there are none.
+# The version that a LibTorch folder's headers state; "" if it has none.
 function(hooked_torch_version root result)
   set(version "")
   foreach(header include/torch/headeronly/version.h include/torch/csrc/api/include/torch/version.h)
@@ -33,7 +33,7 @@ function(hooked_torch_version root result)
   set(${result} "${version}" PARENT_SCOPE)
 endfunction()
 
-# The first LibTorch folder among the places listed above, and the folder of its libraries; "" where there is none.
+# The first LibTorch folder among the places listed above, and the folder of its libraries; "" if none is found.
 function(hooked_find_torch root_result libraries_result)
   if(TORCH_ROOT)
     get_filename_component(root ${TORCH_ROOT} ABSOLUTE)

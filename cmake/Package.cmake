@@ -1,5 +1,5 @@
 # `cpack` in the build folder makes a .deb and a .tar.gz: program, library, and the libraries of LibTorch that they need
-# (whoever compiles against it brings LibTorch's headers). They name no folder of the machine that made them. tests/packages.sh unpacks and tries both.
+# (to compile against it you need your own LibTorch headers). They name no folder of the machine that made them. tests/packages.sh unpacks and tries both.
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_NAME hooked)
 set(CPACK_PACKAGE_VENDOR "the hooked authors")
@@ -22,7 +22,7 @@ set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/package/kinds.cmake)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "${PROJECT_DESCRIPTION}")
-# What the program loads is found by dpkg-shlibdeps; what compiling against the library takes is a recommendation.
+# dpkg-shlibdeps finds what the program loads; what compiling against the library takes is a recommendation.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake (>= 3.22), libfmt-dev, libonig-dev, libutf8proc-dev, libdeflate-dev")
 # LibTorch is half a gigabyte: quick to pack.

@@ -3,19 +3,19 @@
 set(hooked_program_header_launcher ${CMAKE_CXX_COMPILER_LAUNCHER})
 set(hooked_precompiles ON)
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  set(hooked_precompiles OFF)  # measured with GCC alone
+  set(hooked_precompiles OFF)  # measured only with GCC
 elseif(CMAKE_CXX_COMPILER_LAUNCHER)
   if(CMAKE_CXX_COMPILER_LAUNCHER STREQUAL HOOKED_CCACHE)
     # Without these two ccache does not keep objects of precompiled headers.
     set(hooked_program_header_launcher
         ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HOOKED_CCACHE})
   else()
-    set(hooked_precompiles OFF)  # what another launcher does with them is not known
+    set(hooked_precompiles OFF)  # how another launcher treats them is unknown
   endif()
 endif()
 
 if(hooked_precompiles)
-  # GCC takes a precompiled header only where the flags are the program's: those of position-independent programs.
+  # GCC uses a precompiled header only if the flags are the program's: those of position-independent programs.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/program_header.cc CONTENT "")
   add_library(hooked_program_header OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/src/program_header.cc)
   target_link_libraries(hooked_program_header PRIVATE hooked::hooked hooked_build_flags fmt::fmt

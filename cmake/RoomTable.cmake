@@ -14,7 +14,7 @@ set(HOOKED_ROOM_analysis_MAY_INCLUDE core hooks io text engine)
 set(HOOKED_ROOM_options_MAY_INCLUDE core io)
 set(HOOKED_ROOM_cli_MAY_INCLUDE options core hooks weights io text loading engine analysis)
 
-# The folders inside crowded rooms, lowest first, and which of them each may include. Public headers lie flat: each belongs to
+# The folders inside crowded rooms, lowest first, and which of them each may include. Public headers are flat: each belongs to
 # the folder of its source, and one without a source to the folder that names it.
 set(HOOKED_SUBROOMS_io files safetensors pickle gguf tensors checkpoint)
 set(HOOKED_SUBROOM_io_files_MAY_INCLUDE "")
@@ -71,7 +71,7 @@ set(HOOKED_SUBROOM_analysis_patching_MAY_INCLUDE work values places stream runs)
 set(HOOKED_SUBROOM_analysis_gradients_MAY_INCLUDE work values places stream runs patching)
 set(HOOKED_SUBROOM_analysis_circuits_MAY_INCLUDE work values places stream)
 
-# The folder of a room's sources: hooks, models and families lie at the root, the others under src.
+# The folder of a room's sources: hooks, models and families are at the root, the others under src.
 function(hooked_room_folder room result)
   if(room MATCHES "^(hooks|models|families)$")
     set(${result} ${room} PARENT_SCOPE)

@@ -1,14 +1,14 @@
 # One library hooked_<room> (hooked::<room>) per room of RoomTable.cmake, and how programs over them are made.
 include(RoomTable)
 
-# hooked/version.h, the one header that is made.
+# hooked/version.h, the only generated header.
 configure_file(${PROJECT_SOURCE_DIR}/include/hooked/version.h.in ${PROJECT_BINARY_DIR}/include/hooked/version.h @ONLY)
 
-# LibTorch's headers name themselves in the messages of their checks: by what follows include/, and not by a folder of the
+# LibTorch's headers name themselves in the messages of their checks: by the path after include/, not by a folder of the
 # machine that compiled them.
 target_compile_options(hooked_build_flags INTERFACE -fmacro-prefix-map=${hooked_torch_root}/include/=)
 
-# Third-party libraries that a room's sources see besides LibTorch and fmt.
+# Third-party libraries that a room's sources use in addition to LibTorch and fmt.
 set(HOOKED_ROOM_io_THIRD_PARTY libdeflate::libdeflate)
 set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
 set(HOOKED_ROOM_options_THIRD_PARTY CLI11::CLI11)
@@ -43,7 +43,7 @@ function(hooked_add_room room)
     configure_file(${PROJECT_SOURCE_DIR}/src/core/version.cc.in ${PROJECT_BINARY_DIR}/src/core/version.cc @ONLY)
     list(APPEND sources ${PROJECT_BINARY_DIR}/src/core/version.cc)
   endif()
-  # Objects of their own, because bin/hooked takes them without LibTorch.
+  # Separate objects, because bin/hooked uses them without LibTorch.
   set(alone ${HOOKED_ROOM_${room}_WITHOUT_TORCH})
   if(alone)
     list(TRANSFORM alone PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
@@ -51,7 +51,7 @@ function(hooked_add_room room)
                                 PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 
-  # Loops of our own: without -O3 the compiler does not turn them into vector instructions, and with traps it may not.
+  # Our own loops: without -O3 the compiler does not vectorise them, and with traps it may not.
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/kernels/*.cc
                                               ${PROJECT_SOURCE_DIR}/${folder}/*/kernels/*.cc)
   if(kernels)

@@ -1,7 +1,7 @@
 # Run by cpack on the files of a package before it is made: takes out the folder of the LibTorch that hooked was built
 # with, which the package carries. No file may be added or removed here.
 
-# file_of(<path in the prefix> <result>): where it lies here, in a folder of its component (.tar.gz) or of all (.deb).
+# file_of(<path in the prefix> <result>): where the file is here, in a folder of its component (.tar.gz) or of all (.deb).
 function(file_of path result)
   file(GLOB found ${CPACK_TEMPORARY_DIRECTORY}/*/${path} ${CPACK_TEMPORARY_DIRECTORY}/*/*/${path})
   list(LENGTH found count)

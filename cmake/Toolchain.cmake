@@ -9,13 +9,13 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-# A shared library made of our objects shows what public headers declare (hooked/core/export.h) and nothing else.
+# A shared library of our objects exports what public headers declare (hooked/core/export.h) and nothing else.
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-  # Sanitizers' code takes three times as long to compile where it is optimised, and the whole suite takes hours where it is
+  # Sanitizers' code takes three times as long to compile if it is optimised, and the whole suite takes hours if it is
   # not.
   if(HOOKED_SANITIZE)
     set(HOOKED_SANITIZE_LEVEL -O0 CACHE STRING "How the sanitizers' code is optimised")
@@ -33,13 +33,13 @@ endif()
 check_linker_flag(CXX -fuse-ld=mold HOOKED_HAVE_MOLD)
 find_program(HOOKED_MOLD mold)
 
-# What every target of ours compiles with; never exported.
+# The options that all our targets compile with; never exported.
 add_library(hooked_build_flags INTERFACE)
 target_compile_options(hooked_build_flags INTERFACE -Wall -Wextra $<$<BOOL:${HOOKED_WERROR}>:-Werror>)
 # What programs link with.
 add_library(hooked_link_flags INTERFACE)
 if(HOOKED_HAVE_MOLD AND HOOKED_MOLD)
-  # Each segment on pages of its own: where code ends in the last bytes of a page, mold 1.10 else lets an empty .tbss begin the read-only
+  # Each segment on separate pages: if code ends in the last bytes of a page, mold 1.10 otherwise lets an empty .tbss begin the read-only
   # relocations on a page that is not mapped, and the program does not start.
   target_link_options(hooked_link_flags INTERFACE -fuse-ld=mold -Wl,-z,separate-loadable-segments)
 endif()

@@ -1,5 +1,5 @@
 // Which heads carry the indirect object? Activation patching over a file of prompt pairs, read from top to
-// bottom: how much of the answer comes back where one head's output is the clean run's, where it counts, and
+// bottom: how much of the answer comes back with one head's output from the clean run, where it counts, and
 // through which heads it goes.
 
 //     activation_patching [MODEL] [PAIRS] [--device cpu|cuda]

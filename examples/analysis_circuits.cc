@@ -1,4 +1,4 @@
-// Circuits of heads from weights alone: docs/analysis.md.
+// Circuits of heads from weights only: docs/analysis.md.
 #include <hooked/hooked.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Which parts do it, by gradients, and a circuit of them judged by runs: docs/analysis.md.
+// Which parts matter, by gradients, and a circuit of them judged by runs: docs/analysis.md.
 #include <hooked/hooked.h>
 
 #include <filesystem>

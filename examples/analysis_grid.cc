@@ -1,4 +1,4 @@
-// What one does with a grid: slices, means, differences, the strongest cells, files.
+// What you can do with a grid: slices, means, differences, the strongest cells, files.
 #include <hooked/hooked.h>
 
 #include <filesystem>

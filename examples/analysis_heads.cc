@@ -1,4 +1,4 @@
-// What heads look at, how well the model repeats, and prompts that ask for an indirect object:
+// What heads attend to, how well the model repeats, and prompts that ask for an indirect object:
 // docs/analysis.md.
 #include <hooked/hooked.h>
 

@@ -1,4 +1,4 @@
-// How a model makes its induction head: which parts of the stream its queries and its keys are made of.
+// How a model builds its induction head: the parts of the stream that make up its queries and its keys.
 #include <hooked/hooked.h>
 
 #include <iostream>

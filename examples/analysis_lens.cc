@@ -1,4 +1,4 @@
-// What the stream says at every layer and token, and which parts wrote an answer.
+// What the stream predicts at every layer and token, and which parts wrote an answer.
 #include <hooked/hooked.h>
 
 #include <filesystem>

@@ -254,7 +254,7 @@ void patch(const hooked::HookedTransformer& model, const hooked::RunResult& clea
                   (folder / "z.svg").string()));
 }
 
-/// A fresh folder that stays, for pictures that nobody said a place for.
+/// A fresh folder that stays, for pictures without a given place.
 std::filesystem::path new_temporary_folder() {
   auto name = (std::filesystem::temp_directory_path() / "hooked_demo_XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr)

@@ -1,4 +1,4 @@
-// What docs/from-transformerlens.md shows, run: every call of its second column stands here. Where we have no
+// Runs what docs/from-transformerlens.md shows: every call of its second column is here. If we have no
 // call yet, the page says what to write instead, and this program checks that it gives the same numbers.
 #include <hooked/hooked.h>
 

@@ -80,14 +80,14 @@ hooked::ModelConfig toy_config(std::int64_t d_vocab) {
 
 // Note [Curriculum]
 // Repeats come alone, over few words and at length, and only later with sentences, all words and short
-// repeats. The circuit that copies needs two heads at once: one that tells each token what stood before it,
+// repeats. The circuit that copies needs two heads at once: one that tells each token what came before it,
 // and one that finds the token whose predecessor is the present one. With few words the second gets a clear
 // signal early. Short repeats and sentences would teach the first layer to look a fixed three or four tokens
-// back instead (there stands the next word of a repeat of four, and the subject of a sentence), and the
-// copying heads then look three places beside the token that they copy: the model is as good, but nobody
+// back instead (the next word of a repeat of four is there, and the subject of a sentence), and the
+// copying heads then look three places away from the token that they copy: the model is as good, but nobody
 // finds its induction heads where the literature says they look.
 struct Lesson {
-  std::int64_t words;          // the repeats' words: the first so many of the vocabulary
+  std::int64_t words;          // the repeats' words: that many from the start of the vocabulary
   std::int64_t shortest_half;  // of the repeats
   bool sentences;
 };

@@ -15,10 +15,10 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Of what the routed experts write; no field of the config holds it.
+// Factor of the routed experts' output; no field of the config has it.
 double route_scale(const HfConfig& hf) { return hf.positive_or("route_scale", 1.0); }
 
-// The map that makes the gates has no bias, whatever the others have.
+// The gates' projection has no bias, whatever the others have.
 void add_gates(Recipes& r, const ModelConfig& c) {
   const std::int64_t heads = c.n_heads, d = c.d_head;
   r.make("attn.W_G", {"self_attn.gate_proj.weight"}, [heads, d](const Tensors& weight) {

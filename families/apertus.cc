@@ -9,7 +9,7 @@
 namespace hooked::families::apertus {
 namespace {
 
-// Softplus in the wider of the stored precision and the model's; stored numbers may have no axis.
+// Softplus in the wider of the stored precision and the model's; stored numbers may lack an axis.
 at::Tensor softplus(const at::Tensor& x, at::ScalarType dtype) {
   return at::log1p(at::exp(x.to(c10::promoteTypes(x.scalar_type(), dtype)))).view({1});
 }

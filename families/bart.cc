@@ -1,5 +1,5 @@
-// BART (Lewis et al. 2020): norms behind the additions, learned positions behind two unused rows, and a norm
-// over the sum of embeddings, in each stack.
+// BART (Lewis et al. 2020): post-norm sublayers, learned positions after two unused rows, and a norm of the
+// summed embeddings, in each stack.
 #include "families/shared/bart_layout.h"
 
 namespace hooked::families::bart {

@@ -1,4 +1,4 @@
-// BERT (Devlin et al. 2019), with its masked-LM head or without; pooler and next-sentence head are not read.
+// BERT (Devlin et al. 2019), with or without its masked-LM head; pooler and next-sentence head are not read.
 #include "families/shared/bert_layout.h"
 
 namespace hooked::families::bert {

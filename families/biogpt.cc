@@ -1,4 +1,4 @@
-// BioGPT (Luo et al. 2022). Its `layer_norm_eps` has no effect: transformers takes 1e-5.
+// BioGPT (Luo et al. 2022). Its `layer_norm_eps` has no effect: transformers uses 1e-5.
 #include <cmath>
 
 #include "families/shared/fairseq_layout.h"

@@ -1,4 +1,4 @@
-// Blenderbot (Roller et al. 2021): norms before the sublayers, learned positions, none over the embeddings.
+// Blenderbot (Roller et al. 2021): pre-norm sublayers, learned positions, no norm of the embeddings.
 #include "families/shared/bart_layout.h"
 
 namespace hooked::families::blenderbot {

@@ -5,7 +5,7 @@
 namespace hooked::families::codegen {
 namespace {
 
-// Each of four quarters holds a quarter of the heads: their queries, their values, their keys.
+// Each of four quarters has the queries, values and keys of a quarter of the heads.
 FusedHeads quarters(const ModelConfig& c) {
   const std::int64_t local = c.n_heads / 4;
   FusedHeads heads;

@@ -1,4 +1,4 @@
-// Command R7B and Command A (Cohere 2025): Command R with windowed layers; the full ones know no positions.
+// Command R7B and Command A (Cohere 2025): Command R with windowed layers; full layers have no positions.
 #include "families/shared/cohere_layout.h"
 
 namespace hooked::families::cohere2 {

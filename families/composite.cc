@@ -15,8 +15,8 @@
 namespace hooked {
 namespace {
 
-// LLaVA's way to put the models together, which most follow. The last two prefixes are those of older files
-// and of files without an unembedding.
+// LLaVA's layout of the models, which most follow. The last two prefixes are those of older files and of
+// files without an unembedding.
 constexpr std::string_view kLlavaPrefixes[] = {"model.language_model.", "language_model.model.",
                                                "language_model."};
 constexpr std::string_view kLlavaOthers[] = {"vision_tower.", "multi_modal_projector.", "image_newline"};
@@ -25,7 +25,7 @@ constexpr std::string_view kQwenPrefixes[] = {"model.language_model.", "language
 constexpr std::string_view kQwenOthers[] = {"visual."};
 constexpr std::string_view kQwen35Others[] = {"visual.", "mtp."};
 
-// Llama 4 holds the whole of its text model, unembedding and all, in one part.
+// Llama 4 has its whole text model, with its unembedding, in one part.
 constexpr std::string_view kLlama4Prefixes[] = {"language_model.model.", "language_model."};
 constexpr std::string_view kLlama4Others[] = {"vision_model.", "multi_modal_projector."};
 constexpr std::string_view kGemma4Others[] = {"vision_tower.", "audio_tower.", "vision_embedder.",
@@ -34,7 +34,7 @@ constexpr std::string_view kGemma4Others[] = {"vision_tower.", "audio_tower.", "
 constexpr std::string_view kPaliGemmaKeys[] = {"hidden_size", "vocab_size", "projection_dim", "ignore_index"};
 constexpr std::string_view kPaliGemmaTextKeys[] = {"use_bidirectional_attention", "num_image_tokens"};
 
-// Gemma 3's whole makes its masks without this key, and its attention reads it where it needs no mask:
+// Gemma 3's whole builds its masks without this key, and its attention reads it only if it needs no mask:
 // transformers' `eager` is causal, its `sdpa` is not, unless a row is padded.
 constexpr std::string_view kGemma3UnsettledKeys[] = {"use_bidirectional_attention"};
 
@@ -129,7 +129,7 @@ constexpr Composite kComposites[] = {
      .others = kQwenOthers},
 };
 
-// Keys of the whole that say how images and sounds become tokens, and which ids stand for them.
+// Keys of the whole that say how images and sounds become tokens, and which ids these have.
 constexpr std::string_view kKeysOfOthers[] = {"vision_config",
                                               "audio_config",
                                               "audio_token_id",
@@ -165,8 +165,8 @@ constexpr std::string_view kKeysOfOthers[] = {"vision_config",
                                               "use_image_newline_parameter",
                                               "ignore_index"};
 
-// What a text model is called inside of a composite, the family that reads it, and the sizes that its group
-// may leave out: transformers wrote only what differs from these.
+// A text model's name in a composite, the family that reads it, and the sizes that its group may leave out:
+// transformers wrote only what differs from these.
 struct TextType {
   std::string_view model_type;
   std::string_view family;
@@ -215,8 +215,8 @@ constexpr TextType kTextTypes[] = {
         "intermediate_size": 22016, "num_hidden_layers": 32, "num_attention_heads": 32})"},
 };
 
-// The document with what concerns the text model alone. What it was written with is in `config`, which has
-// been read without errors.
+// The document, reduced to what concerns the text model. The original is in `config`, which has been read
+// without errors.
 Json text_document(const Composite& composite, const ConfigText& config, bool grouped, std::string_view sizes,
                    bool tied) {
   Json document = parse_python_json(config.text, {});

@@ -1,4 +1,4 @@
-// CTRL (Keskar et al. 2019): positions are sines and cosines, computed and not stored.
+// CTRL (Keskar et al. 2019): positions are sines and cosines, computed instead of stored.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -14,8 +14,8 @@
 namespace hooked::families::ctrl {
 namespace {
 
-// [n_ctx, d_model]: sines of the even dimensions' angles, then cosines of the odd ones'. In float32 but for
-// float64 models, as transformers computes it.
+// [n_ctx, d_model]: sines of the even dimensions' angles, then cosines of the odd ones'. In float32 except
+// for float64 models, as transformers computes it.
 at::Tensor sinusoids(const ModelConfig& c) {
   const at::ScalarType precision = c.dtype == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor dimensions = at::arange(c.d_model, precision).unsqueeze(0);

@@ -1,5 +1,5 @@
-// DeepSeek-V2 (DeepSeek-AI 2024): latent attention, and experts chosen by their softmax, perhaps from a few
-// groups.
+// DeepSeek-V2 (DeepSeek-AI 2024): latent attention, and experts chosen by their softmax, optionally from a
+// few groups.
 #include "families/shared/deepseek_layout.h"
 
 namespace hooked::families::deepseek_v2 {

@@ -19,7 +19,7 @@ ModelConfig read(HfConfig& hf) {
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   read_sigmoid_router(hf, c, /*renormalised=*/true, {.n_groups = 8, .groups_per_token = 4});
   routed_scale(hf, kRoutedScale);  // refused here if it is not allowed
-  // transformers takes null for false.
+  // transformers treats null as false.
   read_deepseek_rope(hf, c, !json.is_null("rope_interleave") && json.boolean_or("rope_interleave", true));
   return c;
 }

@@ -1,4 +1,4 @@
-// DeepSeek-V3.2 (DeepSeek-AI 2025): V3 with an indexer, read where that leaves no key out.
+// DeepSeek-V3.2 (DeepSeek-AI 2025): V3 with an indexer, read if that leaves out no keys.
 #include "families/shared/deepseek_layout.h"
 
 namespace hooked::families::deepseek_v32 {

@@ -1,5 +1,5 @@
 // DistilBERT (Sanh et al. 2019): no token types, and names of its own. Sinusoidal positions are stored like
-// trained ones.
+// learned ones.
 #include "families/shared/bert_layout.h"
 
 namespace hooked::families::distilbert {

@@ -1,5 +1,5 @@
-// ELECTRA (Clark et al. 2020): BERT, with the generator's head or without; what the discriminator says of
-// tokens is not read.
+// ELECTRA (Clark et al. 2020): BERT, with or without the generator's head; the discriminator's head is not
+// read.
 #include <fmt/format.h>
 
 #include "families/shared/bert_layout.h"
@@ -18,7 +18,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 
 ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_bert_config(hf);  // the activation of the head is exact GELU, whatever hidden_act says
+  ModelConfig c = read_bert_config(hf);  // the head's activation is exact GELU, whatever hidden_act says
   constexpr std::string_view kWidth = "embedding_size";
   if (const std::int64_t width = json.integer_or(kWidth, 128); width != c.d_model) {
     json.refuse(kWidth,
@@ -26,7 +26,7 @@ ModelConfig read(HfConfig& hf) {
                             "is not supported; expected {}",
                             c.d_model));
   }
-  // Of the head of sequences.
+  // Of the sequence head.
   json.ignore({"summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"});
   return c;
 }

@@ -1,5 +1,5 @@
-// ERNIE 1 to 3 (Sun et al. 2019): BERT, whose tokens may have a task each besides their type. They are all
-// taken for tokens of task 0, as transformers does where it is given none.
+// ERNIE 1 to 3 (Sun et al. 2019): BERT, whose tokens may have a task in addition to their type. All tokens
+// are treated as tokens of task 0, as in transformers if it is given none.
 #include <ATen/TensorOperators.h>
 
 #include <string>

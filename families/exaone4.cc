@@ -1,4 +1,4 @@
-// EXAONE 4 (LG AI Research 2025): OLMo 2 with norms of each query and key; full layers know no positions.
+// EXAONE 4 (LG AI Research 2025): OLMo 2 with norms of each query and key; full layers have no positions.
 #include "families/shared/exaone_windows.h"
 #include "families/shared/olmo2_layout.h"
 

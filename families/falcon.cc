@@ -9,7 +9,7 @@
 namespace hooked::families::falcon {
 namespace {
 
-// The norms' names: ln_attn and ln_mlp where a parallel block has two.
+// The norms' names: ln_attn and ln_mlp if a parallel block has two.
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   const bool two_parallel_norms = c.layout == BlockLayout::parallel_two_norms;
   Recipes r(c);

@@ -17,7 +17,7 @@
 
 namespace hooked {
 
-// Read twice, so that a family is one row: its declaration and its place.
+// Included twice, so that a family is one row: its declaration and its place in the list.
 #define FAMILY(name)           \
   namespace families::name {   \
   extern const Family kFamily; \
@@ -27,7 +27,7 @@ namespace hooked {
 
 namespace {
 
-// A kind of model that is known says more than that it is not in a list.
+// For a known kind of model, the error says more than that it is not in a list.
 void refuse_if_lacking(std::string_view model_type, std::string_view where) {
   const auto lacking = lacking_for(model_type);
   if (!lacking) return;

@@ -7,7 +7,7 @@ namespace {
 
 ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_gemma_config(hf, {.n_ctx = 8192, .n_kv_heads = 16, .activation_key = "hidden_act"});
-  // Whether its full layers are masked depends on how transformers computes attention.
+  // Whether its full layers are masked depends on the attention implementation in transformers.
   hf.require_unset({"use_bidirectional_attention"});
   read_rope(hf, c);
   return c;

@@ -11,8 +11,8 @@ ModelConfig read(HfConfig& hf) {
   read_gemma_caps(hf, c, {.scores = 50.0, .logits = 30.0});
   hf.set_windows(c, {"sliding_window", 4096},
                  hf.windowed_layers(c, [](std::int64_t l) { return l % 2 == 0; }));
-  hf.json().ignore({"sliding_window_size"});  // says sliding_window once more
-  // Whether its full layers are masked depends on how transformers computes attention.
+  hf.json().ignore({"sliding_window_size"});  // the same as sliding_window
+  // Whether its full layers are masked depends on the attention implementation in transformers.
   hf.require_unset({"use_bidirectional_attention"});
   read_rope(hf, c);
   return c;

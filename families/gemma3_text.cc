@@ -1,5 +1,5 @@
-// Gemma 3, its text model (Gemma Team 2025): norms of queries and keys, windowed layers with a base of their
-// own.
+// Gemma 3, its text model (Gemma Team 2025): norms of queries and keys, windowed layers with their own
+// base.
 #include "families/shared/gemma_layout.h"
 #include "families/shared/rope_config.h"
 

@@ -1,4 +1,4 @@
-// Gemma 4, its text model (Google 2026), with or without experts beside its MLPs.
+// Gemma 4, its text model (Google 2026), with or without experts in addition to its MLPs.
 #include "families/shared/gemma4_layout.h"
 
 namespace hooked::families::gemma4_text {

@@ -1,4 +1,4 @@
-// GLM 4 as of 2025 (0414): what the sublayers write is normed as well.
+// GLM 4 as of 2025 (0414): the sublayers' outputs are normed as well.
 #include "families/shared/glm_layout.h"
 
 namespace hooked::families::glm4 {

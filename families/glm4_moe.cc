@@ -1,5 +1,5 @@
-// GLM 4.5 to 4.7 (Z.ai 2025): Llama's attention of which part of each head is turned, with norms of queries
-// and keys in the large ones, and DeepSeek-V3's mixtures.
+// GLM 4.5 to 4.7 (Z.ai 2025): Llama's attention with partial rotary, with norms of queries and keys in the
+// large models, and DeepSeek-V3's mixtures.
 #include "families/shared/deepseek_layout.h"
 #include "families/shared/rope_config.h"
 

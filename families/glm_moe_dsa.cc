@@ -1,5 +1,5 @@
-// GLM-5 (Z.ai 2026): DeepSeek-V3.2 whose layers may share what one of them indexed, read where the index
-// leaves no key out.
+// GLM-5 (Z.ai 2026): DeepSeek-V3.2 whose layers may share the index of one of them, read if the index leaves
+// out no keys.
 #include "families/shared/deepseek_layout.h"
 
 namespace hooked::families::glm_moe_dsa {

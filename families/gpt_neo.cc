@@ -1,4 +1,4 @@
-// GPT-Neo (Black et al. 2021): scores are not scaled, layers with and without a window take turns.
+// GPT-Neo (Black et al. 2021): scores are not scaled, layers with and without a window alternate.
 #include <algorithm>
 
 #include "families/shared/gpt2_layout.h"
@@ -18,7 +18,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 }
 
 // `attention_layers` is a word per layer; `attention_types` lists repeated patterns: [[["global", "local"],
-// 6]]. Without either the pattern is that of the published models of 24 layers.
+// 6]]. Without either, the pattern is that of the published models of 24 layers.
 std::vector<std::string> layer_words(const ConfigReader& json) {
   if (json.has("attention_layers")) {
     json.ignore({"attention_types"});

@@ -1,5 +1,5 @@
-// GPT-NeoX and Pythia (Black et al. 2022; Biderman et al. 2023): attention and MLP side by side, a norm for
-// each.
+// GPT-NeoX and Pythia (Black et al. 2022; Biderman et al. 2023): attention and MLP in parallel, each with a
+// norm.
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 #include "families/shared/rope_config.h"
@@ -34,7 +34,7 @@ ModelConfig read(HfConfig& hf) {
   c.activation = hf.activation("hidden_act", "gelu");
   c.default_prepend_bos = false;
   read_rope(hf, c, {.partial = 0.25, .theta_key = "rotary_emb_base", .partial_key = "rotary_pct"});
-  json.ignore({"rope_theta", "partial_rotary_factor"});  // written beside the pair that counts
+  json.ignore({"rope_theta", "partial_rotary_factor"});  // written in addition to the pair that counts
   return c;
 }
 

@@ -24,7 +24,7 @@ void add_experts(Recipes& r, const ModelConfig& c) {
     const std::string expert = fmt::format("mlp.experts.{}.", e);
     for (const auto& [name, first] : {std::pair{"W_gate", 0}, std::pair{"W_in", 1}}) {
       const auto cut = [e, n, first = first](const Tensors& all) {
-        return expert_of(all[0], e, n).slice(-1, first, std::nullopt, 2).t();  // a bias stays as it is
+        return expert_of(all[0], e, n).slice(-1, first, std::nullopt, 2).t();  // a bias is unchanged
       };
       r.make(expert + name + ".weight", {"mlp.experts.gate_up_proj"}, cut);
       r.make(expert + name + ".bias", {"mlp.experts.gate_up_proj_bias"}, cut);

@@ -1,4 +1,4 @@
-// GPT-J (Wang and Komatsuzaki 2021): attention and MLP read one norm; rotary turns adjacent pairs.
+// GPT-J (Wang and Komatsuzaki 2021): attention and MLP read one norm; rotary rotates adjacent pairs.
 #include "families/shared/gptj_layout.h"
 #include "families/shared/recipes.h"
 

@@ -1,5 +1,5 @@
-// Granite 4 (Granite Team 2025) where every layer is attention: with or without experts beside its MLP, with
-// rotary or without positions.
+// Granite 4 (Granite Team 2025) if every layer is attention: with or without experts in addition to its MLP,
+// with rotary or without positions.
 #include "families/shared/granite_layout.h"
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
@@ -7,7 +7,7 @@
 namespace hooked::families::granitemoehybrid {
 namespace {
 
-// A file that does not say so has state-space layers only.
+// A file that does not say it has only state-space layers.
 void require_attention(const HfConfig& hf, const ModelConfig& config) {
   const ConfigReader& json = hf.json();
   const std::string_view key = json.first_of({"layer_types", "layers_block_type"});

@@ -1,4 +1,4 @@
-// Granite with mixtures of experts and an MLP beside them that sees every token (Granite Team 2024).
+// Granite with mixtures of experts and an additional MLP that sees every token (Granite Team 2024).
 #include "families/shared/granite_layout.h"
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"

@@ -1,4 +1,4 @@
-// Hunyuan (Tencent 2025): Llama with norms of queries and keys behind rotary.
+// Hunyuan (Tencent 2025): Llama with norms of queries and keys after rotary.
 #include "families/shared/hunyuan_config.h"
 
 namespace hooked::families::hunyuan_v1_dense {

@@ -1,4 +1,4 @@
-// Hunyuan A13B (Tencent 2025): Hunyuan's attention, and in every layer a mixture beside a shared expert.
+// Hunyuan A13B (Tencent 2025): Hunyuan's attention, and in every layer a mixture and a shared expert.
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +18,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-// A number, or one for each layer: then the same for all of them.
+// A number, or one for each layer, which must then be equal.
 std::int64_t of_all_layers(const HfConfig& hf, const ModelConfig& c, std::string_view key,
                            std::int64_t fallback) {
   const ConfigReader& json = hf.json();
@@ -44,7 +44,7 @@ ModelConfig read(HfConfig& hf) {
   e.d_shared = c.d_mlp;
   e.renormalised = e.router_in_float32 = true;
   c.least_dtypes.router = KeptInFloat32::in_half;
-  // Of the trainer's own code, where they may say what transformers takes for granted.
+  // Of the trainer's own code, in which they may state what transformers assumes.
   const auto only = [&](std::string_view key, std::int64_t expected) {
     if (json.has(key) && of_all_layers(hf, c, key, expected) != expected)
       json.refuse(key,

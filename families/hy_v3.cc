@@ -1,4 +1,4 @@
-// Hy3 (Tencent 2026): Qwen 3's attention, and experts chosen by a sigmoid and a bias beside a shared one.
+// Hy3 (Tencent 2026): Qwen 3's attention; experts chosen by a sigmoid and a bias, and a shared expert.
 #include <ATen/core/Tensor.h>
 
 #include "families/shared/deepseek_layout.h"
@@ -7,7 +7,7 @@
 namespace hooked::families::hy_v3 {
 namespace {
 
-// Of what the routed experts write; no field of the config holds it.
+// Factor of the routed experts' output; no field of the config has it.
 double routed_scale(const HfConfig& hf) { return hf.positive_or("router_scaling_factor", 2.826); }
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
@@ -41,7 +41,7 @@ ModelConfig read(HfConfig& hf) {
     set_sigmoid_router(c, /*renormalised=*/true);
   }
   routed_scale(hf);                          // refused here if it is not allowed
-  json.ignore({"enable_moe_fp32_combine"});  // how sums of lower precision are rounded
+  json.ignore({"enable_moe_fp32_combine"});  // rounding of low-precision sums
   read_rope(hf, c, {.theta = 11158840.0});
   return c;
 }

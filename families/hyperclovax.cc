@@ -1,5 +1,5 @@
-// HyperCLOVA X SEED Think (NAVER Cloud 2025): Granite with a norm behind each sublayer; logits are multiplied
-// where Granite divides them.
+// HyperCLOVA X SEED Think (NAVER Cloud 2025): Granite with a norm after each sublayer; logits are multiplied,
+// while Granite divides them.
 #include <cmath>
 
 #include "families/shared/granite_layout.h"

@@ -1,4 +1,4 @@
-// InternLM 3 (Shanghai AI Laboratory 2025): Llama with names of its own for the biases.
+// InternLM 3 (Shanghai AI Laboratory 2025): Llama with different names for the biases.
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
@@ -13,7 +13,7 @@ ModelConfig read(HfConfig& hf) {
   const std::string_view of_mlps = json.first_of({"bias", "mlp_bias"});
   c.qkv_bias = c.attn_out_bias = json.boolean_or(of_heads, false);
   c.mlp_bias = json.boolean_or(of_mlps, false);
-  if (c.qkv_bias != c.mlp_bias) {  // which transformers refuses: one flag is to hold for all linear maps
+  if (c.qkv_bias != c.mlp_bias) {  // refused by transformers: one flag is for all linear maps
     json.refuse(of_heads, "differs from the MLPs' bias; expected the same value for both");
   }
   read_rope(hf, c);

@@ -10,9 +10,9 @@
 namespace hooked::families::lfm2 {
 namespace {
 
-constexpr std::string_view kPublishedWidth = "block_ff_dim";  // which holds before intermediate_size
+constexpr std::string_view kPublishedWidth = "block_ff_dim";  // takes precedence over intermediate_size
 
-// Two thirds of the width that is written, rounded up to a multiple.
+// Two thirds of the given width, rounded up to a multiple.
 std::int64_t adjusted_width(const HfConfig& hf, std::int64_t width) {
   const ConfigReader& json = hf.json();
   const bool adjusts = json.boolean_or("block_auto_adjust_ff_dim", true);
@@ -64,11 +64,11 @@ ModelConfig read(HfConfig& hf) {
   SizeKeys keys{.n_kv_heads_fallback = 8, .n_ctx_fallback = 128000};
   if (json.has(kPublishedWidth)) keys.d_mlp = kPublishedWidth;
   const bool names_width = json.has(keys.d_mlp);
-  if (!names_width) keys.mlp_ratio = 1;  // any: transformers takes a number of its own
+  if (!names_width) keys.mlp_ratio = 1;  // any: transformers has a default of its own
   ModelConfig c = hf.sizes(keys, /*tied=*/true);
   if (!names_width) c.d_mlp = 12288;
   if (json.has("tie_embedding")) c.unembedding->tied = json.boolean_or("tie_embedding", true);
-  // Of the published code before it was transformers': said once more, or about training.
+  // From the published code before transformers: repetitions, or about training.
   json.ignore({"intermediate_size", "block_mlp_init_scale", "block_out_init_scale"});
   c.d_mlp = adjusted_width(hf, c.d_mlp);
   c.norm = c.final_norm = NormKind::rms_norm;

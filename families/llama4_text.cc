@@ -1,6 +1,6 @@
-// Llama 4, its text model (Meta 2025): attention in chunks with rotary, and layers between that see every key
-// and know no positions; norms of queries and keys without weights; mixtures whose experts read tokens times
-// their weights.
+// Llama 4, its text model (Meta 2025): attention in chunks with rotary, and between these, layers without
+// positions that see every key; norms of queries and keys without weights; mixtures whose experts read tokens
+// times their weights.
 #include <algorithm>
 #include <vector>
 
@@ -49,7 +49,7 @@ LayerFlags rotated_layers(const HfConfig& hf, const ModelConfig& c) {
   });
 }
 
-// Ordinary MLPs have a width of their own; experts and the one that all tokens see have that of the others.
+// Ordinary MLPs have a width of their own; experts and the shared MLP have that of the others.
 void read_mixtures(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   const std::int64_t d_expert = c.d_mlp;
@@ -79,7 +79,7 @@ ModelConfig read(HfConfig& hf) {
   LayerFlags unrotated = rotated;
   unrotated.flip();
   unrotated = none_if_all_false(std::move(unrotated));
-  json.ignore({"attention_chunk_size", "floor_scale", "attn_scale"});  // without effect where no layer asks
+  json.ignore({"attention_chunk_size", "floor_scale", "attn_scale"});  // without effect if no layer needs it
   hf.set_windows(
       c, {.name = "attention_chunk_size", .fallback = 8192, .kind = Window::chunks},
       hf.windowed_layers(

@@ -1,5 +1,5 @@
-// M2M-100 (Fan et al. 2020) and NLLB-200 (NLLB Team 2022) but for its mixtures: norms before the sublayers, a
-// scaled embedding, positions of sines and cosines that are counted from pad_token_id + 1 and not stored.
+// M2M-100 (Fan et al. 2020) and NLLB-200 (NLLB Team 2022) except its mixtures: pre-norm sublayers, a scaled
+// embedding, positions of sines and cosines that are counted from pad_token_id + 1 and not stored.
 #include <ATen/core/Tensor.h>
 
 #include "families/shared/bart_layout.h"

@@ -1,4 +1,4 @@
-// Marian (Junczys-Dowmunt et al. 2018), the translators of OPUS-MT: norms behind the additions, positions of
+// Marian (Junczys-Dowmunt et al. 2018), the translators of OPUS-MT: norms after the additions, positions of
 // sines and cosines.
 #include "families/shared/bart_layout.h"
 

@@ -1,4 +1,4 @@
-// mBART (Liu et al. 2020) and mBART-50: BART with norms before its sublayers and behind each stack.
+// mBART (Liu et al. 2020) and mBART-50: BART with norms before its sublayers and after each stack.
 #include "families/shared/bart_layout.h"
 
 namespace hooked::families::mbart {

@@ -1,5 +1,5 @@
 // Megatron-BERT (Shoeybi et al. 2019): BERT with its norms before the sublayers and one at the end, and none
-// over the sum of embeddings.
+// for the summed embeddings.
 #include "families/shared/bert_layout.h"
 
 namespace hooked::families::megatron_bert {

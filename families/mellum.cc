@@ -1,4 +1,4 @@
-// Mellum 2 (JetBrains 2026): Qwen 3 with mixtures of experts, and angles of their own in windowed layers.
+// Mellum 2 (JetBrains 2026): Qwen 3 with mixtures of experts, and separate angles in windowed layers.
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kModelType = "mingpt";
 constexpr std::string_view kEarly = "separate_projections";  // names of 2020; set below, in no file
 
-/// The sizes that minGPT knows by name.
+/// The model sizes that minGPT has names for.
 struct NamedSize {
   std::string_view name;
   std::int64_t n_layer, n_head, n_embd;
@@ -31,7 +31,7 @@ bool is_set(const Json& object, std::string_view key) {
   return found != object.end() && !found->is_null();
 }
 
-// The keys of one `model` group, or of a config.json that says it of itself; a size by name is written out.
+// The keys of one `model` group, or of a config.json without the group; a named size is expanded.
 Json given_keys(const Json& config) {
   const auto group = config.find("model");
   const bool grouped = group != config.end() && group->is_object();
@@ -56,7 +56,7 @@ std::optional<ConfigText> recognise(const CheckpointTraits& seen) {
   const bool grouped = config.contains("model") && config["model"].is_object();
   const bool named = is_set(config, "model_type");
   Json given = given_keys(config);
-  // Bare tensors of the names of 2022 may be nanoGPT's as well, which computes another GELU.
+  // Tensors with the names of 2022 alone may also be nanoGPT's, which computes another GELU.
   if (!is_set(given, "n_head") || (!early && !grouped && !named)) {
     refuse_without_heads(seen, early ? "\"mingpt\"" : "\"mingpt\" or \"nanogpt\"");
   }

@@ -1,5 +1,5 @@
-// MiniMax-M2 (MiniMax 2025): one norm over all heads of queries and of keys, part of each head turned, and
-// experts chosen by a sigmoid and a bias.
+// MiniMax-M2 (MiniMax 2025): one norm over all heads of queries and of keys, partial rotary, and experts
+// chosen by a sigmoid and a bias.
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-// Keys of the trainer's own code, which can say more than the published models and transformers do.
+// Keys of the trainer's own code, which has more variants than the published models and transformers.
 void refuse_other_variants(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   const auto only = [&](std::string_view key, bool usual, std::string_view expected) {
@@ -46,7 +46,7 @@ void refuse_other_variants(HfConfig& hf) {
   json.ignore({"shared_moe_mode"});
 }
 
-// Published files have the number of turned dimensions in place of their share.
+// Published files have the number of rotated dimensions instead of their share.
 std::optional<double> turned_share(HfConfig& hf, const ModelConfig& c) {
   constexpr std::string_view kKey = "rotary_dim";
   if (!hf.json().has(kKey)) return 1.0;

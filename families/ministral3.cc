@@ -1,4 +1,4 @@
-// Ministral 3 (Mistral AI 2025): Mistral whose queries grow with their positions.
+// Ministral 3 (Mistral AI 2025): Mistral whose queries grow with their positions (attention temperature).
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 

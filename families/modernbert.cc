@@ -11,7 +11,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
 }
 
 ModelConfig read(HfConfig& hf) {
-  // As many keys to either side, and the token's own.
+  // The same number of keys on either side, and the token's own.
   ModelConfig c = read_modernbert_config(hf, [](std::int64_t reach) { return reach + 1; });
   c.direction = AttentionDirection::bidirectional;
   return c;

@@ -1,4 +1,4 @@
-// ModernBERT as a decoder (Weller et al. 2025, Ettin): causal, with queries, keys and values apart.
+// ModernBERT as a decoder (Weller et al. 2025, Ettin): causal, with separate queries, keys and values.
 #include "families/shared/modernbert_layout.h"
 
 namespace hooked::families::modernbert_decoder {
@@ -13,9 +13,9 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
 }
 
 ModelConfig read(HfConfig& hf) {
-  // The token's own key is one of those that a window reaches.
+  // A window's number of keys includes the token's own key.
   ModelConfig c = read_modernbert_config(hf, [](std::int64_t reach) { return reach; });
-  hf.json().ignore({"sliding_window"});  // which transformers writes, and works out anew
+  hf.json().ignore({"sliding_window"});  // transformers writes it, and computes it anew
   return c;
 }
 

@@ -1,5 +1,5 @@
-// MPT (MosaicML 2023): ALiBi, no biases at all. What its config names beyond that transformers does not read
-// either: notes say so.
+// MPT (MosaicML 2023): ALiBi, no biases at all. Other features that its config names are not read by
+// transformers either: notes say so.
 #include "families/shared/alibi.h"
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"

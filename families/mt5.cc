@@ -1,4 +1,4 @@
-// mT5 (Xue et al. 2021): T5 1.1 over another vocabulary. What the unembedding reads is not scaled.
+// mT5 (Xue et al. 2021): T5 1.1 over another vocabulary. The unembedding's input is not scaled.
 #include "families/shared/t5_layout.h"
 
 namespace hooked::families::mt5 {

@@ -1,5 +1,5 @@
-// nanochat (Karpathy 2025): norms without weights, one of them behind the embedding and one on queries and
-// keys behind rotary, which turns the other way round; squared ReLU.
+// nanochat (Karpathy 2025): norms without weights, one of them after the embedding and one on queries and
+// keys after rotary, which rotates in the other direction; squared ReLU.
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 

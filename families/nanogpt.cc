@@ -1,4 +1,4 @@
-// nanoGPT (Karpathy 2022): GPT-2 whose checkpoints carry their config, `model_args`, beside the tensors.
+// nanoGPT (Karpathy 2022): GPT-2 whose checkpoints contain their config, `model_args`, with the tensors.
 #include "families/shared/gpt2_layout.h"
 #include "families/shared/karpathy_layout.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kModelType = "nanogpt";
 
-// Keys of config.json go before those of model_args, so that what a file cannot say can be added beside it.
+// Keys of config.json override those of model_args, so that it can add what the file cannot say.
 std::optional<ConfigText> recognise(const CheckpointTraits& seen) {
   const Json given = object_of(seen.config, seen.config_where);
   const auto inside = model_args(seen);
@@ -27,8 +27,8 @@ ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   const bool has_bias_option = json.has("bias");
   ModelConfig c = read_gpt_sizes(hf, /*tied=*/true, json.boolean_or("bias", true));
-  // The option is from January 2023, the exact GELU from May 2023; no file says which GELU it was trained
-  // with.
+  // The option is from January 2023, the exact GELU from May 2023; no file says which GELU the model was
+  // trained with.
   c.activation = hf.activation("activation_function", has_bias_option ? "gelu" : "gelu_new");
   if (has_bias_option && !json.has("activation_function")) {
     hf.note(

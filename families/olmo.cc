@@ -1,4 +1,4 @@
-// OLMo (Groeneveld et al. 2024): LayerNorms without weights, queries, keys and values clamped.
+// OLMo (Groeneveld et al. 2024): LayerNorms without weights; clamped queries, keys and values.
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 

@@ -1,5 +1,5 @@
-// OLMo Hybrid (OLMo Team 2026): OLMo 3's attention in one layer of four, with norms on what sublayers write;
-// gated delta nets in the others, with norms before them.
+// OLMo Hybrid (OLMo Team 2026): OLMo 3's attention in one layer of four, with norms of the sublayers'
+// outputs; gated delta nets in the others, with norms of their inputs.
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace hooked::families::olmo_hybrid {
 namespace {
 
-// The last layer attends in any case.
+// The last layer always has attention.
 LayerFlags usual_layers(HfConfig& hf, const ModelConfig& c) {
   hf.comes_from("delta_net.layers", hf.json().where("num_hidden_layers"));
   LayerFlags recurs = flag_layers(c, [](std::int64_t l) { return l % 4 != 3; });
@@ -19,7 +19,7 @@ LayerFlags usual_layers(HfConfig& hf, const ModelConfig& c) {
   return recurs;
 }
 
-// A theta that is null stands for no positions at all, whatever is said beside it.
+// A theta of null means no positions at all, whatever other keys say.
 bool lacks_positions(const ConfigReader& json) {
   const ConfigReader group = rope_group(json);
   const bool inside = group.has("rope_theta") || group.is_null("rope_theta");
@@ -61,8 +61,8 @@ ModelConfig read(HfConfig& hf) {
   return c;
 }
 
-// A norm of width d_model under the name of published files, or under the one that they have in transformers,
-// which calls two of them alike and writes either back under the name of one.
+// A norm of width d_model under its name in published files or its name in transformers. transformers gives
+// two of them one name and writes both under it.
 void add_norm(Recipes& r, const char* ours, const std::string& theirs, const std::string& or_theirs) {
   TensorRecipe& weight = r.make(ours, {theirs + ".weight"}, nullptr);
   r.or_named(weight, or_theirs + ".weight");

@@ -10,7 +10,7 @@ ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 4096, .eps = 1e-5});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   c.qk_norm = QkNorm{.span = QkNorm::whole_projection};
-  hf.require_unset({"sliding_window"});  // which only some of transformers' kernels of attention heed
+  hf.require_unset({"sliding_window"});  // honoured by only some of transformers' attention kernels
   if (json.has("clip_qkv")) c.qkv_clip = hf.positive_or("clip_qkv", 0.0);
   read_experts(hf, c, {.n_experts_fallback = 64, .per_token_fallback = 8});
   c.experts->renormalised = json.boolean_or("norm_topk_prob", false);

@@ -1,4 +1,4 @@
-// GPT (Radford et al. 2018): norms after the additions, positions learned.
+// GPT (Radford et al. 2018): post-norm sublayers, learned positions.
 #include "families/shared/gpt2_layout.h"
 
 namespace hooked::families::openai_gpt {
@@ -29,7 +29,7 @@ ModelConfig read(HfConfig& hf) {
   c.norm_place = NormPlace::post;
   c.final_norm = NormKind::none;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);
-  // Its words for activations are fewer than others', and its gelu is the one with tanh.
+  // It has fewer words for activations than other families, and its gelu is the one with tanh.
   const std::string activation = json.text_or("afn", "gelu");
   if (activation == "gelu") {
     c.activation = Activation::gelu_tanh;

@@ -1,5 +1,5 @@
-// OPT (Zhang et al. 2022): two unused rows before the positions; the 350m model norms after the additions and
-// embeds into fewer dimensions than the stream has.
+// OPT (Zhang et al. 2022): two unused rows before the positions; the 350m model has norms after the additions
+// and embeds into fewer dimensions than the stream has.
 #include <ATen/ops/matmul.h>
 
 #include "families/shared/fairseq_layout.h"
@@ -10,7 +10,7 @@ namespace hooked::families::opt {
 namespace {
 
 struct Shape {
-  bool projected;  ///< the embedding has another width than the stream
+  bool projected;  ///< the embedding's width differs from the stream's
   bool affine;     ///< norms have weights and biases
 };
 
@@ -32,7 +32,7 @@ void add_embeddings(Recipes& r, const ModelConfig& c, const Shape& shape) {
     r.unembedding("lm_head");
     return;
   }
-  // Projecting the embedding once gives the same rows as projecting each token, and likewise behind the
+  // Projecting the embedding once gives the same rows as projecting each token, and likewise after the
   // stream.
   r.make("embed.W_E", {"embed_tokens.weight", "project_in.weight"}, [dtype = c.dtype](const auto& theirs) {
      return product(theirs[0], theirs[1].t(), dtype);

@@ -1,4 +1,4 @@
-// PEGASUS (Zhang et al. 2020): norms before the sublayers, positions of sines and cosines, which files hold.
+// PEGASUS (Zhang et al. 2020): pre-norm sublayers, positions of sines and cosines, stored in files.
 #include "families/shared/bart_layout.h"
 
 namespace hooked::families::pegasus {

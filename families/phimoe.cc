@@ -18,15 +18,15 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-// Longrope with a magnitude of its own for short rows and for long ones. transformers takes the short
-// factors for rows of every length.
+// Longrope with separate magnitudes for short rows and long ones. transformers uses the short factors for
+// rows of every length.
 void read_phimoe_rope(HfConfig& hf, ModelConfig& config) {
   const ConfigReader& json = hf.json();
   std::optional<double> short_magnitude, long_magnitude;
   const ConfigReader group = rope_group(json);
   if (group.has("short_mscale")) short_magnitude = group.number("short_mscale");
   if (group.has("long_mscale")) long_magnitude = group.number("long_mscale");
-  read_rope(hf, config, {.theta = 1e6, .of_one_kind = true});  // its group goes before the key above it
+  read_rope(hf, config, {.theta = 1e6, .of_one_kind = true});  // its group overrides the key above it
   if (std::holds_alternative<NoScaling>(config.rotary()->scaling)) return;
   auto* scaling = std::get_if<LongropeScaling>(&config.rotary()->scaling);
   if (scaling == nullptr || !short_magnitude || !long_magnitude) {

@@ -1,5 +1,5 @@
 // The text model of Qwen 2-VL and 2.5-VL (Bai et al. 2025): Qwen 2 with rotary positions in sections, which
-// say the same for text.
+// make no difference for text.
 #include "families/shared/llama_layout.h"
 #include "families/shared/qwen_windows.h"
 #include "families/shared/rope_config.h"

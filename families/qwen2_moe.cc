@@ -1,5 +1,5 @@
-// Qwen 1.5 and 2 with mixtures of experts (Yang et al. 2024): a shared expert behind a sigmoid, ordinary MLPs
-// in some layers.
+// Qwen 1.5 and 2 with mixtures of experts (Yang et al. 2024): a shared expert with a sigmoid gate, ordinary
+// MLPs in some layers.
 #include "families/shared/expert_config.h"
 #include "families/shared/qwen_windows.h"
 #include "families/shared/rope_config.h"
@@ -24,7 +24,7 @@ ModelConfig read(HfConfig& hf) {
   c.experts->d_shared = hf.count("shared_expert_intermediate_size");
   c.experts->shared_gate = true;
   read_qwen_experts(hf, c);
-  // Every other layer of the first ones, unlike Qwen 2 without experts.
+  // Every other layer of the first models, unlike Qwen 2 without experts.
   const bool windows = json.boolean_or("use_sliding_window", false);
   const std::int64_t end = json.integer_or("max_window_layers", 28);
   const LayerFlags windowed =

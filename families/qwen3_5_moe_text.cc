@@ -1,5 +1,5 @@
 // The text model of Qwen 3.5 with mixtures of experts (Qwen Team 2026): that of Qwen 3.5 with a mixture and a
-// shared expert behind a sigmoid in every layer.
+// shared expert with a sigmoid gate in every layer.
 #include "families/shared/delta_net_layout.h"
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"

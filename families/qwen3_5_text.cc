@@ -1,5 +1,5 @@
 // The text model of Qwen 3.5 (Qwen Team 2026): gated delta nets in three of four layers, attention with gated
-// heads in the others; rotary positions in sections, which say the same for text.
+// heads in the others; rotary positions in sections, which make no difference for text.
 #include "families/shared/delta_net_layout.h"
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"

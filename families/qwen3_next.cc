@@ -1,5 +1,5 @@
 // Qwen 3-Next (Qwen Team 2025): gated delta nets in three of four layers, attention with gated heads in the
-// others, mixtures of many experts with a shared one behind a sigmoid.
+// others, mixtures of many experts and a shared one with a sigmoid gate.
 #include "families/shared/delta_net_layout.h"
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"

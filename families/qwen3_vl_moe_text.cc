@@ -1,6 +1,6 @@
 // The text model of Qwen 3-VL with mixtures of experts (Qwen Team 2025): that of Qwen 3 with rotary positions
-// in sections, which say the same for text, and matrices of all experts in one tensor, turned over in files
-// that transformers has not written.
+// in sections, which make no difference for text. One tensor has the matrices of all experts, transposed in
+// files that transformers has not written.
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 

@@ -1,5 +1,5 @@
-// The text model of Qwen 3-VL (Qwen Team 2025): Qwen 3 with rotary positions in sections, which say the same
-// for text.
+// The text model of Qwen 3-VL (Qwen Team 2025): Qwen 3 with rotary positions in sections, which make no
+// difference for text.
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 

@@ -1,4 +1,4 @@
-// RoBERTa with norms before its sublayers (Ott et al. 2019 for fairseq; Wettig et al. 2023).
+// RoBERTa with pre-norm sublayers (Ott et al. 2019 for fairseq; Wettig et al. 2023).
 #include "families/shared/roberta_layout.h"
 
 namespace hooked::families::roberta_prelayernorm {

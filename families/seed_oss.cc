@@ -1,4 +1,4 @@
-// Seed-OSS (ByteDance 2025): Llama whose output bias is a key of its own.
+// Seed-OSS (ByteDance 2025): Llama with a separate key for the output bias.
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 

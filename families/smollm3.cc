@@ -1,4 +1,4 @@
-// SmolLM 3 (Hugging Face 2025): every fourth layer knows no positions.
+// SmolLM 3 (Hugging Face 2025): every fourth layer has no positions (NoPE).
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
@@ -11,7 +11,7 @@ ModelConfig read(HfConfig& hf) {
   read_llama_biases(hf, c);
   const std::int64_t interval = json.has("no_rope_layer_interval") ? hf.count("no_rope_layer_interval") : 4;
   std::vector<std::int64_t>
-      rotates;  // one of "no_rope_layers" is 1 where there is rotary, in spite of its name
+      rotates;  // an entry of "no_rope_layers" is 1 if the layer has rotary, in spite of its name
   if (json.has("no_rope_layers")) rotates = json.integers("no_rope_layers");
   if (!rotates.empty() && static_cast<std::int64_t>(rotates.size()) != c.n_layers) {
     json.refuse("no_rope_layers",
@@ -20,7 +20,7 @@ ModelConfig read(HfConfig& hf) {
   const LayerFlags unrotated = flag_layers(c, [&](std::int64_t l) {
     return rotates.empty() ? (l + 1) % interval == 0 : rotates[static_cast<std::size_t>(l)] == 0;
   });
-  // Kinds of layers that are named hold whatever the flag says.
+  // Named kinds of layers count, whatever the flag says.
   const bool windows = json.boolean_or("use_sliding_window", false) || json.has("layer_types");
   json.ignore({"sliding_window", "max_window_layers"});
   if (windows) {

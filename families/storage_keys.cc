@@ -25,7 +25,7 @@ void read_modules(const ConfigReader& group, Keys keys, QuantisedStorage& storag
   }
 }
 
-// `key` must say one of `allowed`, or nothing.
+// `key` must be one of `allowed`, or absent.
 void one_of_texts(const ConfigReader& group, std::string_view key, Keys allowed) {
   if (!group.has(key)) return;
   const std::string text = group.text(key);
@@ -46,9 +46,9 @@ void read_block(const ConfigReader& group, std::string_view key, QuantisedStorag
   storage.block = {sizes[0], sizes[1]};
 }
 
-// How many neighbours on the axis that is summed share a factor; -1: all.
+// How many neighbours on the summed axis share a factor; -1: all.
 void read_group_size(const ConfigReader& group, std::int64_t fallback, QuantisedStorage& storage) {
-  // The second is AutoAWQ's, in a file of its own.
+  // The second is AutoAWQ's, in its own file.
   const std::string_view key = group.first_of({"group_size", "q_group_size"});
   const std::int64_t size = group.integer_or(key, fallback);
   if (size == -1) {
@@ -69,7 +69,7 @@ void read_bits(const ConfigReader& group, std::string_view key, std::initializer
   storage.bits = static_cast<int>(bits);
 }
 
-// Patterns of modules with settings of their own. Those that are left out (`-:`) are as they are.
+// Patterns of modules with their own settings. Modules that are left out (`-:`) are unquantised.
 void read_exceptions(const ConfigReader& group) {
   constexpr std::string_view kDynamic = "dynamic";
   if (group.is_unset(kDynamic)) return;
@@ -83,7 +83,7 @@ void read_exceptions(const ConfigReader& group) {
   }
 }
 
-/// What a `format` of compressed-tensors holds.
+/// The encoding of a `format` of compressed-tensors.
 struct CompressedFormat {
   std::string_view name;
   std::string_view type;
@@ -99,11 +99,11 @@ const CompressedFormat kCompressedFormats[] = {
     {"pack-quantized", "int", NumberCode::packed, {2, 4, 8}},  // others are packed in several ways
 };
 
-// How the weights of one group of compressed-tensors are stored. `format`: what the file says of all, or of
-// these; empty where it does not.
+// How the weights of one group of compressed-tensors are stored. `format`: what the file says about all
+// weights, or about these; empty if it says nothing.
 void read_compressed_weights(const ConfigReader& weights, std::string_view format, QuantisedStorage& storage,
                              std::vector<NumberCode>& codes) {
-  // Numbers that were ordered by size have their groups in a tensor beside them, or lie in the usual order.
+  // If numbers were ordered by size, either another tensor has their groups, or their order is the usual one.
   weights.ignore({"actorder", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
   const std::string type = weights.text_or("type", format == "float-quantized" ? "float" : "int");
   const auto* found = std::ranges::find_if(kCompressedFormats, [&](const CompressedFormat& row) {
@@ -159,7 +159,7 @@ void read_mxfp4_keys(const ConfigReader& group, QuantisedStorage& storage) {
   read_modules(group, {"modules_to_not_convert"}, storage);
 }
 
-// DeepSeek's and Qwen's, with blocks; with `weight_block_size` null a factor for the whole matrix.
+// DeepSeek's and Qwen's, with blocks; if `weight_block_size` is null, one factor for the whole matrix.
 void read_fp8_keys(const ConfigReader& group, QuantisedStorage& storage) {
   group.ignore({"dequantize", "kv_cache_scheme"});
   one_of_texts(group, "activation_scheme", {"dynamic", "static"});
@@ -173,7 +173,7 @@ void read_fp8_keys(const ConfigReader& group, QuantisedStorage& storage) {
     read_block(group, kBlock, storage);
   } else {
     storage.by_tensor = true;
-    if (!group.is_null(kBlock)) storage.block = {128, 128};  // what transformers takes
+    if (!group.is_null(kBlock)) storage.block = {128, 128};  // transformers' default
   }
 }
 
@@ -184,7 +184,7 @@ void read_fbgemm_keys(const ConfigReader& group, QuantisedStorage& storage) {
 }
 
 void read_gptq_keys(const ConfigReader& group, QuantisedStorage& storage) {
-  // How the quantisation went, and what computed with it afterwards.
+  // How the quantisation was done, and what computed with it afterwards.
   group.ignore({"act_group_aware",
                 "backend",
                 "batch_size",
@@ -218,7 +218,7 @@ void read_gptq_keys(const ConfigReader& group, QuantisedStorage& storage) {
   read_group_size(group, 128, storage);
   storage.any_order = group.boolean_or("desc_act", false);
   storage.middle_zeros =
-      group.boolean_or("sym", false);  // where nothing is said, nothing can be contradicted
+      group.boolean_or("sym", false);  // if the key is absent, no zero point can contradict the config
   for (const std::string_view key : {"checkpoint_format", "format"}) {
     one_of_texts(group, key, {"gptq", "gptq_v2"});
   }
@@ -249,7 +249,7 @@ void read_awq_keys(const ConfigReader& group, QuantisedStorage& storage) {
                 "sym",
                 "tokenizer",
                 "true_sequential"});
-  // llm-awq packs otherwise; the others are kernels for the same files.
+  // llm-awq packs in another way; the others are kernels for the same files.
   one_of_texts(group, "backend", {"autoawq", "auto"});
   for (const std::string_view key : {"version", "format"}) one_of_texts(group, key, {"gemm", "GEMM"});
   if (!group.boolean_or("zero_point", true)) group.refuse("zero_point", "is not supported; expected true");
@@ -263,7 +263,7 @@ void read_bitsandbytes_keys(const ConfigReader& group, QuantisedStorage& storage
   group.ignore({"bnb_4bit_compute_dtype", "llm_int8_enable_fp32_cpu_offload", "llm_int8_threshold"});
   group.boolean_or("bnb_4bit_use_double_quant", false);  // each weight says so itself
   constexpr std::string_view kFour = "load_in_4bit", kEight = "load_in_8bit";
-  // Files have them with and without the underscore, and both alike.
+  // Files have these keys with and without the underscore, with the same meaning.
   const auto says = [&](std::string_view key) {
     const std::string older = fmt::format("_{}", key);
     const bool either = group.boolean_or(key, false), other = group.boolean_or(older, false);
@@ -284,7 +284,7 @@ void read_bitsandbytes_keys(const ConfigReader& group, QuantisedStorage& storage
 
 void read_compressed_keys(const ConfigReader& group, QuantisedStorage& storage) {
   constexpr std::string_view kFormat = "format", kGroups = "config_groups", kMixed = "mixed-precision";
-  // Of activations and keys, which are not quantised here, and of the tool that wrote the file.
+  // About activations and keys, which are not quantised here, and the tool that wrote the file.
   group.ignore({"kv_cache_scheme", "global_compression_ratio", "version"});
   const auto format_of = [&](const ConfigReader& reader) {
     one_of_texts(reader, kFormat,

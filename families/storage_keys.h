@@ -4,8 +4,8 @@
 
 namespace hooked {
 
-// Readers of config.json's group for each method of quantisation. Each key is honoured or refused; keys of
-// how the quantisation went are left alone. Throw ConfigError.
+// Readers of config.json's group for each method of quantisation. Each key is honoured or refused; keys about
+// how the quantisation was done are ignored. Throw ConfigError.
 
 void read_awq_keys(const ConfigReader& group, QuantisedStorage& storage);
 void read_bitsandbytes_keys(const ConfigReader& group, QuantisedStorage& storage);

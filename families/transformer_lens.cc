@@ -1,4 +1,4 @@
-// Checkpoints that TransformerLens and the scripts around it wrote: its config fields without a model_type,
+// Checkpoints written by TransformerLens and the scripts around it: its config fields without a model_type,
 // its own tensor names or those of earlier training code.
 #include <ATen/core/Tensor.h>
 
@@ -18,16 +18,16 @@ constexpr std::string_view kModelType = "transformer_lens";
 constexpr std::string_view kOldSolu = "neel-solu-old";
 constexpr std::string_view kMingpt = "mingpt";
 
-// Fields of every config of TransformerLens. A config with some of them is one with mistakes.
+// Fields of every TransformerLens config. A config with only some of them has mistakes.
 constexpr std::array<const char*, 6> kUsualFields = {"n_layers", "d_model", "n_ctx",
                                                      "d_head",   "d_vocab", "act_fn"};
 constexpr int kEnoughFields = 3;
 
-// What configs of training runs say, and TransformerLens's word for it.
+// Names in configs of training runs, and TransformerLens's names for them.
 constexpr std::pair<const char*, const char*> kTrainingNames[] = {
     {"normalization", "normalization_type"}, {"ln_eps", "eps"}, {"architecture", "original_architecture"}};
 
-// In the first SoLU models norms are called so, and all of these are TransformerLens's names otherwise.
+// The first SoLU models name norms like this, and all else as TransformerLens does.
 bool has_old_solu_names(const CheckpointTraits& seen) {
   return seen.shapes.contains("norm.w") || seen.shapes.contains("blocks.0.norm1.w");
 }
@@ -73,7 +73,7 @@ std::string with_old_norm_names(std::string name) {
   return name;
 }
 
-// The first SoLU models store W_pos the other way round up to 8 layers, and all matrices up to 6.
+// The first SoLU models store W_pos transposed up to 8 layers, and all matrices up to 6.
 std::vector<TensorRecipe> old_solu_recipes(const ModelConfig& config) {
   auto recipes = lenient_recipes(config);
   for (TensorRecipe& recipe : recipes) {

@@ -1,4 +1,4 @@
-// UMT5 (Chung et al. 2023): mT5 with relative positions of its own in every block.
+// UMT5 (Chung et al. 2023): mT5 with separate relative positions in every block.
 #include "families/shared/t5_layout.h"
 
 namespace hooked::families::umt5 {

@@ -1,4 +1,4 @@
-// VaultGemma (Google 2025): Gemma 2 without norms behind its sublayers, trained with differential privacy.
+// VaultGemma (Google 2025): Gemma 2 without norms after its sublayers, trained with differential privacy.
 #include "families/shared/gemma_layout.h"
 #include "families/shared/rope_config.h"
 

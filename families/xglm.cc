@@ -1,4 +1,4 @@
-// XGLM (Lin et al. 2022): positions are sines and cosines, computed and not stored.
+// XGLM (Lin et al. 2022): positions are sines and cosines, computed instead of stored.
 #include <ATen/core/Tensor.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// XLM-RoBERTa (Conneau et al. 2020): RoBERTa for a hundred languages, and many models of sentences.
+// XLM-RoBERTa (Conneau et al. 2020): RoBERTa for a hundred languages, and many sentence models.
 #include "families/shared/roberta_layout.h"
 
 namespace hooked::families::xlm_roberta {

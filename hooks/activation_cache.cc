@@ -120,9 +120,9 @@ at::Tensor ActivationCache::stack(act::BlockSite site, Stack of) const {
 ActivationCache ActivationCache::row(std::int64_t index) const {
   ActivationCache one = emptied();
   for (const Entry& e : entries_) {
-    if (!hooked::row(e.name.site).axes.find(Axis::batch)) continue;  // experts' tokens are of all rows
+    if (!hooked::row(e.name.site).axes.find(Axis::batch)) continue;  // experts' tokens come from all rows
     const std::string where = e.name.to_string();
-    // at() says what is out of range
+    // at() reports what is out of range
     one.insert({e.name,
                 e.held.at(e.name, Axis::batch, std::vector<std::int64_t>{index}, {e.name.site, where, {}}),
                 e.positions, e.row_positions.defined() ? e.row_positions.narrow(0, index, 1) : at::Tensor()});

@@ -18,25 +18,25 @@ namespace {
 constexpr std::string_view kLayersKey = "n_layers";
 constexpr std::string_view kEncoderLayersKey = "n_encoder_layers";  // only of encoder-decoders
 constexpr std::string_view kOrderKey = "order";  // names in firing order: files order their data by dtype
-// The columns that were computed: `first,end`.
+// The columns that the run computed: `first,end`.
 constexpr std::string_view kColumnsKey = "columns";
 constexpr std::string_view kEncoderColumnsKey = "encoder_columns";
-// Metadata, with the name behind it; or, without the prefix of keys, a tensor of each row's own positions.
+// Metadata, followed by the name; or, without the keys' prefix, a tensor with each row's own positions.
 constexpr std::string_view kPositionsPrefix = "positions.";
 
 std::string metadata_key(std::string_view key) { return fmt::format("{}{}", kCacheKeyPrefix, key); }
 
-// The tensor that says which columns are real tokens, as inputs have it (`--tokens-file`).
+// The tensor that says which columns are real tokens, named as inputs have it (`--tokens-file`).
 constexpr std::string_view mask_name(const Stacks& stacks, Stack of) {
   return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_attention_mask" : "attention_mask";
 }
 
-// The tensor that holds their ids, likewise.
+// The tensor that holds their ids, named likewise.
 constexpr std::string_view ids_name(const Stacks& stacks, Stack of) {
   return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_tokens" : "tokens";
 }
 
-// Those of a file that has them; a tensor of that name that is something else is the user's own.
+// The ids of a file that has them; a tensor of that name with other contents is the user's own.
 at::Tensor ids_in(const SafetensorsFile& file, std::string_view name, const TokenColumns& columns) {
   const auto* stored = file.find(name);
   if (stored == nullptr || stored->shape.size() != 2 ||
@@ -57,7 +57,7 @@ std::int64_t parse_count(std::string_view text, std::string_view where) {
   throw CheckpointError(where, fmt::format("the metadata holds '{}'; expected an integer", text));
 }
 
-// The parts of a list written with commas.
+// The parts of a comma-separated list.
 std::vector<std::string_view> split_list(std::string_view text) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -74,10 +74,10 @@ std::vector<std::int64_t> parse_positions(std::string_view text, std::string_vie
   return positions;
 }
 
-/// What is to be written.
+/// What to write.
 struct Contents {
   void add(std::string name, const at::Tensor& value, const AxisList& of) {
-    // Whoever inserted a value may have given it another form.
+    // An inserted value may have another form.
     if (of.size() > 0 && static_cast<std::int64_t>(of.size()) == value.dim()) axes[name] = names_of(of);
     tensors.emplace_back(std::move(name), value);
   }

@@ -141,7 +141,7 @@ std::vector<ActivationName> activation_names(const ModelConfig& config) {
         ++row;
         continue;
       }
-      // Rows of this kind stand side by side in the table, and fire expert by expert.
+      // Rows of this kind are adjacent in the table, and fire expert by expert.
       const auto end = std::find_if_not(row, table.end(), per_expert);
       for (std::int32_t expert = 0; expert < config.n_experts(); ++expert) {
         for (auto each = row; each != end; ++each) {

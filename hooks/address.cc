@@ -118,7 +118,7 @@ Address Address::at(Axis axis, AxisIndex index) const {
 
 namespace {
 
-// A name as `read_name` reads it, and the indices behind it.
+// A name as `read_name` reads it, followed by its indices.
 Address read_address(std::string_view text,
                      const std::function<ActivationName(std::string_view)>& read_name) {
   const auto bracket = text.find('[');

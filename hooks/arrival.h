@@ -12,22 +12,22 @@ namespace hooked {
 /// Numbers that are on their way from a device to the host. Any thread may ask.
 class Arrival {
  public:
-  /// Of what was just handed to the stream `copying`: a copy of `from`, which was made on the stream
+  /// For a copy of `from` that was just launched on the stream `copying`; `from` was computed on the stream
   /// `making`.
   Arrival(at::Tensor from, const c10::Stream& making, const c10::Stream& copying);
   ~Arrival();
   Arrival(const Arrival&) = delete;
   Arrival& operator=(const Arrival&) = delete;
 
-  /// Returns when they are there. The first caller waits for the device, later ones for nothing.
+  /// Returns once they have arrived. The first caller waits for the device, later ones need not.
   void wait();
-  /// Lets go of what is copied from; the device keeps it for as long as it copies, and the host does not
-  /// wait. Whether there was any.
+  /// Releases the source of the copy; the device keeps it while it copies, and the host does not wait.
+  /// Returns whether there was one.
   bool let_go() noexcept;
 
  private:
   std::atomic<bool> there_ = false;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   at::Tensor from_;
   c10::Stream making_;
   c10::Event copied_;

@@ -44,15 +44,15 @@ at::Tensor last_of_each_row(const at::Tensor& value, const AxisContext& context,
   return at::full({value.size(0)}, size - 1, at::TensorOptions(at::kLong).device(value.device()));
 }
 
-/// An index that picks places apart from one another, where all other indices leave views.
+/// An index that picks several separate places, when all other indices yield views.
 struct SinglePick {
   Axis axis;
   AxisIndex index;
   AxisIndices others;
-  std::int64_t dimension;  ///< of that axis in what the others leave
+  std::int64_t dimension;  ///< of that axis in what the other indices yield
 };
 
-// Nothing where several indices do, or where `last` meets a choice of rows.
+// Nothing if several indices do so, or if `last` meets a choice of rows.
 std::optional<SinglePick> single_pick(const AxisIndices& indices, Site site) {
   std::optional<SinglePick> pick;
   for (const auto& [named, index] : indices.entries()) {
@@ -168,8 +168,8 @@ void write_block(const at::Tensor& value, const AxisIndices& indices, const Axis
     }
     return;
   }
-  // Several lists, or places that the host need not know: picking among the numbers of all places tells where
-  // the block goes.
+  // Several lists, or places that the host need not know: picking from the numbers of all places gives the
+  // block's destination.
   const at::Tensor numbers =
       at::arange(value.numel(), at::TensorOptions(at::kLong).device(value.device())).view(value.sizes());
   const at::Tensor places = take_block(numbers, indices, context);

@@ -21,8 +21,8 @@ Edit make_edit(EditTarget target, EditKind kind, std::variant<double, at::Tensor
   return Edit{std::move(target), kind, std::move(value)};
 }
 
-// The address with the columns that the source holds, where these are not all from 0 on: of a run after a
-// prefix those of the run, at the model's exit those whose logits were asked for.
+// The address with the columns that the source holds, if these are not all from 0 on: after a prefix those of
+// the run, at the model's exit those whose logits were asked for.
 EditTarget with_columns(const Address& address, const ActivationCache& source) {
   const auto& entry = source.entry(address.name());
   const auto axis = axis_on(entry.name.site, Axis::pos);

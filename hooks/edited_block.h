@@ -9,7 +9,7 @@
 
 namespace hooked {
 
-/// What an edit of that kind makes of the block that it addresses. Throws HookError, naming `where`, for a
+/// The result of an edit of that kind on the block that it addresses. Throws HookError about `where` for a
 /// value that does not fit.
 at::Tensor edited_block(EditKind kind, const std::variant<double, at::Tensor>& value, const at::Tensor& block,
                         std::string_view where);

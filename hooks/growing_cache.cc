@@ -23,7 +23,7 @@
 namespace hooked {
 namespace {
 
-// Nothing when the positions are all of the sequence's, as far as anybody knows its length: then columns and
+// Nothing if the positions are all those of the sequence, as far as its length is known: then columns and
 // positions are the same.
 std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions,
                                      const std::optional<TokenColumns>& columns) {
@@ -41,7 +41,7 @@ at::Tensor of_rows(const std::vector<std::int64_t>& positions, std::int64_t rows
 
 bool has_keys(const ActivationName& name) { return row(name.site).axes.find(Axis::key).has_value(); }
 
-// Throws HookError unless the value of `name` differs from what there is only along the axes that grow.
+// Throws HookError unless the value of `name` differs from the earlier one only along the axes that grow.
 void require_continuation(const ActivationName& name, const at::Tensor& before, const at::Tensor& value) {
   const std::int64_t along = sequence_dimension(name.site);
   std::vector<std::int64_t> expected = before.sizes().vec(), got = value.sizes().vec();
@@ -59,7 +59,7 @@ void require_continuation(const ActivationName& name, const at::Tensor& before, 
                               layout_text(before), layout_text(value)));
 }
 
-// At least `needed`, and twice what there was, so that growing by one is rare.
+// At least `needed`, and twice the old size, so that growing by one is rare.
 std::int64_t grown_size(std::int64_t had, std::int64_t needed) {
   return had >= needed ? had : std::max(needed, 2 * had);
 }
@@ -80,7 +80,7 @@ void GrowingCache::append(const ActivationCache& stretch) {
   }
   columns_.push_back(stretch.tokens());
   for (const ActivationCache::Entry& unchecked : stretch) {
-    const ActivationCache::Entry& entry = stretch.entry(unchecked.name);  // says what was written into
+    const ActivationCache::Entry& entry = stretch.entry(unchecked.name);  // reports writes into it
     const auto [number, added] = numbers_.try_emplace(entry.name, grown_.size());
     if (added) grown_.push_back({.name = entry.name});
     append(grown_[number->second], entry, stretch);
@@ -103,7 +103,7 @@ void GrowingCache::append_positions(Grown& grown, const ActivationCache::Entry& 
     return;
   }
   std::vector<std::int64_t> positions = entry.positions;
-  if (positions.empty()) {  // all of the stretch's
+  if (positions.empty()) {  // all of the stretch's positions
     const auto& columns = tokens_along(stretch, entry.name, *axis);
     positions.resize(
         static_cast<std::size_t>(sizes[static_cast<std::size_t>(sequence_dimension(entry.name.site))]));
@@ -117,7 +117,7 @@ void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry,
                           const ActivationCache& stretch) const {
   append_positions(grown, entry, stretch);
   ++grown.stretches;
-  if (transport_) return grown.waiting.push_back(entry);  // which may not be there yet
+  if (transport_) return grown.waiting.push_back(entry);  // which may not have arrived yet
   const at::Tensor& value = entry.value();
   if (grown.room.defined()) require_continuation(grown.name, grown.room, value);
   if (!grown.room.defined() || at_once_ == 1 || has_keys(entry.name)) return put(grown, value);
@@ -128,12 +128,12 @@ void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry,
 void GrowingCache::send_waiting() {
   struct Sent {
     Grown& of;
-    std::size_t place;  // among what arrives
+    std::size_t place;  // index into what arrives
   };
   std::vector<Sent> order;
   std::vector<at::Tensor> tensors;
   for (Grown& grown : grown_) {
-    std::vector<at::Tensor> neighbours;  // on one device, which go as one
+    std::vector<at::Tensor> neighbours;  // on one device, which are copied together
     const auto add_neighbours = [&] {
       if (neighbours.empty()) return;
       order.push_back({grown, grown.arriving.size()});
@@ -182,7 +182,7 @@ void GrowingCache::put(Grown& grown, const at::Tensor& value) {
   const std::int64_t along = sequence_dimension(grown.name.site), columns = value.size(along);
   const bool keyed = has_keys(grown.name);
   const std::int64_t keys = keyed ? value.size(-1) : 0;
-  if (!grown.room.defined()) {  // what one stretch computes alone (an encoder's) is never copied
+  if (!grown.room.defined()) {  // the output of a single stretch (an encoder's) is never copied
     grown.room = value;
     grown.columns = columns;
     grown.keys = keys;
@@ -208,7 +208,7 @@ void GrowingCache::put(Grown& grown, const at::Tensor& value) {
   grown.keys = std::max(grown.keys, keys);
 }
 
-// Nothing where a stretch does not know its columns, or does not begin where the one before it ends.
+// Nothing if a stretch does not know its columns, or does not begin where the one before it ends.
 std::optional<TokenColumns> GrowingCache::joined_columns() const {
   std::optional<TokenColumns> all;
   std::int64_t batch = 0;
@@ -257,7 +257,7 @@ ActivationCache GrowingCache::take() {
     const auto& columns = axis ? tokens_along(joined, grown.name, *axis) : joined.tokens();
     if (has_keys(grown.name)) {
       value = value.narrow(-1, 0, grown.keys);
-      // Where the last queries were not kept, their keys are still columns of the sequence.
+      // Even if the last queries were not kept, their keys are columns of the sequence.
       const std::int64_t later = columns ? columns->end - grown.keys : 0;
       if (later > 0) value = at::constant_pad_nd(value, {0, later}, row(grown.name.site).unseen);
     }

@@ -16,26 +16,26 @@ namespace hooked {
 
 class HostTransport;
 
-/// One cache of what is computed in stretches of columns, from left to right: each activation along its pos
-/// or query axis, or that of an expert's tokens.
+/// One cache of activations that are computed in stretches of columns, from left to right: each is joined
+/// along its pos or query axis, or along that of an expert's tokens.
 ///
-/// Each activation lies in one tensor with room to grow, into which a stretch is copied: memory doubles where
-/// it is full, so that the work of all stretches together is that of copying the result once or twice.
+/// Each activation is in one tensor with room to grow, into which stretches are copied. When it is full its
+/// memory doubles, so that all stretches together cost about one or two copies of the result.
 class GrowingCache {
  public:
-  /// Copies so many stretches together, of activations without a key axis: on a device each copy is a launch,
-  /// and one of many stretches takes hardly longer than one of one. With a `transport` the tensors lie on the
-  /// host, where what stretches leave on devices is taken as many stretches at a time: nobody waits before.
+  /// Copies `at_once` stretches together, for activations without a key axis: on a device each copy is a
+  /// launch, and copying many stretches takes hardly longer than copying one. With a `transport` the tensors
+  /// are on the host, and what stretches left on devices is sent in groups of that size: nobody waits before.
   explicit GrowingCache(std::size_t at_once = 1, std::shared_ptr<HostTransport> transport = nullptr)
       : at_once_(at_once), transport_(std::move(transport)) {}
 
-  /// Adds what the next stretch computed. Throws HookError for an activation that has other rows, another
-  /// dtype or device than in the stretches before it, or that somebody has written into, and for a stretch of
-  /// another model.
+  /// Adds what the next stretch computed. Throws HookError for an activation whose rows, dtype or device
+  /// differ from the earlier stretches or that somebody has written into, and for a stretch of another
+  /// model.
   void append(const ActivationCache& stretch);
 
-  /// All of it. Rows of scores and patterns of earlier stretches end with -inf and 0 for the keys that they
-  /// could not see yet.
+  /// The whole cache. In scores and patterns of earlier stretches, keys that they could not see yet are -inf
+  /// and 0.
   ActivationCache take();
 
  private:
@@ -43,36 +43,36 @@ class GrowingCache {
     ActivationName name;
     at::Tensor room = {};                        ///< the value's axes, with room along those that grow
     std::int64_t columns = 0;                    ///< in use along the sequence's axis
-    std::int64_t keys = 0;                       ///< in use along the key axis, where there is one
-    std::vector<std::int64_t> positions = {};    ///< of all stretches, where rows share them
-    std::vector<at::Tensor> row_positions = {};  ///< else of each
+    std::int64_t keys = 0;                       ///< in use along the key axis, if there is one
+    std::vector<std::int64_t> positions = {};    ///< of all stretches, if rows share them
+    std::vector<at::Tensor> row_positions = {};  ///< else of each row
     std::int64_t stretches = 0;
-    bool own = false;  ///< the room was made here, and is not the first stretch
+    bool own = false;  ///< the room was allocated here, and is not the first stretch
     std::vector<ActivationCache::Entry> waiting =
-        {};                                 ///< stretches that are still to be copied behind the room's
+        {};                                 ///< stretches still to be copied after the room's contents
     std::vector<LateTensor> arriving = {};  ///< before these: stretches on their way to the host
   };
 
   void append(Grown& grown, const ActivationCache::Entry& entry, const ActivationCache& stretch) const;
-  /// Which columns the next stretch of an activation holds.
+  /// Records which columns the next stretch of an activation holds.
   static void append_positions(Grown& grown, const ActivationCache::Entry& entry,
                                const ActivationCache& stretch);
-  /// Copies `value` behind what the room holds, and makes the room larger where it has to be. The first is
+  /// Copies `value` after the room's contents, and enlarges the room if necessary. The first value becomes
   /// the room.
   static void put(Grown& grown, const at::Tensor& value);
   static void put_waiting(Grown& grown);
   /// Sends what is waiting on devices to the host, in one piece.
   void send_waiting();
-  /// Copies what was sent behind the rooms: waits for it.
+  /// Waits for what was sent and appends it to the rooms.
   void put_arriving();
   std::optional<TokenColumns> joined_columns() const;
 
   std::size_t at_once_;
   std::shared_ptr<HostTransport> transport_;
-  std::size_t waiting_ = 0, waiting_bytes_ = 0;  ///< stretches that are not sent yet, and what they hold
-  Stacks stacks_;                                ///< of the model, as the first stretch knows them
+  std::size_t waiting_ = 0, waiting_bytes_ = 0;  ///< stretches not sent yet, and their bytes
+  Stacks stacks_;                                ///< of the model, as the first stretch gives them
   std::optional<TokenColumns> encoder_columns_;
-  std::shared_ptr<const ModelIdentity> model_;  ///< that made all stretches; null: not known
+  std::shared_ptr<const ModelIdentity> model_;  ///< that made all stretches; null: unknown
   std::vector<Grown> grown_;                    ///< in firing order
   std::unordered_map<ActivationName, std::size_t> numbers_;
   std::vector<std::optional<TokenColumns>> columns_;  ///< of each stretch

@@ -18,7 +18,7 @@
 namespace hooked {
 namespace {
 
-// Neighbours as a range, which picks a view.
+// Neighbours as a range, which yields a view.
 AxisIndex index_of(const std::vector<std::int64_t>& places, const AxisIndex& asked) {
   if (std::holds_alternative<std::int64_t>(asked.value)) return places.front();
   const auto apart = [](std::int64_t a, std::int64_t b) { return b != a + 1; };
@@ -26,7 +26,7 @@ AxisIndex index_of(const std::vector<std::int64_t>& places, const AxisIndex& ask
   return AxisIndex::Range{places.front(), places.back() + 1};
 }
 
-/// How many axes of a site stand before `axis` in a block that `indices` pick out.
+/// How many axes of a site come before `axis` in a block that `indices` pick.
 std::int64_t axes_before(Axis axis, Site site, const AxisIndices& indices) {
   std::int64_t count = 0;
   for (const Axis own : row(site).axes) {

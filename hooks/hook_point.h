@@ -10,8 +10,8 @@ namespace hooked {
 
 /// A named place in the module graph that activations pass through.
 ///
-/// It holds only its number among the model's points: who listens is the run's own knowledge, so that one
-/// graph serves many runs at once and an unwatched point costs one branch.
+/// It holds only its number among the model's points. Who listens is known only to the run, so that one graph
+/// serves many runs at once and an unwatched point costs one branch.
 class HookPoint : public torch::nn::Module {
  public:
   explicit HookPoint(std::size_t number) : number_(number) {}
@@ -19,13 +19,13 @@ class HookPoint : public torch::nn::Module {
   at::Tensor forward(at::Tensor value, Watch& watch) const {
     return watch.watches(number_) ? watch.fire(number_, std::move(value)) : value;
   }
-  /// The same, where `after_change` is to be done to a value that somebody has changed.
+  /// The same; `after_change` is applied to a value that somebody has changed.
   at::Tensor forward(at::Tensor value, Watch& watch, const AfterChange& after_change) const {
     return watch.watches(number_) ? watch.fire(number_, std::move(value), after_change) : value;
   }
 
-  /// Leaves the value to the cache, as what `recipe(name)` makes, where that is enough for everybody who
-  /// watches; false: somebody wants the value now.
+  /// Leaves the value to the cache, as the output of `recipe(name)`, if that is enough for everybody who
+  /// watches; false: somebody needs the value now.
   template <typename MakeRecipe>
   bool forward_late(const MakeRecipe& recipe, ValueIs value, Watch& watch) const {
     if (!watch.watches(number_)) return true;

@@ -10,13 +10,13 @@
 #include <utility>
 
 // Note [To the host]
-// A copy to the host that the host waits for costs the device its whole queue, and each copy has a price of
-// its own. So what a run keeps stays on the device until the run ends or has collected a block; then one
-// kernel packs it, widest dtypes first so that every tensor begins at a multiple of its elements, and one
-// copy takes the block to pinned memory, on a stream of its own: the next run is handed out and computed
-// meanwhile. The cache holds views of the pinned block, which wait when they are first read. The block on the
-// device is let go when it has been read, when the next one is sent, or with the cache; what the device is
-// handed from then on waits for the copy there, the host does not.
+// A copy to the host that the host waits for drains the device's whole queue, and each copy has a fixed cost.
+// So what a run keeps stays on the device until the run ends or has collected a block. Then one kernel packs
+// it, widest dtypes first so that every tensor begins at a multiple of its element size, and one copy takes
+// the block to pinned memory, on a stream of its own; the next run is launched and computed meanwhile. The
+// cache holds views of the pinned block, which wait when they are first read. The block on the device is
+// released when it has been read, when the next one is sent, or with the cache. Later work on the device
+// waits for the copy there; the host does not.
 
 namespace hooked {
 
@@ -74,7 +74,7 @@ std::vector<LateTensor> HostTransport::send_block(const std::vector<at::Tensor>&
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return tensors[a].itemsize() > tensors[b].itemsize();
   });
-  // One tensor may have been kept at several points: it goes over once.
+  // One tensor may have been kept at several points: it is sent once.
   std::map<std::pair<const void*, std::size_t>, std::int64_t> sent;
   std::vector<at::Tensor> pieces;
   std::vector<std::int64_t> begins(tensors.size());
@@ -112,7 +112,7 @@ std::vector<LateTensor> HostTransport::send_block(const std::vector<at::Tensor>&
   std::vector<LateTensor> there;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
-    // Not a view of `host`, so that a write into one is no write into all.
+    // Not a view of `host`: writing into one tensor must not count as a write into all of them.
     at::Tensor own = at::empty({0}, at::TensorOptions(tensor.scalar_type()));
     own.set_(host.storage(), begins[i] / static_cast<std::int64_t>(tensor.itemsize()), tensor.sizes());
     there.emplace_back(std::move(own), arrival);

@@ -19,7 +19,7 @@ namespace {
                   "any more; expected an unchanged one; write into a copy: cache[...].clone()");
 }
 
-// What `make` gives of the activation `name`.
+// What `make` returns for the activation `name`.
 template <typename Make>
 at::Tensor made_of(const ActivationName& name, const c10::Device& device, const Make& make) {
   const std::string where = name.to_string();
@@ -35,8 +35,8 @@ struct LateTensor::Late {
 
   const std::vector<std::int64_t> sizes;
   const at::TensorOptions options;
-  std::mutex mutex;              // of what follows
-  std::optional<Recipe> recipe;  // gone when the tensor is made
+  std::mutex mutex;              // guards the members below
+  std::optional<Recipe> recipe;  // reset once the tensor is made
   at::Tensor made;
   std::uint32_t version = 0;  // of the tensor when it was made
 };

@@ -13,18 +13,18 @@
 
 namespace hooked {
 
-/// A model that values are brought to.
+/// A model that uses values of a cache or an edit.
 struct ReadingModel {
   std::shared_ptr<const ModelIdentity> identity;
   const ModelConfig& config;
 };
 
-/// Throws HookError where an activation of these sizes is not of the form that it has in a model of that
-/// config; sizes that depend on the run are not compared.
+/// Throws HookError if these sizes do not fit the activation in a model of that config; sizes that depend on
+/// the run are not compared.
 void require_shape_in(const ModelConfig& config, const ActivationName& name, at::IntArrayRef sizes);
 
-/// Throws HookError in the name of `where` for a cache of another model, and where nothing says which model a
-/// cache is of for activations that have another shape in this one.
+/// Throws HookError about `where` for a cache of another model. If it is unknown which model made the cache,
+/// throws for activations that have another shape in this one.
 void require_own(const ReadingModel& model, const ActivationCache& cache, std::string_view where);
 
 /// The same for the activation that the value of an edit of `name` was taken from.

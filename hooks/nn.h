@@ -1,6 +1,6 @@
 #pragma once
 
-// The only door to torch::nn. clang needs ivalue.h first in C++20; the header is expensive to compile, so
-// nothing public includes it.
+// The only header that includes torch::nn. clang needs ivalue.h first in C++20. The header is expensive to
+// compile, so nothing public includes it.
 #include <ATen/core/ivalue.h>
 #include <torch/nn/module.h>

@@ -6,15 +6,15 @@
 
 namespace hooked {
 
-/// The two points of a norm: what it divides by, and what it makes before its weight.
+/// The two points of a norm: what it divides by, and its output before the weight.
 struct NormPoints {
   Site scale, normalized;
 };
 
-/// The norm that has this point; nothing where none has.
+/// The norm that has this point; nothing if none has.
 std::optional<NormPoints> norm_with(Site point);
 
-/// Where a norm shows what it divides by, by its `normalized`.
+/// The point of a norm's divisor, given its `normalized`.
 ActivationName scale_of(const ActivationName& normalized);
 
 }  // namespace hooked

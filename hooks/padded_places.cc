@@ -15,7 +15,7 @@
 namespace hooked {
 namespace {
 
-// The places of an index that are given by numbers from the end.
+// The places of an index that count from the end.
 std::vector<std::int64_t> from_the_end(const AxisIndex& index) {
   std::vector<std::int64_t> places;
   if (const auto* one = std::get_if<std::int64_t>(&index.value)) {

@@ -12,7 +12,7 @@ PointIndex::PointIndex(const ModelConfig& config)
   for (std::size_t i = 0; i < names_.size(); ++i) numbers_.emplace(names_[i], i);
 }
 
-// A stack without any layer is one that this model does not have: `require` says which it has.
+// A stack without any layer is one that this model does not have: `require` reports which it has.
 ActivationName PointIndex::resolve(const ActivationName& name) const {
   return stacks_.resolve_in_range(name);
 }
@@ -46,7 +46,7 @@ bool Reach::contains(const ActivationName& name) const {
       return entry;
     case SiteScope::block:
       if (name.stack == Stack::encoder) return name.layer < encoder_blocks;
-      // What is made of the encoder's output is made where the encoder runs.
+      // What is computed from the encoder's output is computed where the encoder runs.
       if (!encoder_exit && row(name.site).axes.find(Axis::source)) return false;
       return name.layer >= first_block && name.layer < end_block;
     case SiteScope::encoder_exit:

@@ -16,7 +16,7 @@ RaggedRows::RaggedRows(const std::vector<std::int64_t>& first_columns, std::int6
     : rows_(static_cast<std::int64_t>(first_columns.size())) {
   const std::int64_t first = *std::min_element(first_columns.begin(), first_columns.end());
   columns_ = end - first;
-  std::map<std::int64_t, std::vector<std::int64_t>> rows_from;  // a first column's rows
+  std::map<std::int64_t, std::vector<std::int64_t>> rows_from;  // rows by first column
   for (std::int64_t row = 0; row < rows_; ++row) rows_from[first_columns[row]].push_back(row);
   std::vector<std::int64_t> places, order(first_columns.size());
   std::int64_t grouped = 0;

@@ -20,7 +20,7 @@ namespace {
 
 bool is_position(Axis axis) { return axis == Axis::pos || axis == Axis::source || axis == Axis::query; }
 
-// A view where the places are neighbours.
+// A view if the places are neighbours.
 at::Tensor places_of_input(const at::Tensor& x, std::int64_t dim, const std::vector<std::int64_t>& places) {
   const auto apart = [](std::int64_t a, std::int64_t b) { return b != a + 1; };
   if (std::adjacent_find(places.begin(), places.end(), apart) == places.end())
@@ -30,7 +30,7 @@ at::Tensor places_of_input(const at::Tensor& x, std::int64_t dim, const std::vec
 
 }  // namespace
 
-// Tensors of inference mode count no versions.
+// Tensors of inference mode have no version counter.
 std::uint32_t version_of(const at::Tensor& tensor) {
   return !tensor.defined() || tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
 }
@@ -95,7 +95,7 @@ template <typename Take>
 Recipe Recipe::cut(Axis axis, std::int64_t size, const Take& take) const {
   const std::int64_t of_value = *row(name_.site).axes.find(axis);
   const std::int64_t before = sizes_[static_cast<std::size_t>(of_value)];
-  require_unchanged();  // what is copied below is compared no more
+  require_unchanged();  // what is copied below is not checked again
   Recipe some = *this;
   some.sizes_[static_cast<std::size_t>(of_value)] = size;
   for (Kept& kept : some.inputs_) {
@@ -159,7 +159,7 @@ at::Tensor Recipe::block(const AxisIndices& indices, const AxisContext& context)
       if (last || std::holds_alternative<std::int64_t>(index.value)) rest.add(named, 0);
     }
   };
-  cut_to(true);  // each row's own, while all rows are there
+  cut_to(true);  // each row's own, while all rows are still there
   cut_to(false);
   const at::Tensor made = some.make();
   return rest.empty() ? made : take_block(made, rest, context);

@@ -89,7 +89,7 @@ std::size_t require_reached(const ActivationName& name, const PointIndex& points
   return point;
 }
 
-// The site in blocks that a word such as `pattern` names.
+// The site in blocks that a word such as `pattern` means.
 std::optional<Site> block_site_of(std::string_view word) {
   for (const SiteRow& row : site_table()) {
     if (row.scope == SiteScope::block && row.word == word) return row.site;
@@ -97,7 +97,7 @@ std::optional<Site> block_site_of(std::string_view word) {
   return std::nullopt;
 }
 
-// The one activation that a text names which matches none of the model's names.
+// The one activation that a text names, if it matches none of the model's names.
 ActivationName name_of(const std::string& text, const PointIndex& points) {
   if (const auto name = ActivationName::try_parse(text)) return *name;
   if (text.find_first_of("*?.") == std::string::npos) return from_shorthand(text, std::nullopt, {});
@@ -110,8 +110,8 @@ ActivationName name_of(const std::string& text, const PointIndex& points) {
 
 std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reach& reach) const {
   std::set<std::size_t> chosen;
-  // Adds the reached points that are wanted; the first wanted one, reached or not, tells a miss from a short
-  // run.
+  // Adds the reached points that are wanted. The first wanted one, reached or not, distinguishes a name that
+  // does not exist from a run that stops too early.
   const auto choose = [&](auto&& wanted) {
     std::optional<ActivationName> first;
     bool any = false;
@@ -127,7 +127,7 @@ std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reac
   };
   const auto choose_site = [&](Site site) {
     if (choose([&](const ActivationName& name) { return name.site == site; })) return;
-    // No layer has it: asking for one gives the error with the reason.
+    // No layer has it: requiring one throws the error with the reason.
     points.require({site, Stack::none, 0, per_expert(row(site)) ? 0 : -1});
   };
   const auto add = [&](const auto& part) {

@@ -1,5 +1,5 @@
 // The field's shorthand for activation names, as `get_act_name` of the literature's tools reads it, with its
-// holes mended: `resid_pre5`, `rot_k3` and ("q", 1, "cross_attn") either mean what they say or are refused.
+// gaps fixed: `resid_pre5`, `rot_k3` and ("q", 1, "cross_attn") either mean what they say or are refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Split {
   std::string_view type;
 };
 
-// "k6a" -> k, 6, a; "pattern5" -> pattern, 5; "ln1" alone stays whole because nothing may follow an empty
+// "k6a" -> k, 6, a; "pattern5" -> pattern, 5; "ln1" stays whole because nothing may follow an empty
 // name.
 std::optional<Split> split_joined(std::string_view text) {
   const auto digit =
@@ -88,7 +88,7 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
     if (found != nullptr && found->scope == SiteScope::block) found = nullptr;
   } else if (found = find_row(word, type);
              found == nullptr && (type.empty() || type == "attn" || type == "mlp")) {
-    // q, pattern, pre, ... belong to one module only, whatever of these types was given.
+    // q, pattern, pre, ... belong to one module only, whichever of these types was given.
     const auto row = std::find_if(site_table().begin(), site_table().end(), [&](const SiteRow& r) {
       return r.word == word && r.scope == SiteScope::block;
     });

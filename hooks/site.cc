@@ -8,7 +8,7 @@ namespace sites {  // short names for the columns of the table
 
 using enum Axis;
 
-// What the column `kind` says of a row: where it stands, and what its path begins with.
+// What the column `kind` says of a row: where the site is, and how its path begins.
 struct Kind {
   SiteScope scope;
   std::optional<Stack> stack;
@@ -16,7 +16,7 @@ struct Kind {
 
 namespace kinds {
 
-constexpr Kind entry{SiteScope::entry, Stack::encoder};  // where an encoder's tokens pass
+constexpr Kind entry{SiteScope::entry, Stack::encoder};  // where the encoder's tokens pass
 constexpr Kind block{SiteScope::block, std::nullopt};
 constexpr Kind expert = block;
 constexpr Kind cross{SiteScope::block, Stack::decoder};

@@ -28,7 +28,7 @@ class Follower {
   }
 
  private:
-  /// Of this block, if the site is in blocks.
+  /// In this block, if the site is in blocks.
   ActivationName at(Site site) const {
     ActivationName name{.site = site};
     if (row(site).scope != SiteScope::block) return name;
@@ -42,7 +42,7 @@ class Follower {
   void norm(Part part, Site normalized, std::string_view module) {
     steps_.push_back({Kind::norm, stack_, part, at(normalized), {}, module});
   }
-  /// A norm that a step passes, and not the stream itself.
+  /// A norm that a step passes; not one on the stream itself.
   struct Passed {
     bool there;
     Site normalized;
@@ -76,7 +76,7 @@ class Follower {
     show(Site::full_embed);
   }
 
-  /// What mixes the tokens of this block.
+  /// The token mixer of this block.
   Part mixer() const {
     for (const Part part : {Part::short_conv, Part::delta_net}) {
       if (has(part)) return part;

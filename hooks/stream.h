@@ -15,95 +15,95 @@
 /// walk, name and refuse follows from it, and a test checks the module graph against it.
 namespace hooked {
 
-/// One thing that happens to the stream.
+/// One thing that happens to the residual stream.
 struct StreamStep {
   enum class Kind : std::uint8_t {
-    show,   ///< nothing: a point shows the stream as it is here
+    show,   ///< nothing: a point shows the stream at this place
     read,   ///< a module reads it
     write,  ///< a module, or an embedding, adds to it
     norm,   ///< the stream itself is normed and continues as the norm's output
-    scale,  ///< a number multiplies it
+    scale,  ///< the stream is multiplied by a number
   };
   Kind kind;
   Stack stack;  ///< whose stream it is
-  Part part;    ///< of a read or a write: the module's; of a norm or a scale: its own
-  /// show: the point. read: the point of what is read, where the
-  /// model has one, and at the end the last of the stream. write: that of what is added.
-  /// norm: its `normalized`. scale: what is multiplied.
+  Part part;    ///< of a read or a write: the module's part; of a norm or a scale: its own
+  /// show: the point. read: the point of what is read, if the model has one; at the end of the stream, its
+  /// last point. write: the point of what is added. norm: its `normalized`. scale: the point of what is
+  /// multiplied.
   ActivationName point;
-  /// By their `normalized`. read: the norms that the module reads through, its own first; a mixture's router
-  /// and experts may have others. write: those between the module and the stream.
+  /// Norms, by their `normalized`. read: those that the module reads through, its own first; a mixture's
+  /// router and experts may have others. write: those between the module and the stream.
   std::vector<ActivationName> through = {};
-  std::string_view module = {};  ///< `attn`, `mlp`, `ln1`: what labels begin with
+  std::string_view module = {};  ///< `attn`, `mlp`, `ln1`: how labels begin
 
   bool in_block() const { return row(point.site).scope == SiteScope::block; }
   /// The block that it is in.
   BlockPlace block() const { return {point.stack, point.layer}; }
-  /// Whether a block's sublayer writes, and not the embedding.
+  /// Whether a block's sublayer writes, not the embedding.
   bool by_sublayer() const { return kind == Kind::write && in_block() && point.site != Site::resid_pre; }
-  /// `attn 3`; with a word between: `attn bias 3`. Outside blocks without the number. Stacks are not
-  /// told apart.
+  /// `attn 3`; with a word between: `attn bias 3`. Outside blocks without the number. Does not tell stacks
+  /// apart.
   std::string label(std::string_view between = "") const;
-  /// A part of it: `head 3.1`, `cross head 3.1`, `neuron 3.1`.
+  /// The label of a part of it: `head 3.1`, `cross head 3.1`, `neuron 3.1`.
   std::string part_label(std::string_view kind, std::int64_t number) const;
-  /// Whether a sublayer reads or writes that mixes tokens, and no MLP.
+  /// Whether the sublayer that reads or writes mixes tokens, so is not an MLP.
   bool mixes_tokens() const { return of_heads() || part == Part::short_conv || part == Part::delta_net; }
-  /// The same, of a block's own stream alone.
+  /// The same, but only within a block's own stream.
   bool mixes_own_tokens() const { return mixes_tokens() && part != Part::cross_attention; }
   bool crosses() const { return part == Part::cross_attention; }
   bool of_mlp() const { return part == Part::dense_mlp || part == Part::mixture; }
-  /// Whether it shows the stream within a block: after the point that the block begins with, and before the
-  /// one that it ends with.
+  /// Whether it shows the stream within a block: after the block's first point and before its
+  /// last.
   bool shows_within_block() const;
-  /// Whether the reader comes after the last block: the unembedding, or cross-attention of every layer of a
+  /// Whether the reader comes after the last block: the unembedding, or cross-attention in every layer of a
   /// decoder.
   bool reads_end() const {
     const bool source = stack == Stack::encoder && part == Part::cross_attention;
     return kind == Kind::read && (source || part == Part::unembedding);
   }
-  /// Whether it is attention that reads or writes, in heads.
+  /// Whether attention reads or writes, head by head.
   bool of_heads() const { return part == Part::attention || part == Part::cross_attention; }
-  /// Of attention: its points, `q` or `cross_q`, by the plain one.
+  /// For attention: its point, `q` or `cross_q`, from the plain one.
   ActivationName of_attention(Site plain) const;
 };
 
-/// What happens to the stream of a stack, from its embedding to what reads it at its end. Stack::none is the
+/// What happens to the stream of a stack, from its embedding to the reader at its end. Stack::none is the
 /// stack that predicts.
 std::vector<StreamStep> stream_of(const ModelConfig& config, Stack stack = Stack::none);
 
 /// The step of that kind by which such a sublayer of a block reads or writes, as in `step_in(steps, read,
-/// &StreamStep::of_mlp, 3)`; null where the block has none.
+/// &StreamStep::of_mlp, 3)`; null if the block has none.
 const StreamStep* step_in(const std::vector<StreamStep>& steps, StreamStep::Kind kind,
                           bool (StreamStep::*which)() const, std::int64_t layer);
 
-/// The last point before a step that shows the stream as it is there.
+/// The last point before a step that shows the stream as it is at that step.
 const ActivationName& shown_before(const StreamStep* step);
 
-/// The norm that a head's values are read through, by its `normalized`; `write` is where the head writes.
+/// The norm that a head's values are read through, by its `normalized`; `write` is the head's write step.
 std::optional<ActivationName> norm_before_values(const ModelConfig& config, const StreamStep& write);
 
-/// Whether a model's stream begins with this, or with it and others: the point before the first block, or an
+/// Whether a model's stream begins with this, alone or with others: the point before the first block, or an
 /// embedding that writes to it.
 bool begins_stream(const ActivationName& name, const ModelConfig& config);
 
 /// The stacks of a model, the encoder's first.
 std::vector<Stack> stacks_of(const ModelConfig& config);
 
-/// The last point that shows the stream: `resid_post`, or what the last norm on it makes.
+/// The last point that shows the stream: `resid_post`, or the output of the last norm on it.
 ActivationName end_of_stream(const ModelConfig& config, Stack stack = Stack::none);
 
-/// One part of a model that writes to a stream: a head, or a module that has none.
+/// One part of a model that writes to a stream: a head, or a module that has no heads.
 struct StreamWriter {
   std::string label;  ///< `head 0.3`, `mlp 1`, `encoder mlp 0`
   Address place;      ///< z of the head, or what the module adds
 };
 
-/// The parts of all sublayers, in the order in which they write; an encoder's come first. With a stack those
-/// of it alone.
+/// The parts of all sublayers, in the order in which they write; an encoder's come first. If a stack is
+/// given, only its parts.
 std::vector<StreamWriter> sublayers(const ModelConfig& config, Stack stack = Stack::none);
 
-/// The label of a part in a model: an encoder's parts are told from those of the stack that predicts, which
-/// have the plain labels.
+/// The label of a part in a model: an encoder's parts get a prefix, those of the stack that predicts have the
+/// plain labels.
 std::string in_stack(const std::string& label, Stack stack);
 
 /// The parts of a write step.

@@ -33,7 +33,7 @@ void require_same_layout(const std::string& where, const at::Tensor& got, const 
                          layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
 }
 
-// Throws where an edit replaces all columns of a sequence and the run computes only those of `covered`.
+// Throws if an edit replaces all columns of a sequence and the run computes only those of `covered`.
 void require_all_columns(const WatchPlan::PointEdit& edit, const ActivationName& name,
                          const std::vector<std::int64_t>& covered) {
   const auto axis = axis_on(name.site, Axis::pos);
@@ -133,7 +133,7 @@ std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const 
   for (const auto& [axis, index] : indices.entries()) {
     const Axis on = axis_on(name.site, axis).value_or(axis);
     const bool last = std::holds_alternative<AxisIndex::Last>(index.value);
-    // Where an axis counts encoder tokens, all of them are there.
+    // If an axis counts encoder tokens, all of them are there.
     if (on != Axis::pos && on != Axis::query && (on != Axis::key || last)) {
       places.indices.add(axis, index);
     } else if (last && rows_end.defined()) {
@@ -164,7 +164,7 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
   const at::Tensor block = take_block(value, places->indices, context);
 
   std::variant<double, at::Tensor> operand = edit.value;
-  // One key has no axis, all of them have.
+  // A single key has no axis, all keys together have one.
   if (auto* tensor = std::get_if<at::Tensor>(&operand);
       tensor != nullptr && keys != keys_.end() && keys->second.one && tensor->dim() > 0)
     *tensor = tensor->unsqueeze(-1);
@@ -211,7 +211,7 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value, const AfterChange& a
 at::Tensor Watch::pass(std::size_t point, at::Tensor value, const AfterChange& after_change) {
   const WatchPlan::PointPlan& p = *plan_->find(point);
   for (const HookFunction& hook : p.forward) value = call_hook(hook, value, point);
-  bool own = false;  // a copy that an edit made and that nobody has seen: the next may write into it
+  bool own = false;  // a copy made by an edit, not shown to anyone: the next edit may write into it
   for (const WatchPlan::PointEdit& edit : p.edits) {
     at::Tensor edited = apply_edit(edit, value, point, own && !c10::GradMode::is_enabled());
     own |= !edited.is_same(value);
@@ -219,10 +219,10 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value, const AfterChange& a
   }
   if (after_change && p.may_change()) value = after_change(std::move(value));
   if (p.wants_gradient()) {
-    // Whatever an edit put here without history becomes a leaf, so that it has a gradient too.
-    // (Ids, which a metric may read, have none.)
+    // A value without history that an edit put here becomes a leaf, so that it has a gradient too. (Ids,
+    // which a metric may read, have none.)
     if (!value.requires_grad() && value.is_floating_point()) value = value.detach().requires_grad_(true);
-    // A name of its own: one tensor may pass several points (resid_post, then the next resid_pre).
+    // A tensor object of its own: one tensor may pass several points (resid_post, then the next resid_pre).
     value = value.view_as(value);
     for (const HookFunction& hook : p.backward) {
       backward_hooks_.add(value, [this, &hook, point](const at::Tensor& gradient) {

@@ -19,7 +19,7 @@
 namespace hooked {
 namespace {
 
-// Where a tensor lies, and how much of it there is: tensors that show the same memory are the same here.
+// Where a tensor is in memory, and how many bytes: tensors that show the same memory compare equal here.
 std::pair<const void*, std::size_t> extent_of(const at::Tensor& x) {
   return {x.const_data_ptr(), x.nbytes()};
 }
@@ -28,7 +28,7 @@ at::Tensor without_ballast(const at::Tensor& x) {
   return x.storage().nbytes() > 2 * x.nbytes() ? x.clone(at::MemoryFormat::Contiguous) : x;
 }
 
-// `value` with zeros on an axis of `columns`, of which it holds those at `held` only.
+// `value`, which holds only the columns `held`, with zeros in all other `columns` of an axis.
 at::Tensor with_zeros(const at::Tensor& value, std::int64_t dim, std::int64_t columns,
                       const std::vector<std::int64_t>& held) {
   std::vector<std::int64_t> sizes = value.sizes().vec();
@@ -120,7 +120,7 @@ at::Tensor Watch::with_unread(const ActivationName& name, Axis axis, const at::T
 }
 
 void Watch::keep(ActivationCache::Entry entry) {
-  // Else the whole value would live as long as the run.
+  // Otherwise the whole value would live as long as the run.
   if (plan_->kept().positions) entry.held = entry.held.in_form(without_ballast);
   for (const at::Tensor& held : entry.held.held()) held_.insert(extent_of(held));
   to_send_ += entry.held.nbytes();
@@ -157,7 +157,7 @@ bool Watch::keep_late(std::size_t point, Recipe recipe, ValueIs value) {
     const bool at_hand = value == ValueIs::at_hand;
     if (added_bytes(*entry) > (at_hand ? 0 : entry->held.nbytes())) {
       if (at_hand) return false;
-      entry->held = entry->value();  // few numbers, made apart, so that the run's own way stays the same
+      entry->held = entry->value();  // few numbers, computed apart, so that the run's own path stays the same
     }
     keep(*std::move(entry));
   }
@@ -174,8 +174,8 @@ ActivationCache Watch::empty_cache() const {
 
 ActivationCache Watch::take_cache() {
   send_to_host(cache_);
-  // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q
-  // alone would pin the other two thirds.
+  // Bytes of each storage that the kept views show together: q, k and v together fill a fused product, while
+  // q alone would pin the other two thirds.
   std::map<const void*, std::size_t> shown;
   std::set<std::pair<const void*, std::size_t>> counted;
   for (const auto& entry : cache_) {

@@ -15,21 +15,21 @@ namespace {
 
 bool is_last(const AxisIndex& index) { return std::holds_alternative<AxisIndex::Last>(index.value); }
 
-// How many places the device may be told instead of the host.
+// How many places the device may read instead of the host.
 std::int64_t places_in(const AxisIndex& index) {
   if (std::holds_alternative<std::int64_t>(index.value)) return 1;
   const auto* list = std::get_if<std::vector<std::int64_t>>(&index.value);
   return list == nullptr ? 0 : static_cast<std::int64_t>(list->size());
 }
 
-// Each row's last token is found by the mask, which belongs to the run, beside the places of the other axes.
+// Each row's last token is found by the run's mask, unlike the places of other axes.
 bool moves(const WatchPlan::PointEdit& edit) {
   const auto& entries = edit.indices.entries();
   return std::none_of(entries.begin(), entries.end(),
                       [](const auto& entry) { return is_last(entry.second); });
 }
 
-// The index on the axis of keys; null where all are meant.
+// The index on the key axis; null if all keys are meant.
 const AxisIndex* key_index(const AxisIndices& indices, Site site) {
   for (const auto& [axis, index] : indices.entries()) {
     if (axis_on(site, axis) == Axis::key) return &index;

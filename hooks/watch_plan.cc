@@ -37,7 +37,7 @@ void require_vectors(const AxisIndices& indices, const ActivationName& name) {
                               axis_name(last)));
 }
 
-// Where a point's activations lie.
+// Which device a point's activations are on.
 c10::Device device_of(const ActivationName& name, const Placement& placement) {
   switch (row(name.site).scope) {
     case SiteScope::block:
@@ -52,8 +52,8 @@ c10::Device device_of(const ActivationName& name, const Placement& placement) {
   return placement.entry();
 }
 
-// An edit's value where it is needed, if it lies on another of the model's devices; what lies elsewhere is
-// told when the point fires.
+// An edit's value on the device that needs it, if it is on another of the model's devices; values on other
+// devices are reported when the point fires.
 std::variant<double, at::Tensor> brought(const std::variant<double, at::Tensor>& value,
                                          const ActivationName& name, const Placement& placement) {
   const auto* tensor = std::get_if<at::Tensor>(&value);
@@ -92,7 +92,7 @@ WatchPlan::PointPlan& WatchPlan::plan(std::size_t point) {
 
 void WatchPlan::add_hook(const Hook& hook) {
   for (const std::size_t point : hook.where.resolve(points_, reach_)) {
-    // Ids are numbers without gradients.
+    // Ids have no gradients.
     if (hook.direction == HookDirection::backward && row(points_.name(point).site).integers) continue;
     PointPlan& p = plan(point);
     (hook.direction == HookDirection::forward ? p.forward : p.backward).push_back(hook.function);
@@ -104,7 +104,7 @@ void WatchPlan::add_edit(const Edit& edit) {
     const ActivationName& name = points_.name(point);
     AxisIndices indices;
     for (const auto& [axis, index] : edit.target.indices.entries()) {
-      // Address::at says which axes there are when this one is not among them.
+      // Address::at reports which axes there are if this one is not among them.
       indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
     }
     if (row(name.site).integers) require_ids(edit, name);
@@ -119,7 +119,7 @@ void WatchPlan::add_capture(const Selection& selection) {
 
 void WatchPlan::add_gradients(const Selection& selection) {
   for (const std::size_t point : selection.resolve(points_, reach_)) {
-    // Ids are numbers without gradients.
+    // Ids have no gradients.
     if (!row(points_.name(point).site).integers) plan(point).gradient = true;
   }
 }
@@ -159,7 +159,7 @@ bool WatchPlan::watches_all_columns_behind(std::size_t point) const {
 
 bool WatchPlan::may_skip_unread(const PointPlan& plan) const {
   const SiteRow& site = row(points_.name(plan.point).site);
-  // Zeros say nothing where what nobody sees is -inf, and rows of one expert are counted by its tokens.
+  // Zeros would be wrong where unseen places are -inf; and rows of one expert are counted by its tokens.
   return kept_.unread_as_zeros && !plan.may_change() && plan.backward.empty() && !plan.reading &&
          site.unseen == 0 && axis_on(site.site, Axis::pos).has_value();
 }

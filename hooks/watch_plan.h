@@ -19,26 +19,26 @@ class HostTransport;
 
 /// How much of each captured activation is kept, and where.
 struct Kept {
-  std::optional<AxisIndex> positions = std::nullopt;  ///< these only, along the pos or query axis
-  std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is made
-  /// Takes what is kept on the host there in few pieces; null: each activation goes by itself.
+  std::optional<AxisIndex> positions = std::nullopt;  ///< only these, along the pos or query axis
+  std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is computed
+  /// Takes what is kept on the host there in few pieces; null: each activation is sent separately.
   std::shared_ptr<HostTransport> transport = nullptr;
-  /// Positions that a run leaves out because no logit depends on them are kept as zeros; else nothing that is
-  /// kept is left out.
+  /// Positions that a run skips because no logit depends on them are kept as zeros; otherwise nothing that is
+  /// kept is skipped.
   bool unread_as_zeros = false;
 };
 
-/// The points at which an edit applies in a run of that part of a model. Throws HookError where there is
-/// none, which is a miss.
+/// The points at which an edit applies in a run of that part of a model. Throws HookError if there are none:
+/// the target is missing.
 std::vector<std::size_t> edited_points(const EditTarget& target, const PointIndex& points,
                                        const Reach& reach);
 
-/// What is done at the points of a model: at each the hooks, edits and captures that apply there, in that
-/// order.
+/// What is done at the points of a model: at each point the hooks, edits and captures that apply there, in
+/// that order.
 ///
-/// Made from selections, so that every miss is an error before anything is computed, and constant from then
-/// on: it says nothing about lengths, rows or columns, so a generation makes one for all its steps, and runs
-/// on several threads may read it. What a run adds is its Watch.
+/// Made from selections, so that a selection that matches nothing is an error before anything is computed.
+/// Constant from then on: it does not depend on lengths, rows or columns, so a generation makes one for all
+/// steps, and runs on several threads may read it. What a run adds is its Watch.
 class WatchPlan {
  public:
   /// An edit whose address fits the point.
@@ -59,12 +59,12 @@ class WatchPlan {
 
     bool may_change() const noexcept { return !forward.empty() || !edits.empty(); }
     bool wants_gradient() const noexcept { return gradient || reading || !backward.empty(); }
-    /// What the first thing done puts in place of the whole value, whatever that is; null where it does not.
+    /// The tensor by which the first action replaces the whole value, whatever that is; null if it does not.
     const at::Tensor* replacement() const;
   };
 
-  /// Of the part of a model that `reach` names. The points must outlive the plan. In a model that is spread
-  /// over devices edits' values may lie on any of them: they are brought to their layers.
+  /// For the part of a model that `reach` gives. The points must outlive the plan. If a model is spread over
+  /// devices, edits' values may be on any of them: they are copied to their layers' devices.
   WatchPlan(const PointIndex& points, Reach reach, Kept kept = {},
             const Placement& placement = Placement(at::kCPU));
 
@@ -78,13 +78,13 @@ class WatchPlan {
   const PointIndex& points() const noexcept { return points_; }
   const Kept& kept() const noexcept { return kept_; }
 
-  /// What is done at a point, null where nothing is.
+  /// What is done at a point; null if nothing is.
   const PointPlan* find(std::size_t point) const {
     return place_of_[point] == kUnwatched ? nullptr : &plans_[place_of_[point]];
   }
-  /// The place of a watched point's plan among plans().
+  /// The index of a watched point's plan in plans().
   std::size_t place_of(std::size_t point) const { return place_of_[point]; }
-  /// The plans of the watched points, in the order in which they were first named.
+  /// The plans of the watched points, in the order in which they were first added.
   const std::vector<PointPlan>& plans() const noexcept { return plans_; }
   /// Watched points in ascending order.
   std::vector<std::size_t> watched_points() const;
@@ -92,11 +92,11 @@ class WatchPlan {
   bool captures() const;
   /// Whether anything is done at the points after `first` and before `end`.
   bool watches_between(std::size_t first, std::size_t end) const;
-  /// Whether anything behind `point` is watched in all columns, also in those whose logits nobody asks for.
+  /// Whether anything after `point` is watched in all columns, also in those whose logits nobody asks for.
   bool watches_all_columns_behind(std::size_t point) const;
-  /// Whether a plan is content with zeros in columns whose logits nobody asks for.
+  /// Whether zeros are fine for a plan in columns whose logits nobody asks for.
   bool may_skip_unread(const PointPlan& plan) const;
-  /// Whether anything behind the last block is watched.
+  /// Whether anything after the last block is watched.
   bool watches_exit() const;
 
  private:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds hooked for arm64 by Debian's cross compiler, from nothing, and tries it under qemu:
+# Builds hooked for arm64 with Debian's cross compiler, from scratch, and tries it under qemu:
 #   - the first commands print what this machine's program prints;
-#   - every activation of a tenth of the golden cases is this machine's;
+#   - every activation of a tenth of the golden cases equals this machine's;
 #   - the tests of hooks, io, weights and models pass, and the same tenth of the golden tests. The last line counts them.
 # Nothing for arm64 is installed on this machine but the cross compiler and qemu: libraries are unpacked into third_party.
 # Usage: scripts/arm64.sh
@@ -14,7 +14,7 @@ fail() { printf '[arm64] %s\n' "$*" >&2; exit 1; }
 bash scripts/setup.sh g++-aarch64-linux-gnu qemu-user-static
 bash scripts/fetch_libtorch.sh "" aarch64 >/dev/null
 
-# Debian's arm64 libraries with all that they depend on, by an apt that knows nothing of this machine's packages.
+# Debian's arm64 libraries with all that they depend on, by an apt that does not use this machine's packages.
 sysroot=third_party/sysroot-aarch64
 libraries=$(bash scripts/setup.sh --libraries)
 if [[ $(cat $sysroot/libraries.txt 2>/dev/null) != "$libraries" ]]; then
@@ -42,7 +42,7 @@ say 'building for arm64 (minutes the first time)'
 cmake --preset arm64 >/dev/null
 nice cmake --build --preset arm64 --target hooked-cli hooks_tests io_tests weights_tests models_tests golden_tests
 
-# The engine is called itself: qemu runs one program, and that program cannot start another one of arm64.
+# The engine is called directly: qemu runs one program, and that program cannot start another one of arm64.
 here=build/release/bin/hooked
 there="qemu-aarch64-static -L $sysroot build/arm64/libexec/hooked/hooked-engine"
 # What this machine and arm64 print must be the same. LibTorch complains on stderr that qemu hides the processor's kind.

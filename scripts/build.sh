@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds targets of the release preset (all without arguments), configuring first where that was not done yet.
+# Builds targets of the release preset (all without arguments), configuring first if necessary.
 # TORCH_ROOT names a LibTorch of your own; HOOKED_CMAKE_ARGS holds further arguments for cmake.
 # Usage: scripts/build.sh [target]...
 set -euo pipefail

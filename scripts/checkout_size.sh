@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Adds up what the files of a checkout weigh, and fails, with the largest parts, where they are more than a limit.
+# Adds up the sizes of the files of a checkout, and fails, listing the largest parts, if they exceed a limit.
 # Usage, anywhere in the checkout: checkout_size.sh LIMIT [FOLDER]
 #   LIMIT   in bytes
 #   FOLDER  counts what travels to another machine: the tracked files, those that git neither tracks nor ignores, and the files of
@@ -17,7 +17,7 @@ files() {
     find "$folder" -type f -print0 | sed -z "s|^$PWD/||"
   fi
 }
-# Bytes and path of each. A tracked file that was removed weighs nothing.
+# Bytes and path of each. A tracked file that was removed counts nothing.
 weighed=$(files | sort -zu | xargs -0 -r stat --printf='%s %n\n' 2>/dev/null || true)
 sum=$(awk '{sum += $1} END {printf "%.0f", sum}' <<<"$weighed")
 

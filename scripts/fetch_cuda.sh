@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts what LibTorch's CUDA half loads beside LibTorch, where it looks for it, at the versions that torch pins. Only libraries
+# Puts the libraries that LibTorch's CUDA half loads next to LibTorch, where it looks for them, at the versions that torch pins. Only libraries
 # that this machine's loader does not find are fetched. A GPU's driver is not among them.
 # Usage: scripts/fetch_cuda.sh
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts a LibTorch of the torch wheel, without torch's Python dependencies, into a folder of third_party (git-ignored), and
-# prints the folder that holds its include/ and lib/. Does nothing where it is there already.
+# prints the folder that holds its include/ and lib/. Does nothing if it exists already.
 # Usage: scripts/fetch_libtorch.sh [VERSION [ARCHITECTURE]]
 #   VERSION        the one that hooked is built with, or another of the table below
 #   ARCHITECTURE   that of this machine, or aarch64 for a cross build (scripts/arm64.sh)
@@ -28,7 +28,7 @@ case ${2:-} in
   *) fail "LibTorch for $2 is not one that this script knows; expected aarch64" ;;
 esac
 
-# The wheels unpack to <name>-<version>.dist-info beside the package; the folder is put in place only when complete.
+# The wheels unpack to <name>-<version>.dist-info next to the package; the folder is put in place only when complete.
 is_complete() {
   [[ -e $folder/torch/lib/libtorch_cpu.so ]] || return 1
   local wheel name

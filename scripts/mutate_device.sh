@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows that the tests of tests/device find what they are there for: puts a wait and a tensor of another device into a run, a step of a
-# generation and a sweep, one after another, builds, and expects the named test to fail. Sources are put back, also when it is stopped.
+# Shows that the tests of tests/device find what they are meant to find: puts a wait and a tensor of another device into a run, a step of a
+# generation and a sweep, one after another, builds, and expects the named test to fail. Sources are restored, also if it is stopped.
 # Each takes the compilation of a source and a link. Usage: scripts/mutate_device.sh [PRESET] [NAME ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ fi
 tests=build/$preset/tests/device_tests
 
 host='at::TensorOptions(at::kCPU)'
-# name | source | the line that it is put behind | what | the test that fails
+# name | source | the line that it is put after | what | the test that fails
 mutations=(
   "wait_in_run|models/transformer/block.cc|at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {|if (!resid.device().is_cpu()) static_cast<void>(resid.sum().item<double>());|Models/WithoutWaits.ARunCanBeRecorded/0"
   "mixed_in_run|models/transformer/block.cc|at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {|resid = resid + resid.new_zeros({1}, $host);|Golden/OnTheDevice.Runs/gpt2"

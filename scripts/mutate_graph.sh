@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Shows that the golden cases find what is wrong with the graph. Each row puts another expression in the place of one: all are compiled in at
+# Shows that the golden cases find faults in the graph. Each row replaces one expression by another: all are compiled in at
 # once, each of them works where the environment asks for it by name, and then the named cases must fail that pass without it. Sources are
-# put back, also when this is stopped, and compiled again. It takes the compilation of the room models, twice.
+# restored, also if this is stopped, and compiled again. It takes the compilation of the room models, twice.
 # Usage: scripts/mutate_graph.sh [NAME ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tests=build/release/tests/golden_tests
-# name | source below models/ | expression, which stands there once | what takes its place | cases
+# name | source below models/ | expression, which occurs there once | its replacement | cases
 mutations=(
   "embedding_without_scale|embed|embedded * scale_|embedded|gemma_multi_query"
   "positions_with_other_sign|transformer|entry.stream + positions|entry.stream - positions|gpt2_untied"

@@ -23,7 +23,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "benchmarks/run_counts.json"
 REGION = "hooked_counted_region"
-# What is counted: what a run may take more than on record, as a share of it and as a number.
+# What is counted: by how much a run may exceed the record, as a share of it and as a number.
 COUNTS = {"instructions": (0.02, 0), "bytes allocated": (0.02, 0), "operators": (0.02, 0), "pages met": (0, 64)}
 ENVIRONMENT = {**os.environ, "ATEN_CPU_CAPABILITY": "avx2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -44,7 +44,7 @@ def under_callgrind(command: list) -> tuple:
     with tempfile.TemporaryDirectory() as folder:
         lines = output(["valgrind", "--tool=callgrind", f"--toggle-collect={REGION}", f"--dump-after={REGION}",
                         f"--callgrind-out-file={folder}/counts", *command])
-        # One file for each call of the region, and one for what came after. The first line is no run's.
+        # One file for each call of the region, and one for what came after. The first line belongs to no run.
         return lines, [int(re.search(r"^(?:totals|summary): (\d+)", pathlib.Path(f"{folder}/counts.{number}").read_text(), re.M)[1])
                        for number in range(1, len(lines))]
 

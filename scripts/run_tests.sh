@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the built tests of a preset with ctest, lists what was skipped and why, and closes with one line that counts the
-# GoogleTest cases and the other checks. Fails where a test fails or where there is none.
+# GoogleTest cases and the other checks. Fails if a test fails or none exists.
 # Usage: scripts/run_tests.sh PRESET [ctest argument]...
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ mkdir -p "$results"
 
 # GoogleTest programs leave one XML file each, named after the program.
 status=0
-# Test programs run side by side: threads that wait for work must not take a processor from the others.
+# Test programs run in parallel: threads that wait for work must not take a processor from the others.
 OMP_WAIT_POLICY=passive GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" \
   --output-junit "$results/ctest.junit" "$@" || status=$?
 

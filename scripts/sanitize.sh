@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds everything with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests that say something there. Without arguments
+# Builds everything with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests that are meaningful there. Without arguments
 # the whole suite, an hour or two on two cores; CI runs `scripts/sanitize.sh short`, which builds all rooms and runs the suites labelled
 # `sanitized` (tests/CMakeLists.txt).
 # Usage: scripts/sanitize.sh [short] [ctest argument]...

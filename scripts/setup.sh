@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Puts in place everything that hooked is built with, and does nothing when it is there already:
+# Installs everything that hooked is built with, and does nothing if it is installed already:
 #   - compiler, build tools and libraries from the packages of Debian 12 / Ubuntu;
 #   - LibTorch from the torch wheel, without torch's Python dependencies, in third_party/libtorch (git-ignored).
-# A LibTorch that you already have is used instead where TORCH_ROOT names it.
+# A LibTorch that you already have is used instead if TORCH_ROOT names it.
 # With --cuda also the NVIDIA libraries that LibTorch's CUDA half loads, as far as this machine lacks them: the program runs on a
-# GPU where they and a driver are there, and does not need them elsewhere.
+# GPU if they and a driver are installed, and does not need them otherwise.
 # Usage: scripts/setup.sh [--cuda] [further Debian package]...
 #        scripts/setup.sh --libraries     only names the packages of libraries (for scripts/arm64.sh)
 set -euo pipefail

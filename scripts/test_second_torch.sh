@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the rooms that call LibTorch most with the newest LibTorch that hooked is tested with, beside the one it is built
+# Builds the rooms that call LibTorch most with the newest LibTorch that hooked is tested with, in addition to the one it is built
 # with, and runs their tests. Usage: scripts/test_second_torch.sh [VERSION]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ folder=build/torch-$version
 programs=(core_tests hooks_tests models_tests)
 
 printf '[second torch] building %s with LibTorch %s (minutes the first time)\n' "${programs[*]}" "$version"
-# Not optimised: what is tested is that the same code compiles and computes the same.
+# Not optimised: the test is that the same code compiles and computes the same.
 mkdir -p build
 cmake -G Ninja -S . -B "$folder" -DTORCH_ROOT="$root" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
   -DHOOKED_BUILD_EXAMPLES=OFF -DHOOKED_BUILD_BENCHMARKS=OFF >"$folder.configure.log" 2>&1 ||

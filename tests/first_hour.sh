@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A newcomer's first hour, played in an empty folder outside the checkout on what a build left: install, a project and a
+# A newcomer's first hour, run in an empty folder outside the checkout with the results of a build: install, a project and a
 # plug-in over the installed package, and the same without the checkout. Fails at the first thing that goes wrong.
 # Usage: tests/first_hour.sh BUILD [step]...     steps: install newcomer consumer strings vocabulary plugin reasons deploy
 set -euo pipefail
@@ -21,7 +21,7 @@ configure() {
   quietly cmake -G Ninja -S "$project" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" "$@"
 }
 
-# The program of a prefix: its version, a short run of the toy model beside it.
+# The program of a prefix: its version, a short run of the toy model next to it.
 check_program() {
   expect "^hooked $version \(LibTorch " "$1/bin/hooked" --version
   expect '"rows":' "$1/bin/hooked" run "$1/share/hooked/examples/toy_model" --tokens 1,2,3 --top-k 1 --json
@@ -39,7 +39,7 @@ step_install() {
   [[ -z $(find "$prefix" -name 'libtorch*') ]] || fail "LibTorch was installed without being asked for"
 }
 
-# What somebody types first: an empty cache, a model in it, a name that is nearly right, the Tab key.
+# A newcomer's first commands: an empty cache, a model in it, a name that is nearly right, the Tab key.
 step_newcomer() {
   local hooked=$prefix/bin/hooked model=$scratch/hf/hub/models--someone--toy
   export HF_HOME=$scratch/hf
@@ -107,7 +107,7 @@ step_plugin() {
   fi
 }
 
-# find_package(hooked QUIET) without a word and with a reason. Arguments: REASON, then arguments for cmake.
+# find_package(hooked QUIET) fails silently and with a reason. Arguments: REASON, then arguments for cmake.
 check_reason() {
   local reason=$1
   shift
@@ -123,7 +123,7 @@ step_reasons() {
   check_reason '^$' -DARGUMENTS=9.0  # CMake itself names the versions that it met
 }
 
-# The installed program and the built project in a world without the checkout and its LibTorch.
+# The installed program and the built project without the checkout and its LibTorch.
 step_deploy() {
   quietly cmake --install "$build" --prefix "$prefix" --component libtorch
   local program file

@@ -35,7 +35,7 @@ check_prefix() {
   # In every file: run-time paths, package configs, text in the program and in the archive.
   local words=(-e "$checkout" -e "$build" -e "$(dirname "$torch")")
   if grep -rlaF "${words[@]}" "$prefix" | grep .; then fail "the files above name the checkout or its LibTorch"; fi
-  # Only what a CPU program needs of LibTorch.
+  # Only the LibTorch libraries that a CPU program needs.
   find "$prefix/lib/hooked/torch/lib" -type f -printf '%f\n' | sort >"$scratch/carried"
   if grep -vE '^lib(torch_cpu|c10|gomp|cudart|cupti)[-.]' "$scratch/carried" | grep .; then
     fail "the libraries above are not needed"
@@ -80,7 +80,7 @@ check_deb "$scratch"/packed/*.deb
 rm -rf "$scratch/deb"
 check_archive "$scratch"/packed/*.tar.gz
 
-# A project that is configured against the unpacked archive is told what it lacks, and finds it where it is named.
+# A project configured against the unpacked archive gets a message about what is missing, and finds it once named.
 quietly cmake -G Ninja -S "$checkout/tests/consumer/reasons" -B "$scratch/reasons" -DCMAKE_PREFIX_PATH="$scratch/archive" \
   -DREASON='holds the libraries without the headers'
 quietly cmake -G Ninja -S "$checkout/tests/consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$scratch/archive" -DTORCH_ROOT="$torch"

@@ -1,4 +1,4 @@
-# For scripts over a build that play outside of the checkout. Sourced with `title`, the word that lines begin with, and
+# For scripts that use a build outside the checkout. Sourced with `title`, the word at the beginning of lines, and
 # `build`, the build's folder. Goes to an empty folder, `scratch`, that is removed at the end.
 
 version=$(head -n 1 "$checkout/VERSION")
@@ -10,7 +10,7 @@ unset LD_LIBRARY_PATH HOOKED_CMAKE_ARGS TORCH_ROOT
 
 say() { printf '[%s] %s\n' "$title" "$*"; }
 fail() { say "$@" >&2; exit 1; }
-# Runs a command, whose output is shown only where it fails.
+# Runs a command; its output is shown only if it fails.
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
 # Runs a command whose output must match a regular expression.
 expect() {

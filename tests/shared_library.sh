@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# BUILD_SHARED_LIBS=ON in a build that is there: the same objects, linked otherwise. The program, an installed project and
-# the tests of the examples run over libhooked.so, and it shows nothing but hooked. The build is put back at the end; with
-# `leave`, where nobody needs it any more, its configuration alone. Usage: tests/shared_library.sh BUILD [leave]
+# BUILD_SHARED_LIBS=ON in an existing build: the same objects, linked differently. The program, an installed project and
+# the tests of the examples run with libhooked.so, and it exports only hooked. The build is restored at the end; with
+# `leave`, if nobody needs it any more, only its configuration. Usage: tests/shared_library.sh BUILD [leave]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

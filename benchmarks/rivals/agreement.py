@@ -18,7 +18,7 @@ TOP_1 = 0.99
 @dataclasses.dataclass
 class Agreement:
     question: str
-    engine: str  # whose tensors, beside ours
+    engine: str  # whose tensors are compared with ours
     dtype: str = "float32"  # of the question
     tensors: int = 0  # compared
     worst: float = 0.0

@@ -10,7 +10,7 @@ CPU = ("cpu",)
 CARD = ("cuda",)
 
 MIDDLE = 6  # the layer that is harvested up to and edited
-PROMPT = 32  # tokens that a generation goes on from
+PROMPT = 32  # tokens that a generation continues from
 
 
 @dataclasses.dataclass(frozen=True)

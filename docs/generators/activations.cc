@@ -139,7 +139,7 @@ respect to what downstream saw. They are zero where the metric does not depend o
 it would not reach is an error; a selection of many names keeps those that it reaches.
 )";
 
-// What the axes of that name count, of those that activations have.
+// What the axes of that name count, among axes of activations.
 std::string counted(std::string_view name) {
   std::string text;
   for (const hooked::AxisRow& axis : hooked::axis_table()) {

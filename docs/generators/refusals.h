@@ -14,13 +14,13 @@
 // functions, called of every kind of golden checkpoint (tests/analysis/refusals_test.cc).
 namespace hooked {
 
-/// How an analysis is called, beside its name.
+/// How an analysis is called, in addition to its name.
 struct Asking {
   bool norms = true;          ///< CircuitOptions::norms
   Stack stack = Stack::none;  ///< of the stack that predicts, or Stack::encoder
   bool crosses = false;       ///< of cross-attention
-  std::int64_t layer = 0;     ///< of which layer
-  bool prefix = false;        ///< of the cache of a run behind a prefix
+  std::int64_t layer = 0;     ///< the layer
+  bool prefix = false;        ///< of the cache of a run after a prefix
 };
 
 /// One row of the table.
@@ -28,7 +28,7 @@ struct Refusal {
   std::vector<std::string_view> calls;  ///< what is refused, by the names that the test knows
   std::string where;
   std::string because;
-  bool (*holds)(const ModelConfig& c, const Asking& a);  ///< whether `where` is the case
+  bool (*holds)(const ModelConfig& c, const Asking& a);  ///< whether `where` applies
 };
 
 /// The parts of the table, and what its rows share.
@@ -49,7 +49,7 @@ bool meets(Config c, Asked) {
   return first_in(c, kObstacles).has_value();
 }
 
-/// What an analysis cannot pass.
+/// What an analysis does not support.
 template <const Obstacles& kObstacles>
 Refusal row(Calls calls) {
   const bool ends = kObstacles.instead.empty();
@@ -65,7 +65,7 @@ inline bool of_encoder(Config, Asked a) { return a.stack == Stack::encoder; }
 inline bool latents(Config c, Asked) { return c.latent_attention(); }
 inline bool no_attention(Config c, Asked a) { return a.stack != Stack::encoder && !c.attends(a.layer); }
 
-/// What reads a run.
+/// Functions that read a run.
 inline std::vector<Refusal> of_runs() {
   const Calls of_final_norm{"`normed_logit`", "`norm_shares`", "`leave_one_out`"};
   const Calls paths{"`path_expansion`", "`path_logits`"};
@@ -113,7 +113,7 @@ inline std::vector<Refusal> of_runs() {
   };
 }
 
-/// What is made of weights.
+/// Functions of weights.
 inline std::vector<Refusal> of_weights() {
   const Calls singular_of_heads{"`singular_directions` of OV circuits",
                                 "`singular_directions` of QK circuits"};
@@ -184,7 +184,7 @@ inline std::vector<Refusal> of_weights() {
   };
 }
 
-/// What patches runs, or draws prompts.
+/// Functions that patch runs, or draw prompts.
 inline std::vector<Refusal> of_patched_runs() {
   const Calls edges{"`edge_attribution`", "`run_circuits` of edges"};
   return {

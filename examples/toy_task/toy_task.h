@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-/// What the shipped toy model is trained on and measured by: sentences in which the indirect object must be
-/// named, and random words said twice.
+/// The tasks on which the toy model is trained and measured: sentences in which the indirect object must be
+/// named, and random words repeated twice.
 namespace toy {
 
 /// The word-level vocabulary: `<bos>`, then every word of the sentences and lists in alphabetical order.
@@ -43,7 +43,7 @@ enum class Pairs : std::uint8_t { training, held_out };
 struct SentenceBatch {
   at::Tensor tokens;         ///< [row, pos] int64, each row begins with `<bos>`; padded on the right
   at::Tensor mask;           ///< [row, pos] int64, 1 for real tokens
-  at::Tensor answer_pos;     ///< [row] where the answer stands; it is predicted one position earlier
+  at::Tensor answer_pos;     ///< [row] the answer's position; it is predicted one position earlier
   at::Tensor answers;        ///< [row] the answer: the one of the two names that occurs only once before it
   at::Tensor first_answers;  ///< [row] bool, whether the answer is the name that was mentioned first
 };

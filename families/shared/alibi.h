@@ -9,7 +9,7 @@ namespace hooked {
 /// of two takes the slopes of the power below, then every second slope of the power above.
 std::vector<double> appended_alibi_slopes(std::int64_t n_heads);
 
-/// The slopes [head] as MPT computes them: of the power of two above, every second one first, then the
+/// The slopes [head] as MPT computes them: from the next power of two, first every second one, then the
 /// others.
 std::vector<double> halved_alibi_slopes(std::int64_t n_heads);
 

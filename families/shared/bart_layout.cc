@@ -33,7 +33,7 @@ void add_block(Recipes& r, const std::string& mlp_norm) {
   r.mlp_out("fc2");
 }
 
-// A key that names the same size of both stacks, which the graph makes alike.
+// A key for the same size of both stacks; the graph requires equal sizes.
 void require_alike(const HfConfig& hf, std::string_view of_encoder, std::string_view of_decoder) {
   const ConfigReader& json = hf.json();
   const std::int64_t size = hf.count(of_encoder);
@@ -42,8 +42,8 @@ void require_alike(const HfConfig& hf, std::string_view of_encoder, std::string_
               fmt::format("is not {}, and both stacks are made alike; expected {}", of_encoder, size));
 }
 
-// [n_ctx, d_model]: sines of frequencies from 1 down to 1/10000, then their cosines. As numpy makes them, in
-// float64, and stored in float32.
+// [n_ctx, d_model]: sines of frequencies from 1 down to 1/10000, then their cosines. Computed in float64, as
+// in numpy, and stored in float32.
 at::Tensor sinusoids(std::int64_t n_ctx, std::int64_t d_model) {
   const auto angles = [&](std::int64_t columns) {
     const at::Tensor powers = at::arange(columns, at::kDouble) * 2.0 / static_cast<double>(d_model);
@@ -53,8 +53,8 @@ at::Tensor sinusoids(std::int64_t n_ctx, std::int64_t d_model) {
   return at::cat({at::sin(angles(d_model - cosines)), at::cos(angles(cosines))}, 1).to(at::kFloat);
 }
 
-// What the decoder's rows begin with. The family's own token is one of the vocabulary that it was published
-// with.
+// The token that the decoder's rows begin with. The family's own token belongs to the vocabulary that the
+// model was published with.
 void read_decoder_start(HfConfig& hf, ModelConfig& c, const BartDefaults& defaults) {
   const ConfigReader& json = hf.json();
   const bool named = json.has("decoder_start_token_id");
@@ -96,7 +96,7 @@ ModelConfig read_bart_config(HfConfig& hf, const BartDefaults& defaults) {
     c.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
   }
   read_decoder_start(hf, c, defaults);
-  // What older files say of the architecture and transformers does not read.
+  // What older files say about the architecture but transformers does not read.
   json.ignore({"normalize_before", "normalize_embedding", "add_bias_logits", "add_final_layer_norm",
                "static_position_embeddings", "extra_pos_embeddings", "pad_token_id"});
   return c;
@@ -128,7 +128,7 @@ void add_bart_stacks(Recipes& r, const ModelConfig& config) {
     r.turned("unembed.W_U", "lm_head.weight");
   }
   if (config.unembedding->bias) {
-    // A part of the head, which has no prefix, though not by its name in files.
+    // A part of the head, which has no prefix, although its name in files does not show that.
     TensorRecipe& bias =
         r.make("unembed.b_U", {"lm_head.bias"}, [](const auto& stored) { return stored[0].flatten(); });
     bias.alias = "final_logits_bias";

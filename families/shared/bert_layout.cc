@@ -26,7 +26,7 @@ ModelConfig read_bert_config(HfConfig& hf) {
     json.refuse("position_embedding_type", "is not supported; expected absolute, or no such key");
   }
   hf.require_unset({"add_cross_attention"});
-  // Of a pooler that masked language models do not have.
+  // About a pooler that masked language models do not have.
   json.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
                "pooler_type", "directionality"});
   return c;

@@ -7,8 +7,8 @@
 
 namespace hooked {
 
-/// The config of an encoder with norms after the additions, a normed sum of embeddings and a masked-LM head,
-/// under BERT's keys.
+/// The config of an encoder with norms after the additions (post-norm), a normed sum of embeddings and a
+/// masked-LM head, under BERT's keys.
 ModelConfig read_bert_config(HfConfig& hf);
 
 /// What such encoders share, whatever their keys: norms, biases, direction, the head with its activation.
@@ -16,13 +16,13 @@ ModelConfig as_encoder(ModelConfig config, Activation head);
 
 /// BERT's embeddings; `offset` rows at the start of the position table belong to no position.
 void add_bert_embeddings(Recipes& r, std::int64_t offset);
-/// The same with positions that `add_positions` adds.
+/// The same, but `add_positions` adds the positions.
 void add_bert_embeddings(Recipes& r, const std::function<void()>& add_positions);
-/// The maps of a block's attention.
+/// The projections of a block's attention.
 void add_bert_attention(Recipes& r);
-/// The maps of a block's MLP.
+/// The projections of a block's MLP.
 void add_bert_mlp(Recipes& r);
-/// BERT's blocks, with norms behind the additions.
+/// BERT's blocks, with norms after the additions.
 void add_bert_blocks(Recipes& r);
 /// BERT's masked-LM head.
 void add_bert_head(Recipes& r);

@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-/// Command R: attention and MLP read one LayerNorm without bias, rotary turns adjacent pairs, logits are
+/// Command R: attention and MLP read one LayerNorm without bias, rotary rotates adjacent pairs, logits are
 /// scaled. `theta` is the rotary base of configs that name none. Without windows.
 ModelConfig read_cohere_config(HfConfig& hf, double theta);
 

@@ -15,7 +15,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// DeepseekV2RMSNorm's own: the latents' norms are made without the config's rms_norm_eps.
+// DeepseekV2RMSNorm's own: the latents' norms do not use the config's rms_norm_eps.
 constexpr double kLatentEps = 1e-6;
 constexpr std::int64_t kMostShared = 1 << 12;
 
@@ -37,7 +37,7 @@ std::int64_t rotary_width(HfConfig& hf) {
   return width;
 }
 
-// Of the families with an indexer every layer has it.
+// In families with an indexer, every layer has it.
 void require_indexed_layers(HfConfig& hf) {
   constexpr std::string_view kKey = "layer_types";
   if (!hf.json().has(kKey)) return;
@@ -47,12 +47,12 @@ void require_indexed_layers(HfConfig& hf) {
   }
 }
 
-// One of the parts that lie above each other in `stored`, and make up all of it.
+// One of the parts that are stacked in `stored`, and make up all of it.
 at::Tensor part_of(const at::Tensor& stored, const std::vector<std::int64_t>& sizes, std::size_t which) {
   return stored.split_with_sizes(sizes, 0)[which];
 }
 
-// The same of each head's rows, as [head, in, part].
+// The same for each head's rows, as [head, in, part].
 at::Tensor heads_part_of(const at::Tensor& stored, std::int64_t heads, const std::vector<std::int64_t>& sizes,
                          std::size_t which) {
   return stored.unflatten(0, {heads, -1}).split_with_sizes(sizes, 1)[which].transpose(1, 2);
@@ -108,7 +108,7 @@ ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys) {
                             .d_head_fallback = hf.count("qk_nope_head_dim") + turned,
                             .n_ctx_fallback = keys.n_ctx_fallback},
                            false);
-  json.ignore({"head_dim", "qk_head_dim"});  // sums that transformers writes beside the parts
+  json.ignore({"head_dim", "qk_head_dim"});  // sums that transformers writes in addition to the parts
   if (c.grouped_query()) {
     json.refuse("num_key_value_heads",
                 fmt::format("is not num_attention_heads = {}; expected the same number, or no such key: "
@@ -177,7 +177,7 @@ double routed_scale(const HfConfig& hf, double fallback) {
 }
 
 void read_deepseek_rope(HfConfig& hf, ModelConfig& config, bool adjacent_pairs) {
-  // The part that is turned has a width of its own.
+  // The rotated part has a width of its own.
   constexpr std::string_view kShare = "partial_rotary_factor";
   for (const ConfigReader& holder : {hf.json(), rope_group(hf.json())}) {
     if (holder.number_or(kShare, 1.0) != 1.0)
@@ -227,7 +227,7 @@ ModelConfig read_indexed_config(HfConfig& hf, const DeepseekKeys& keys, const Gr
 void add_latent_attention(Recipes& r, const ModelConfig& config) {
   using Sizes = std::vector<std::int64_t>;
   const Latents& latent = *config.latent;
-  // What reads the stream: a part of a linear map, and of its bias.
+  // A reader of the stream: a part of a linear map, and of its bias.
   const auto add_reader = [&](const std::string& ours, const std::string& theirs, const Sizes& sizes,
                               std::size_t which) {
     r.make("attn.W_" + ours, {theirs + ".weight"},
@@ -248,7 +248,7 @@ void add_latent_attention(Recipes& r, const ModelConfig& config) {
     add_heads("attn.W_UQ", "self_attn.q_b_proj", {config.d_head}, 0);
   } else {
     add_heads("attn.W_Q", "self_attn.q_proj", {config.d_head}, 0);
-    if (config.qkv_bias) {  // theirs are in the maps to the latent and the shared key alone
+    if (config.qkv_bias) {  // their biases are only in the maps to the latent and the shared key
       r.make("attn.b_Q", {}, [h = config.n_heads, d = config.d_head, dtype = config.dtype](const Tensors&) {
         return at::zeros({h, d}, dtype);
       });

@@ -17,7 +17,7 @@ std::int64_t count_or(const HfConfig& hf, std::string_view key, std::int64_t fal
   return hf.json().has(key) ? hf.count(key) : fallback;
 }
 
-// All but every fourth, or another that the file says.
+// All layers but every fourth, or every n-th by the file.
 LayerFlags layers_between(HfConfig& hf, const ModelConfig& c) {
   const std::int64_t interval = count_or(hf, "full_attention_interval", 4);
   const bool said = hf.json().has("full_attention_interval");
@@ -25,7 +25,7 @@ LayerFlags layers_between(HfConfig& hf, const ModelConfig& c) {
   return flag_layers(c, [&](std::int64_t l) { return (l + 1) % interval != 0; });
 }
 
-// `count` blocks of `width` rows each from row `first` of each of the key heads' `rows` rows, as heads
+// `count` blocks of `width` rows each, from row `first` of each of the key heads' `rows` rows, as heads
 // [head, width, d_model].
 at::Tensor rows_of(const at::Tensor& stored, std::int64_t key_heads, std::int64_t first, std::int64_t count,
                    std::int64_t width) {
@@ -55,7 +55,7 @@ void add_by_key_head(Recipes& r, const DeltaNet& s) {
   }
 }
 
-// One of the parts, one above the other, of the sizes `parts` that a tensor has, as heads.
+// One of a tensor's stacked parts, whose sizes are `parts`, as heads.
 void add_heads(Recipes& r, const char* ours, const char* theirs, const std::vector<std::int64_t>& parts,
                std::size_t part, std::int64_t width) {
   r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},

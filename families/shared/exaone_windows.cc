@@ -9,7 +9,7 @@ namespace hooked {
 void read_exaone_windows(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   const bool named = json.has("layer_types");
-  std::int64_t pattern = 4;  // a word such as "LLLG" beside layer_types says the same once more
+  std::int64_t pattern = 4;  // a word such as "LLLG" only repeats layer_types
   if (!named && json.is_null("sliding_window_pattern")) {
     pattern = 0;
   } else if (!named && json.has("sliding_window_pattern")) {

@@ -37,7 +37,7 @@ void set_expert_width(HfConfig& hf, ModelConfig& config, std::string_view key, L
   if (e.dense_layers.empty()) {
     config.d_mlp = e.d_expert;
   } else if (std::ranges::find(e.dense_layers, false) == e.dense_layers.end()) {
-    config.experts.reset();  // no layer is a mixture after all
+    config.experts.reset();  // no layer is a mixture
   }
 }
 

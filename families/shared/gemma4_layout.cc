@@ -26,7 +26,7 @@ struct Heads {
   bool operator==(const Heads&) const = default;
 };
 
-// The number of a layer, as `per_layer_config` writes it.
+// The number of a layer, by its key in `per_layer_config`.
 std::int64_t layer_number(const ConfigReader& layers, const std::string& key, const ModelConfig& c) {
   std::int64_t layer = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
@@ -36,7 +36,7 @@ std::int64_t layer_number(const ConfigReader& layers, const std::string& key, co
   return layer;
 }
 
-// What files say of single layers, which holds before global_head_dim. Of each layer.
+// The heads of each layer; what files say about single layers overrides global_head_dim.
 std::vector<Heads> heads_by_layer(const HfConfig& hf, const ModelConfig& c) {
   std::vector<Heads> heads(static_cast<std::size_t>(c.n_layers), Heads{c.d_head, c.n_kv_heads});
   const auto layers = hf.json().object_if(kPerLayer);
@@ -51,13 +51,13 @@ std::vector<Heads> heads_by_layer(const HfConfig& hf, const ModelConfig& c) {
   return heads;
 }
 
-// The heads of layers without a window, and those of the others, which the layers of a kind must share.
+// The heads of layers without a window, and those of the others; all layers of a kind must have the same.
 void read_heads(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   const bool shared = json.boolean_or(kSharedProjection, false);
   constexpr std::string_view kWidth = "global_head_dim", kKeys = "num_global_key_value_heads";
   Heads full{json.has(kWidth) ? hf.count(kWidth) : 512, c.n_kv_heads};
-  // transformers reads them where values are made of the keys' projection only.
+  // transformers reads them only if values come from the keys' projection.
   if (json.has(kKeys)) full.n_kv_heads = shared ? hf.count(kKeys) : c.n_kv_heads;
   std::optional<Heads> windowed;
   hf.comes_from("full_heads.d_head", json.where(kWidth));
@@ -102,11 +102,11 @@ void read_windows(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) 
   }
   if (both_ways != "all") return;
   c.direction = AttentionDirection::bidirectional;
-  // The key counts both directions, and what transformers makes of it is a distance that is still seen.
+  // The key counts both directions, and transformers computes a distance from it that is still visible.
   if (c.window) c.window->size = c.window->size / 2 + 2;
 }
 
-// Layers at the end that attend with the keys and values of earlier ones.
+// Layers at the end that attend with the keys and values of earlier ones (KV sharing).
 void read_shared_keys(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   constexpr std::string_view kShared = "num_kv_shared_layers";
@@ -127,10 +127,10 @@ void read_shared_keys(HfConfig& hf, ModelConfig& c) {
 
 constexpr std::string_view kLayerInputRows = "vocab_size_per_layer_input";
 
-// Rows of the tables of single layers, of which those of the vocabulary are read.
+// Number of rows of the per-layer embeddings; those of the vocabulary are read.
 std::int64_t layer_input_rows(const HfConfig& hf) { return hf.json().integer_or(kLayerInputRows, 262144); }
 
-// What each layer reads of tokens besides the stream.
+// The per-layer embeddings: what each layer reads of tokens in addition to the stream.
 void read_layer_input(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) {
   const ConfigReader& json = hf.json();
   constexpr std::string_view kWidth = "hidden_size_per_layer_input";
@@ -158,7 +158,7 @@ void add_layer_inputs(Recipes& r, const ModelConfig& c, std::int64_t rows) {
     const std::string ours = fmt::format("blocks.{}.layer_input.", l);
     r.make(ours + "W_token", {"embed_tokens_per_layer.weight"},
            [l, rows, layers, width, vocab = c.d_vocab](const Tensors& table) {
-             // In steps, so that a table of another shape and as many numbers fails.
+             // In steps, so that a table of another shape with the same number of elements fails.
              const at::Tensor by_layer = table[0].unflatten(1, {layers, width}).select(1, l);
              return by_layer.unflatten(0, {rows, 1}).select(1, 0).narrow(0, 0, vocab);
            });
@@ -169,12 +169,12 @@ void add_layer_inputs(Recipes& r, const ModelConfig& c, std::int64_t rows) {
   }
 }
 
-// Experts beside the MLP, which is what every token goes to: a shared expert.
+// Experts in addition to the MLP; every token goes to the MLP, so it is a shared expert.
 void read_mixtures(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) {
   const ConfigReader& json = hf.json();
   constexpr std::string_view kMixtures = "enable_moe_block", kWidth = "moe_intermediate_size",
                              kCount = "num_experts";
-  json.ignore({kWidth, kCount, "top_k_experts"});  // without effect where there are none
+  json.ignore({kWidth, kCount, "top_k_experts"});  // without effect if there are none
   if (!defaults.mixtures) hf.require_unset({kMixtures});
   if (!json.boolean_or(kMixtures, false)) return;
   const std::int64_t d_shared = c.d_mlp;
@@ -187,7 +187,7 @@ void read_mixtures(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults)
   e.renormalised = e.own_norms = e.expert_scale = true;
 }
 
-// The parts of a block's mixture that other families have not, beside the norms of the stream.
+// The parts of a block's mixture that other families lack, in addition to the norms of the stream.
 void add_mixture(Recipes& r, const ModelConfig& c) {
   r.mixture({.router = "router.proj.weight",
              .expert = "",
@@ -225,7 +225,7 @@ ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
   read_heads(hf, c);
   read_shared_keys(hf, c);
   read_layer_input(hf, c, defaults);
-  hf.require_unset({"rope_theta", "rope_scaling"});  // which transformers does not read
+  hf.require_unset({"rope_theta", "rope_scaling"});  // not read by transformers
   if (!json.has("rope_parameters") && c.head_width_of(/*in_windowed=*/false) < 8) {
     json.refuse("rope_parameters",
                 "turns a quarter of the pairs of a head, and heads of fewer than 8 dimensions "

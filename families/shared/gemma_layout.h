@@ -10,7 +10,7 @@ namespace hooked {
 /// sqrt(d_model), heads of 256 dimensions by default. Without windows and positions.
 ModelConfig read_gemma_config(HfConfig& hf, LlamaDefaults defaults);
 
-/// Soft caps where the config has no such key; 0 is none.
+/// Soft caps if the config does not have the key; 0 is none.
 struct GemmaCaps {
   double scores = 0.0;
   double logits = 0.0;

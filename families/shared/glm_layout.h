@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-/// GLM 4: biases on queries, keys and values, part of each head turned in adjacent pairs.
+/// GLM 4: biases on queries, keys and values, partial rotary in adjacent pairs.
 ModelConfig read_glm_config(HfConfig& hf);
 
 /// The MLP, with gate and up projection in one.

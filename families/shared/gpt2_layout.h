@@ -8,7 +8,7 @@
 
 namespace hooked {
 
-/// The keys of sizes that GPT-2 made common, under which GPT-J and GPTBigCode go as well.
+/// The keys of sizes that GPT-2 made common; GPT-J and GPTBigCode also use them.
 SizeKeys gpt2_size_keys(const ConfigReader& json, std::int64_t n_ctx_fallback);
 
 /// Embedding, positions, blocks with an MLP, final norm and unembedding under GPT-2's names; `add_attention`

@@ -30,7 +30,7 @@ ModelConfig read_gptj_config(HfConfig& hf) {
     json.refuse("rotary_dim", "does not fit a head; expected an even number of its dimensions");
   }
   c.positions = RotaryPositions{.dim = turned == c.d_head ? 0 : turned, .adjacent_pairs = true};
-  json.ignore({"scale_attn_weights", "rotary"});  // published configs say what is always so
+  json.ignore({"scale_attn_weights", "rotary"});  // published configs state what is always so
   return c;
 }
 

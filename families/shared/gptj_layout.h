@@ -11,7 +11,7 @@ namespace hooked {
 /// The config keys of GPT-J, which CodeGen shares.
 ModelConfig read_gptj_config(HfConfig& hf);
 
-/// The tensors of GPT-J but for queries, keys and values, which `add_qkv` adds block by block.
+/// The tensors of GPT-J except queries, keys and values, which `add_qkv` adds block by block.
 void add_gptj_parts(Recipes& recipes, const std::function<void()>& add_qkv);
 
 inline constexpr std::string_view kGptjBuffers[] = {"h.*.attn.bias", "h.*.attn.masked_bias",

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kLargest = 1 << 24;  // of widths, vocabularies and contexts
 
-// Known to every family and without effect on what a run of the model computes.
+// Known to every family, and without effect on what a run of the model computes.
 constexpr auto kWithoutEffect = {"model_type",
                                  "architectures",
                                  "transformers_version",
@@ -51,14 +51,14 @@ constexpr auto kWithoutEffect = {"model_type",
                                  "num_labels",
                                  "use_bfloat16"};
 
-// Keys that change what transformers computes for every family, and that no family has.
+// Keys that change what transformers computes for every family, but that no family supports.
 constexpr auto kOfEveryFamily = {"per_layer_config"};
 
-// Part of the names of keys that say how weights are stored, which no family decides.
+// Part of the names of keys about how weights are stored, which families do not decide.
 constexpr std::string_view kStorage = "quant";
 
-// Parts of names that sound as if the key changed what a model computes. What transformers' class of a family
-// reads, the family's reader reads or refuses, so that an unread key of such a name has no effect; but
+// Parts of names that sound as if the key changed what a model computes. The family's reader reads or refuses
+// all keys that transformers' class of the family reads, so an unread key of such a name has no effect; but
 // its author may think that it has one.
 constexpr auto kSoundsLikeComputing = {"rope",       "rotary",
                                        "attn",       "attention",
@@ -74,7 +74,7 @@ constexpr auto kSoundsLikeComputing = {"rope",       "rotary",
 // Parts of the names of keys that concern training alone.
 constexpr auto kTrainingOnly = {"drop", "aux_loss", "z_loss", "output_router", "jitter", "summary"};
 
-// Parts of the names of keys that choose among implementations of one computation.
+// Parts of the names of keys that select an implementation of the same computation.
 constexpr auto kImplementation = {"implementation", "flash", "sdpa", "xformers", "kernel"};
 
 bool contains_any(std::string_view text, std::initializer_list<const char*> parts) {
@@ -142,7 +142,7 @@ ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) {
       Unembedding{.d_vocab = c.d_vocab, .tied = json_.boolean_or("tie_word_embeddings", tied), .bias = false};
   c.attn_scale = std::sqrt(static_cast<double>(c.d_head));
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = false;
-  // Where a family calls a size otherwise, transformers knows this name of it as well, and lets it go before.
+  // If a family has another name for a size, transformers knows this name as well, and it takes precedence.
   const SizeKeys usual;
   for (const auto& [other, key] :
        {std::pair{usual.n_layers, keys.n_layers}, std::pair{usual.d_model, keys.d_model},
@@ -230,7 +230,7 @@ std::vector<std::string> HfConfig::ignored_keys() {
     for (const char* key : kWithoutEffect) reader.ignore({key});
     for (const std::string& key : reader.unread()) {
       if (contains_any(key, kTrainingOnly) || contains_any(key, kImplementation)) continue;
-      if (&reader == &whole_ && key.starts_with(group_ + '.')) continue;  // looked at by itself
+      if (&reader == &whole_ && key.starts_with(group_ + '.')) continue;  // checked separately
       const bool set = !reader.is_unset(key);
       if (set && (contains_any(key, kOfEveryFamily) || key.find(kStorage) != std::string::npos)) {
         reader.refuse(

@@ -14,25 +14,25 @@
 
 namespace hooked {
 
-/// The longest context of families whose configs may name none.
+/// The longest context of families whose configs may not state one.
 inline constexpr std::int64_t kUnlimitedContext = 1 << 24;
 
-/// The keys under which a family's config has its sizes; an empty one is not in its configs.
+/// The keys of the sizes in a family's config; an empty one is not in its configs.
 struct SizeKeys {
   std::string_view n_layers = "num_hidden_layers";
   std::string_view d_model = "hidden_size";
   std::string_view n_heads = "num_attention_heads";
   std::string_view n_kv_heads = "num_key_value_heads";  ///< null: n_heads
-  std::int64_t n_kv_heads_fallback = 0;                 ///< where n_kv_heads is absent; 0: n_heads
+  std::int64_t n_kv_heads_fallback = 0;                 ///< if n_kv_heads is absent; 0: n_heads
   std::string_view d_head = "head_dim";                 ///< absent or null: d_head_fallback
   std::int64_t d_head_fallback = 0;                     ///< 0: d_model / n_heads
   std::string_view d_mlp = "intermediate_size";
-  std::int64_t mlp_ratio = 0;  ///< d_mlp / d_model where d_mlp is absent; 0: it must be there
+  std::int64_t mlp_ratio = 0;  ///< d_mlp / d_model if d_mlp is absent; 0: it is required
   std::string_view n_ctx = "max_position_embeddings";
-  std::int64_t n_ctx_fallback = 0;  ///< where n_ctx is absent; 0: it must be there
+  std::int64_t n_ctx_fallback = 0;  ///< if n_ctx is absent; 0: it is required
 };
 
-/// A flag for each layer. `ModelConfig` has an empty list where it is false for all.
+/// A flag for each layer. `ModelConfig` has an empty list if it is false for all.
 using LayerFlags = std::vector<bool>;
 using LayerRule = std::function<bool(std::int64_t layer)>;
 
@@ -40,27 +40,27 @@ LayerFlags flag_layers(const ModelConfig& config, const LayerRule& rule);
 /// `flags`, or an empty list if none is true.
 LayerFlags none_if_all_false(LayerFlags flags);
 
-/// How a config has its windows.
+/// How a config gives its windows.
 struct WindowKey {
   std::string_view name;
-  std::int64_t fallback = 0;  ///< where the key is absent; 0: as null
-  bool null_is_none = false;  ///< whether null means no windows; else it is refused where a layer has one
+  std::int64_t fallback = 0;  ///< if the key is absent; 0: as null
+  bool null_is_none = false;  ///< whether null means no windows; else null is refused if a layer has one
   Window::Kind kind = Window::sliding;
 };
 
-/// A Hugging Face config.json under the reading of one family.
+/// A Hugging Face config.json as one family reads it.
 ///
-/// What all families share: sizes, dtype, activation, windows, which unread keys matter. The rest a family
-/// reads from `json`. A copy shares the document, and the record of what was read of it.
+/// What all families share: sizes, dtype, activation, windows, which unread keys matter. A family reads the
+/// rest from `json`. A copy shares the document, and the record of what was read of it.
 class HfConfig {
  public:
-  /// The config that the object `group` of `text` is, or all of the text. Throws ConfigError when it is none.
+  /// The object `group` of `text` as a config, or all of the text. Throws ConfigError unless it is an object.
   HfConfig(std::string_view text, std::string_view where, const std::string& group = {});
 
   const ConfigReader& json() const noexcept { return json_; }
 
-  /// A config with sizes, vocabulary and tying (`tied` where the file says nothing), no biases but those of
-  /// norms, and scores divided by sqrt(d_head).
+  /// A config with sizes, vocabulary and tying (`tied` if the file does not say it), no biases except those
+  /// of norms, and scores divided by sqrt(d_head).
   ModelConfig sizes(const SizeKeys& keys, bool tied);
 
   /// An integer from 1 to the largest width. Throws ConfigError at the key.
@@ -72,38 +72,38 @@ class HfConfig {
   /// Throws ConfigError at `key` if it is set to anything but null, false, zero or an empty list.
   void require_unset(std::initializer_list<std::string_view> keys) const;
 
-  /// Whether each layer is windowed: by `layer_types`, or as `usually` says where the key is absent. Other
-  /// kinds of layers than full_attention and the family's windowed one, `type`, are refused.
+  /// Whether each layer is windowed: by `layer_types`, or by `usually` if the key is absent. Layer kinds
+  /// other than full_attention and the family's windowed one, `type`, are refused.
   LayerFlags windowed_layers(const ModelConfig& config, const LayerRule& usually,
                              std::string_view type = "sliding_attention") const;
-  /// Gives the layers that `windowed` names a window. Throws ConfigError at the key if it does not say which.
+  /// Gives the layers in `windowed` a window. Throws ConfigError at the key if it does not state a size.
   void set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const;
 
-  /// Says from where in the file (`config.json: rope_parameters.rope_theta`) a field (`rotary.base`) comes
-  /// that may be refused only beside others, so that the error names that place.
+  /// Records from where in the file (`config.json: rope_parameters.rope_theta`) a field (`rotary.base`) comes
+  /// that may be refused only in combination with others, so that the error names that place.
   void comes_from(std::string field, std::string where);
 
-  /// Says that transformers counts positions by the tokens that are not `token`
+  /// Records that transformers counts positions by the tokens that are not `token`
   /// (FamilyConfig::padding_token).
   void positions_count_without(std::int64_t token) { padding_token_ = token; }
 
-  /// Something the user should know.
+  /// Adds something that the user should know.
   void note(std::string_view text);
 
-  /// Validates the config and lists what nothing has read. A family's reader must have read or refused every
-  /// key that changes what transformers' class of that family computes. Throws ConfigError for a config that
-  /// is not valid.
+  /// Validates the config and lists the unread keys. A family's reader must have read or refused every key
+  /// that changes what transformers' class of that family computes. Throws ConfigError for an invalid
+  /// config.
   FamilyConfig finish(ModelConfig config, RecipeMaker recipes) &&;
 
  private:
-  /// What `quantization_config` says, of the config or of the whole that it is a part of.
+  /// The content of `quantization_config`, of the config or of the whole that it is a part of.
   std::optional<QuantisedStorage> storage() const;
-  /// Keys that nothing has read and that change nothing; notes those that sound as if they did. Throws
-  /// ConfigError at one that does.
+  /// Unread keys that change nothing; adds notes about those that sound as if they did. Throws ConfigError at
+  /// one that does.
   std::vector<std::string> ignored_keys();
 
   ConfigReader whole_;
-  ConfigReader json_;  // `group_` of it, the config
+  ConfigReader json_;  // the config: `group_` of the whole
   std::string group_;
   std::vector<std::string> notes_;
   std::optional<std::int64_t> padding_token_;

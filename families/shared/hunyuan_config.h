@@ -6,7 +6,7 @@
 
 namespace hooked {
 
-/// What Hunyuan's dense models and mixtures share: Llama with norms of queries and keys behind rotary.
+/// What Hunyuan's dense models and mixtures share: Llama with norms of queries and keys after rotary.
 ModelConfig read_hunyuan_config(HfConfig& hf);
 
 /// `self_attn.{q,k,v,o}_proj` with `query_layernorm` and `key_layernorm`.

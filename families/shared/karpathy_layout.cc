@@ -23,7 +23,7 @@ const Shape* shape_of(const CheckpointTraits& seen, const std::string& name, std
   return found != seen.shapes.end() && found->second.size() == rank ? &found->second : nullptr;
 }
 
-// How many blocks there are, by a tensor that each of them has; `{}` stands for its number.
+// The number of blocks, counted by a tensor that each of them has; `{}` is replaced by its number.
 std::int64_t count_blocks(const CheckpointTraits& seen, std::string_view name) {
   std::int64_t count = 0;
   while (seen.shapes.contains(fmt::format(fmt::runtime(name), count))) ++count;

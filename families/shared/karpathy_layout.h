@@ -10,9 +10,9 @@
 
 namespace hooked {
 
-// nanoGPT and minGPT: GPT-2's names with linear maps stored [out, in], and config keys of their own.
+// nanoGPT and minGPT: GPT-2's names with linear maps stored [out, in], and their own config keys.
 
-/// What the tensors of such a checkpoint say about the model; everything but the number of heads.
+/// The sizes that the tensors of such a checkpoint show; everything but the number of heads.
 struct GptShapes {
   std::int64_t n_layer = 0;
   std::int64_t n_embd = 0;
@@ -24,16 +24,16 @@ struct GptShapes {
 /// The sizes, if the tensors have GPT-2's names and linear maps stored [out, in]: GPT-2 itself has [in, out].
 std::optional<GptShapes> gpt_shapes(const CheckpointTraits& seen);
 
-/// The sizes, if the tensors are those of minGPT before 2022, with queries, keys and values by themselves.
+/// The sizes, if the tensors are those of minGPT before 2022, with separate queries, keys and values.
 std::optional<GptShapes> early_mingpt_shapes(const CheckpointTraits& seen);
 
-/// nanoGPT's config, which its files hold beside the tensors.
+/// nanoGPT's config, which its files have in addition to the tensors.
 std::optional<Json> model_args(const CheckpointTraits& seen);
 
-/// Sets what `config` says nothing (or null) about to what the tensors say.
+/// Sets what `config` lacks (or has as null) to what the tensors show.
 void add_sizes(Json& config, const GptShapes& shapes);
 
-/// A JSON object, as CheckpointTraits has them. Throws ConfigError.
+/// A JSON object, in the form of CheckpointTraits. Throws ConfigError.
 Json object_of(const std::string& text, const std::string& where);
 
 /// Throws ConfigError that says how to name family and number of heads in config.json.

@@ -7,7 +7,7 @@
 
 namespace hooked {
 
-/// What a family's config means where it says nothing, among the keys that Llama made common.
+/// Defaults of a family's config, among the keys that Llama made common.
 struct LlamaDefaults {
   std::int64_t n_ctx = 2048;
   std::int64_t n_kv_heads = 0;  ///< 0: n_heads
@@ -28,22 +28,22 @@ ModelConfig read_llama_config(HfConfig& hf, const LlamaDefaults& defaults = {});
 /// `attention_bias` on queries, keys, values and output, `mlp_bias` on the MLP.
 void read_llama_biases(HfConfig& hf, ModelConfig& config);
 
-/// `self_attn.{q,k,v,o}_proj`, with `q_norm` and `k_norm` where the config has them.
+/// `self_attn.{q,k,v,o}_proj`, with `q_norm` and `k_norm` if the config has them.
 void add_llama_attention(Recipes& recipes, const ModelConfig& config, double scale = 1.0);
 /// `mlp.{gate,up,down}_proj`; without a gate, up and down.
 void add_llama_mlp(Recipes& recipes, const ModelConfig& config, double scale = 1.0);
-/// Embedding, blocks, final norm and unembedding around what `add_block` adds for each block.
+/// Embedding, blocks, final norm and unembedding; `add_block` adds the content of each block.
 std::vector<TensorRecipe> llama_stack(const ModelConfig& config,
                                       const std::function<void(Recipes&)>& add_block);
 
-/// The whole layout of Llama. What attention and MLP write is multiplied by `scale`.
+/// The whole layout of Llama. The outputs of attention and MLP are multiplied by `scale`.
 std::vector<TensorRecipe> scaled_llama_recipes(const ModelConfig& config, double scale);
 std::vector<TensorRecipe> llama_recipes(const ModelConfig& config);
 
 inline constexpr std::string_view kLlamaBuffers[] = {"*rotary_emb.inv_freq", "*.self_attn.bias",
                                                      "*.self_attn.masked_bias"};
 
-/// The row of a family whose files name things as Llama's do.
+/// The row of a family whose files use Llama's names.
 constexpr Family llama_family(std::string_view model_type, ModelConfig (*read)(HfConfig& config),
                               FamilyRecipes recipes) {
   return {.model_type = model_type,

@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-/// Llama with a window on the layers that `layer_types` names, which is every layer where it is absent.
+/// Llama with a window on the layers that `layer_types` names, or on every layer if it is absent.
 ModelConfig read_mistral_config(HfConfig& hf);
 
 }  // namespace hooked

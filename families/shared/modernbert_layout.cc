@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kModernBertWindow = "local_attention";
 
-// A group of rotary keys for each kind of layers, or in the older style two keys.
+// A group of rotary keys for each kind of layer, or in the older style two keys.
 void read_modernbert_positions(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   if (json.holds_object("rope_parameters")) {
@@ -60,10 +60,10 @@ ModelConfig read_modernbert_config(HfConfig& hf,
     c.window->size = window_of(reach);
   }
   read_modernbert_positions(hf, c);
-  // transformers turns d_model / n_heads dimensions by angles for head_dim of them.
+  // transformers rotates d_model / n_heads dimensions by angles for head_dim of them.
   hf.require_unset({"head_dim"});
   hf.comes_from("rotary.dim", hf.json().where("hidden_size"));  // an odd part of it
-  // Published configs say `absolute`, which transformers does not read. The others are of kernels and
+  // Published configs say `absolute`, which transformers does not read. The others are about kernels and
   // training.
   json.ignore({"position_embedding_type", "deterministic_flash_attn"});
   return c;

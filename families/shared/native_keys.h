@@ -7,23 +7,23 @@
 
 namespace hooked {
 
-// What native folders call the fields of ModelConfig: TransformerLens's config fields, and the group
+// The names of the fields of ModelConfig in native folders: TransformerLens's config fields, and the group
 // `hooked`.
 
-/// How a field stands in the file.
+/// How a field is written in the file.
 enum class NativeForm {
-  plain,   ///< its value; in the group `hooked` only where it is not the default
-  always,  ///< its value, also where it is the default
-  own,  ///< in a form of TransformerLens's, by which read_native_config and write_native_config go themselves
+  plain,   ///< its value; in the group `hooked` only if it is not the default
+  always,  ///< its value, also if it is the default
+  own,     ///< in a TransformerLens form, which read_native_config and write_native_config handle themselves
 };
 
 struct NativeKey {
   std::string_view key;    ///< dotted path in the file
-  std::string_view field;  ///< path as in visit_fields; empty: the key says something about several
+  std::string_view field;  ///< path as in visit_fields; empty: the key is about several fields
   NativeForm form = NativeForm::plain;
 };
 
-/// In the order in which files are written. A field that is not here stands plainly in the group `hooked`
+/// In the order in which files are written. A field that is not here is written plainly in the group `hooked`
 /// under its own path.
 inline constexpr NativeKey kNativeKeys[] = {
     {"model_type", ""},
@@ -140,7 +140,7 @@ inline constexpr NativeKey kNativeKeys[] = {
 
 inline constexpr std::string_view kHookedGroup = "hooked.";
 
-/// Where the file says a field and how.
+/// Where and how a field is written in the file.
 struct NativePlace {
   std::string key;
   NativeForm form = NativeForm::plain;
@@ -153,7 +153,7 @@ inline NativePlace native_place(std::string_view field) {
   return {std::string(kHookedGroup).append(field)};
 }
 
-/// TransformerLens's word for a kind of norm and whether its weights are folded away; no norm is null.
+/// TransformerLens's word for a kind of norm and whether its weights are folded; no norm is null.
 struct NormalizationType {
   std::string_view text;
   NormKind norm;
@@ -165,6 +165,6 @@ inline constexpr NormalizationType kNormalizationTypes[] = {{"LN", NormKind::lay
                                                             {"RMSPre", NormKind::rms_norm, true}};
 
 inline constexpr std::string_view kNativeModelType = "hooked_transformer";
-inline constexpr double kSoftCapOff = -1.0;  // TransformerLens's word for "no cap"; anything up to 0 is off
+inline constexpr double kSoftCapOff = -1.0;  // TransformerLens's value for "no cap"; anything up to 0 is off
 
 }  // namespace hooked

@@ -8,7 +8,7 @@
 namespace hooked {
 namespace {
 
-// Where TransformerLens's HookedEncoder has what its HookedTransformer and this engine call by one name.
+// HookedEncoder's name for what HookedTransformer and this engine call by one name.
 std::string encoder_spelling(const std::string& name, const ModelConfig& config) {
   return config.embedding_sum_norm && (name == "embed.W_E" || name == "pos_embed.W_pos") ? "embed." + name
                                                                                          : std::string();
@@ -21,7 +21,7 @@ std::vector<TensorRecipe> native_recipes(const ModelConfig& config) {
   for (const WeightPart& part : weight_parts(config)) {
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
       const std::string name = weight_name(part, local_name, config);
-      // TransformerLens writes `_W_K` also where n_key_value_heads is set to n_heads.
+      // TransformerLens writes `_W_K` even if n_key_value_heads equals n_heads.
       std::string alias = encoder_spelling(name, config);
       if (const std::string grouped = grouped_spelling(name); grouped != name) alias = grouped;
       recipes.push_back({name, {name}, nullptr, row.optional(), std::move(alias)});

@@ -28,7 +28,7 @@ RopeScaling read_scaling(const NativeSource& in) {
                   "stands beside another rotary scaling; expected only one of use_NTK_by_parts_rope, "
                   "use_yarn_rope, rotary_scaling_factor, hooked.dynamic_rope and hooked.longrope");
   }
-  // Numbers that the file must have; the others are taken where it has them.
+  // Required numbers; the others are used if the file has them.
   if (dynamic) {
     return DynamicScaling{.factor = dynamic->number("factor"),
                           .original_n_ctx = dynamic->number("original_n_ctx")};
@@ -44,8 +44,8 @@ RopeScaling read_scaling(const NativeSource& in) {
   return NoScaling{};
 }
 
-// The base on windowed layers. TransformerLens scales those under llama3 and plain yarn, and not under linear
-// scaling; in ModelConfig they are scaled exactly if they have no base of their own.
+// The base on windowed layers. TransformerLens scales those under llama3 and plain yarn, but not under linear
+// scaling; in ModelConfig they are scaled exactly if they do not have their own base.
 std::optional<double> read_local_base(const NativeSource& in, const ModelConfig& c,
                                       const RopeScaling& scaling) {
   const bool stretched = !std::holds_alternative<NoScaling>(scaling);
@@ -71,7 +71,7 @@ std::optional<double> read_local_base(const NativeSource& in, const ModelConfig&
 void read_native_positions(const NativeSource& in, ModelConfig& c) {
   constexpr std::string_view kKey = "positional_embedding_type";
   const auto word = in.top.text_or(kKey, "standard");
-  // TransformerLens's dumps carry its rotary fields for every kind of positions; they only matter for one.
+  // TransformerLens's dumps have its rotary fields for every kind of positions; they only matter for rotary.
   RopeScaling scaling = read_scaling(in);
   const std::optional<double> local_base = read_local_base(in, c, scaling);
   if (word == "none") {

@@ -5,7 +5,7 @@
 
 namespace hooked {
 
-/// Reads which positions a model has, with the scaling of rotary ones. Reads sizes, heads and windows of
+/// Reads which positions a model has, with the scaling of rotary ones. Uses sizes, heads and windows of
 /// `config`.
 void read_native_positions(const NativeSource& in, ModelConfig& config);
 

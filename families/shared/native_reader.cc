@@ -17,11 +17,11 @@
 #include "hooked/core/tensor_text.h"
 
 // Note [Native config]
-// The JSON form is TransformerLens's own config fields. What those cannot say stands in the group `hooked`;
-// there a field that is absent follows from TransformerLens's fields, so that its dumps load as they are.
-// Every key of the group changes what the model computes, so an unknown one is refused; elsewhere unknown
-// keys are only reported. Reading first finds out which parts the model has and what absent fields mean, then
-// takes every field that the file has under its key (native_keys.h).
+// The JSON form is TransformerLens's own config fields. What those cannot express is in the group `hooked`. A
+// field that is absent there follows from TransformerLens's fields, so that its dumps load as they are. Every
+// key of the group changes what the model computes, so an unknown one is refused; elsewhere unknown keys are
+// only reported. Reading first finds the model's parts and the defaults of absent fields, then reads every
+// field that the file has under its key (native_keys.h).
 
 namespace hooked {
 namespace {
@@ -60,7 +60,7 @@ Value value_of_file(const ConfigReader& in, std::string_view key) {
   }
 }
 
-/// Takes the fields that the file has and that do not have a form of their own there.
+/// Reads the fields that the file has and that do not have a special form.
 struct ReadField {
   const NativeSource& in;
 
@@ -89,7 +89,7 @@ struct ReadField {
   }
 };
 
-// Features that change the function and that the graph does not have: set means refused.
+// Features that change the function and that the graph lacks: refused if set.
 void refuse_unsupported(const ConfigReader& top) {
   for (const auto key : {"quantization_method", "quantization_config", "clip_qkv"}) {
     if (top.has(key)) top.refuse(key, "is not supported; expected null, or no such field");
@@ -99,8 +99,8 @@ void refuse_unsupported(const ConfigReader& top) {
   }
 }
 
-// Fields of TransformerLens about running, training and tokenizing, which say nothing about the function, and
-// those of parts that the model does not have.
+// TransformerLens's fields about running, training and tokenizing, which do not affect the function, and
+// fields of parts that the model does not have.
 void ignore_other_fields(const ConfigReader& top) {
   for (const NativeKey& row : kNativeKeys) {
     if (!row.key.starts_with(kHookedGroup)) top.ignore({row.key});
@@ -202,7 +202,7 @@ void read_experts(const NativeSource& in, ModelConfig& c) {
   c.experts = Experts{.n_experts = in.top.integer("num_experts"),
                       .per_token = in.top.integer("experts_per_token"),
                       .d_expert = c.d_mlp};
-  if (in.gpt_oss()) {  // a mixture that TransformerLens knows by its architecture's name alone
+  if (in.gpt_oss()) {  // TransformerLens knows this mixture by its architecture's name only
     c.experts->router = RouterKind::choose_then_softmax;
     c.experts->router_bias = c.experts->bias = true;
   }
@@ -220,7 +220,7 @@ void read_mlp(const NativeSource& in, ModelConfig& c) {
   const bool gated = in.top.boolean_or("gated_mlp", false);
   const bool attn_only = in.top.boolean_or("attn_only", false);
   c.mlp = attn_only ? MlpKind::none : gated ? MlpKind::gated : MlpKind::plain;
-  // TransformerLens fills in a width for attention-only models as well.
+  // TransformerLens also fills in a width for attention-only models.
   const auto d_mlp = in.top.integer_or("d_mlp", c.d_model <= kMaxWidth ? 4 * c.d_model : 0);
   c.d_mlp = attn_only ? 0 : d_mlp;
 
@@ -302,7 +302,7 @@ NativeConfig read_native_config(std::string_view text, std::string_view where) {
     top.refuse("model_type", fmt::format("is not the native model type; expected {}", kNativeModelType));
   }
   refuse_unsupported(top);
-  if (top.has("dtype")) read_dtype(top, "dtype");  // checked, and not used
+  if (top.has("dtype")) read_dtype(top, "dtype");  // checked, but not used
   ModelConfig c;
   read_sizes(in, c);
   read_unembedding(in, c);

@@ -8,13 +8,13 @@
 
 namespace hooked {
 
-/// A config file of the native dialect: TransformerLens's fields, and the group that says what they cannot.
+/// A config file of the native dialect: TransformerLens's fields, and the group for what they cannot express.
 struct NativeSource {
   ConfigReader top;
   ConfigReader hooked;
 
-  /// Whether the file is of one of these architectures, whose names change parts of a block in
-  /// TransformerLens where no config field says so.
+  /// Whether the file names one of these architectures. Their names change parts of a block in
+  /// TransformerLens without any config field.
   bool names(std::initializer_list<std::string_view> architectures) const {
     return std::ranges::find(architectures, top.text_or("original_architecture", "")) != architectures.end();
   }

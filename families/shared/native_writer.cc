@@ -30,13 +30,13 @@ template <class E, std::size_t N>
 Json as_json(const E& value, const field::OneOf<E, N>& rule) {
   return as_json(word_of(rule.words, value));
 }
-// Null: nothing is written.
+// Null: does not write anything.
 template <class Value, class Rule>
 Json as_json(const std::optional<Value>& value, const Rule& rule) {
   return value ? as_json(*value, rule) : Json();
 }
 
-/// Values by their places in the file, in the order in which they were given.
+/// Values by their places in the file, in the order of insertion.
 class Entries {
  public:
   void set(std::string_view key, Json value) { entries_.emplace_back(std::string(key), std::move(value)); }
@@ -63,7 +63,7 @@ class Entries {
 
  private:
   static void move_to(Json& json, std::string& name, Json& value) {
-    if (name.empty()) return;  // it is there already
+    if (name.empty()) return;  // it is already written
     Json* place = &json;
     std::size_t begin = 0;
     for (std::size_t dot; (dot = name.find('.', begin)) != std::string::npos; begin = dot + 1) {
@@ -76,10 +76,10 @@ class Entries {
   std::vector<std::pair<std::string, Json>> entries_;
 };
 
-/// Every field with a value that does not have a form of its own.
+/// Writes every field with a value that does not have a special form.
 struct WriteField {
   Entries& entries;
-  const Entries* defaults;  ///< values that are not written; null: all are
+  const Entries* defaults;  ///< values that are left out; null: none are
 
   template <class Value, class Rule>
   void operator()(std::string_view path, const Value& value, const Rule& rule) const {

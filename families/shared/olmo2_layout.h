@@ -6,8 +6,8 @@
 
 namespace hooked {
 
-/// OLMo 2 and what followed it: norms on what the sublayers write instead of what they read, and norms of
-/// queries and keys.
+/// OLMo 2 and its successors: norms of the sublayers' outputs instead of their inputs, and norms of queries
+/// and keys.
 ModelConfig read_olmo2_config(HfConfig& hf, QkNorm::Span qk_norm, std::int64_t n_kv_heads = 0);
 
 std::vector<TensorRecipe> olmo2_recipes(const ModelConfig& config);

@@ -32,7 +32,7 @@ at::Tensor scaled(const at::Tensor& stored, double scale, at::ScalarType dtype) 
   return scale == 1.0 ? stored : stored.to(c10::promoteTypes(stored.scalar_type(), dtype)) * scale;
 }
 
-// The blocks of rows at `places`, in that order: a view where they stand side by side.
+// The blocks of rows at `places`, in that order: a view if they are contiguous.
 at::Tensor picked(const at::Tensor& blocks, const std::vector<std::int64_t>& places) {
   const auto count = static_cast<std::int64_t>(places.size());
   if (places == counting_from(places.front(), count)) return blocks.narrow(0, places.front(), count);
@@ -174,7 +174,7 @@ void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
        {std::tuple{'q', their_q, config_.n_heads}, std::tuple{'k', their_k, config_.kv_heads(layer_)}}) {
     if (letter == 'k' && config_.shares_keys(layer_)) continue;
     const std::string our_name = fmt::format("attn.{}_norm", letter);
-    const auto flat = [heads = heads](const Tensors& weight) {  // [head, d_head] where each has its own
+    const auto flat = [heads = heads](const Tensors& weight) {  // [head, d_head] if each has its own
       return weight[0].dim() == 1 ? weight[0] : weight[0].unflatten(0, {heads, 1}).flatten();
     };
     make(fmt::format("{}.w", our_name), {fmt::format("{}.weight", their_name)}, flat);

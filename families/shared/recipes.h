@@ -16,7 +16,7 @@ enum class LinearLayout : std::uint8_t {
   in_out,  ///< as GPT-2's Conv1D
 };
 
-/// Where heads stand in a fused projection: for each of ours, its place among the blocks of d_head rows.
+/// Where heads are in a fused projection: for each of ours, its index among the blocks of d_head rows.
 struct FusedHeads {
   std::vector<std::int64_t> q, k, v;
 
@@ -26,31 +26,31 @@ struct FusedHeads {
   static FusedHeads by_group(const ModelConfig& config);
 };
 
-/// One of `count` experts that a tensor holds all together, a view. Throws for a tensor of another number.
+/// One of `count` experts in a tensor of all experts, a view. Throws if the tensor has another number.
 at::Tensor expert_of(const at::Tensor& all, std::int64_t expert, std::int64_t count);
 
 /// How a family stores its routed experts. Names are relative to the block.
 struct MixtureNames {
   std::string router = "mlp.gate.weight";
-  std::string router_alias = {};  ///< another name that files have for it
-  /// One expert's place, with `{}` for its number; empty: only all together.
+  std::string router_alias = {};  ///< another name for it in files
+  /// One expert's place, with `{}` for its number; empty: only in a tensor of all experts.
   std::string expert = "mlp.experts.{}.";
   std::string gate = "gate_proj", in = "up_proj", out = "down_proj";  ///< its maps, without `.weight`
-  /// All experts of the layer in one: gate above up [expert, 2 d_mlp, d_model], and down [expert, d_model,
-  /// d_mlp]. Read where a file does not have the experts one by one.
+  /// All experts of the layer in one: gate and up stacked, [expert, 2 d_mlp, d_model], and down [expert,
+  /// d_model, d_mlp]. Used if a file does not have the experts one by one.
   std::string gate_up = "mlp.experts.gate_up_proj", down = "mlp.experts.down_proj";
   std::string gate_up_alias = {}, down_alias = {};
-  /// Whether matrices in those two are turned over, [expert, d_model, 2 d_mlp] and [expert, d_mlp, d_model].
+  /// Whether matrices in those two are transposed, [expert, d_model, 2 d_mlp] and [expert, d_mlp, d_model].
   enum Turned : std::uint8_t {
     no,
     yes,
-    where_needed,  ///< where they fit only so
+    where_needed,  ///< if they fit only so
   };
   Turned turned = no;
 };
 
-/// Builds the recipes of a family: each call says under which name one part of the model is stored. Biases
-/// are expected exactly where the config has them.
+/// Builds the recipes of a family: each call states the name under which one part of the model is stored.
+/// Biases are expected exactly if the config has them.
 ///
 /// Names inside `each_block` are relative to the block on both sides.
 class Recipes {
@@ -62,7 +62,7 @@ class Recipes {
   /// The same for one stack of an encoder-decoder.
   void each_block(Stack stack, std::string_view theirs, const std::function<void(std::int64_t layer)>& block);
 
-  /// The layer that `each_block` is at.
+  /// The current layer of `each_block`.
   std::int64_t layer() const noexcept { return layer_; }
 
   /// A tensor as it is.
@@ -71,16 +71,16 @@ class Recipes {
   TensorRecipe& turned(std::string_view ours, std::string_view theirs);
   /// A tensor times a number.
   void scaled_copy(std::string_view ours, std::string_view theirs, double scale);
-  /// A tensor made from several of theirs, or from none. The reference holds until the next call.
+  /// A tensor built from several of theirs, or from none. The reference is valid until the next call.
   TensorRecipe& make(std::string_view ours, const std::vector<std::string>& theirs,
                      std::function<at::Tensor(const std::vector<at::Tensor>&)> how);
 
-  /// Another name that files have for the recipe's one source.
+  /// Another name in files for the recipe's one source.
   void or_named(TensorRecipe& recipe, std::string_view theirs_name) const {
     recipe.alias = theirs(theirs_name);
   }
 
-  /// How the recipe's tensor is made from files that have none of its sources.
+  /// How the recipe's tensor is built from files that have none of its sources.
   void or_made_of(TensorRecipe& recipe, const std::vector<std::string>& theirs,
                   std::function<at::Tensor(const std::vector<at::Tensor>&)> how) const;
 
@@ -91,53 +91,53 @@ class Recipes {
   /// that they may have.
   void unembedding(std::string_view theirs, std::string_view alias = {});
 
-  /// Whether a layer's bias is stored, or stands for zeros.
+  /// Whether a layer's bias is stored, or zeros replace it.
   enum class LayerBias : std::uint8_t { stored, zeros };
   /// The masked-LM head before the unembedding: its layer and its norm.
   void mlm_head(std::string_view their_layer, std::string_view their_norm,
                 LayerBias bias = LayerBias::stored);
 
-  /// A norm of width d_model. Older files say gamma and beta for weight and bias.
+  /// A norm of width d_model. Older files call weight and bias gamma and beta.
   void norm(std::string_view ours, std::string_view theirs);
   /// A norm without a bias whose output is multiplied by `scale`.
   void scaled_norm(std::string_view ours, std::string_view theirs, double scale);
   /// A norm that is stored without a weight: ones.
   void plain_norm(std::string_view ours);
-  /// The norms of queries and, in layers that make keys, of keys.
+  /// The norms of queries and, in layers that compute keys, of keys.
   void qk_norm(std::string_view their_q, std::string_view their_k);
-  /// The same where they are stored without weights: ones, which all heads share.
+  /// The same if they are stored without weights: ones, which all heads share.
   void plain_qk_norm();
 
   void queries(std::string_view theirs) { heads('Q', theirs); }
-  /// Of layers that make keys and values.
+  /// In layers that compute keys and values.
   void keys(std::string_view theirs) { heads('K', theirs); }
   void values(std::string_view theirs) { heads('V', theirs); }  ///< as keys
-  /// Queries and the gates of heads in one: of each head its queries above its gate.
+  /// Queries and the gates of heads in one: for each head, its queries, then its gate.
   void gated_queries(std::string_view theirs);
   void fused_qkv(std::string_view theirs, const FusedHeads& heads);
-  /// The output projection; what it writes is multiplied by `scale`.
+  /// The output projection; its output is multiplied by `scale`.
   void attention_out(std::string_view theirs, double scale = 1.0);
 
-  /// A short convolution: the map to B, C and x one above the other, the convolution [d_model, 1, tap], and
-  /// the output's map.
+  /// A short convolution: the map to B, C and x stacked, the convolution [d_model, 1, tap], and the output's
+  /// map.
   void short_convolution(std::string_view their_in, std::string_view their_filter,
                          std::string_view their_out);
 
-  /// What `parts` says of queries, keys, values and output projection is of cross-attention.
+  /// Within `parts`, queries, keys, values and output projection are those of cross-attention.
   void cross_attention(const std::function<void()>& parts);
 
   void mlp_in(std::string_view theirs) { linear("mlp.W_in", "mlp.b_in", theirs); }
   void mlp_gate(std::string_view theirs) { linear("mlp.W_gate", "mlp.b_gate", theirs); }
-  /// Gate and up projection one above the other.
+  /// Gate and up projection stacked.
   void fused_gate_up(std::string_view theirs);
   void mlp_out(std::string_view theirs, double scale = 1.0);
 
-  /// A mixture of experts, but for its shared expert. What the experts write is multiplied by `scale`.
+  /// A mixture of experts without its shared expert. The experts' output is multiplied by `scale`.
   void mixture(const MixtureNames& names, double scale = 1.0);
   /// `mlp.shared_expert`, a gated MLP.
   void shared_expert(std::string_view theirs);
-  /// The same without biases and with gate and up projection one above the other; what it writes is
-  /// multiplied by `scale`.
+  /// The same without biases and with gate and up projection stacked; its output is multiplied by
+  /// `scale`.
   void fused_shared_expert(std::string_view their_gate_up, std::string_view their_down, double scale = 1.0);
 
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
@@ -145,10 +145,10 @@ class Recipes {
  private:
   std::string ours(std::string_view name) const { return ours_ + std::string(name); }
   std::string theirs(std::string_view name) const { return theirs_ + std::string(name); }
-  /// `attn.W_K` or `cross_attn.W_K`, with the underscore that grouped keys and values carry.
+  /// `attn.W_K` or `cross_attn.W_K`, with the underscore in the names of grouped keys and values.
   std::string head_name(char kind, char letter) const;
   void heads(char letter, std::string_view theirs);
-  /// `ours`, a matrix of one expert, stored under `theirs`, or cut out of a tensor of all experts.
+  /// `ours`, a matrix of one expert, stored under `theirs`, or cut from a tensor of all experts.
   struct Cut {
     std::string theirs, alias;                          ///< the tensor of all experts
     std::int64_t expert;                                ///< whose slice is cut

@@ -4,11 +4,11 @@
 
 namespace hooked {
 
-/// The config of RoBERTa under its own keys: BERT's, whose positions count from pad_token_id + 1 as fairseq's
-/// do. Throws ConfigError where the padding token leaves no positions.
+/// The config of RoBERTa under its own keys: BERT's, but positions are counted from pad_token_id + 1 as in
+/// fairseq. Throws ConfigError if the padding token leaves no positions.
 ModelConfig read_roberta_config(HfConfig& hf);
 
-/// Rows of the position table before that of the first token.
+/// Number of rows of the position table before the first token's.
 std::int64_t roberta_position_offset(const HfConfig& hf);
 
 /// RoBERTa's masked-LM head. Its activation is exact GELU, whatever hidden_act says.
@@ -20,7 +20,7 @@ std::vector<TensorRecipe> roberta_recipes(const ModelConfig& config, const HfCon
 inline constexpr std::string_view kRobertaBuffers[] = {"embeddings.position_ids", "embeddings.token_type_ids",
                                                        "lm_head.bias", "lm_head.decoder.bias"};
 
-/// The row of a family whose files name things as RoBERTa's do.
+/// The row of a family whose files use RoBERTa's names.
 constexpr Family roberta_family(std::string_view model_type, std::string_view prefix,
                                 ModelConfig (*read)(HfConfig& config) = read_roberta_config,
                                 FamilyRecipes recipes = roberta_recipes) {

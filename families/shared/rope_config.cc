@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOriginal = "original_max_position_embeddings";
 
-// Says that the number at `unused` is not used where it is another one than that at `used`.
+// Adds a note that the number at `unused` is not used, if it differs from that at `used`.
 void note_if_other(HfConfig& hf, const std::pair<const ConfigReader&, std::string_view>& unused,
                    const std::pair<const ConfigReader&, std::string_view>& used) {
   const auto& [holder, key] = unused;
@@ -24,8 +24,8 @@ void note_if_other(HfConfig& hf, const std::pair<const ConfigReader&, std::strin
                       holder.number(key), used.first.number(used.second), used.first.where(used.second)));
 }
 
-// Which object says how many tokens the original training context had: the key outside of the group goes
-// first.
+// The object that states the number of tokens of the original training context: the key outside the group
+// takes precedence.
 const ConfigReader* holder_of_original(const HfConfig& hf, const ConfigReader& group,
                                        const RopeDefaults& defaults) {
   if (!defaults.of_one_kind && hf.json().has(kOriginal)) return &hf.json();
@@ -72,14 +72,14 @@ RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, 
   return scaling;
 }
 
-// Where numbers of a scaling that may not be together with others come from.
+// Records where the numbers of a scaling come from that may exclude other fields.
 void name_scaling_keys(HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults) {
   const ConfigReader* holder = holder_of_original(hf, group, defaults);
   const std::string original =
       holder != nullptr ? holder->where(kOriginal)
                         : hf.json().where(defaults.original_n_ctx ? kOriginal : "max_position_embeddings");
   const auto in_group = [&](std::string_view key) { return group.where(key); };
-  // Computed where they are absent.
+  // Computed if they are absent.
   const auto or_original = [&](std::string_view key) { return group.has(key) ? group.where(key) : original; };
   for (const std::string_view kind : {"llama3", "yarn", "dynamic", "longrope", "linear"}) {
     const auto name = [&](std::string_view field) { return fmt::format("rotary.{}.{}", kind, field); };
@@ -94,7 +94,7 @@ void name_scaling_keys(HfConfig& hf, const ConfigReader& group, const RopeDefaul
   }
 }
 
-// Sections are three lengths; which ones does not matter to text.
+// Sections are three lengths; which ones makes no difference for text.
 void read_sections(const ConfigReader& group) {
   constexpr std::string_view kKey = "mrope_section";
   group.ignore({"mrope_interleaved"});
@@ -110,7 +110,7 @@ RopeScaling read_scaling(HfConfig& hf, const ConfigReader& group, const ModelCon
   const std::string_view key = group.first_of({"rope_type", "type"});
   const std::string type = group.text_or(key, "default");
   name_scaling_keys(hf, group, defaults);
-  // Keys that transformers leaves beside kinds that do not have them.
+  // Keys that transformers leaves in groups of kinds that do not have them.
   group.ignore({"rope_type", "type", "original_max_position_embeddings"});
   if (defaults.sections) read_sections(group);
   if (type == "default" || (defaults.sections && type == "mrope")) {
@@ -138,7 +138,7 @@ RopeScaling read_scaling(HfConfig& hf, const ConfigReader& group, const ModelCon
       "longrope");
 }
 
-// Of a head's; 0: none is.
+// Number of rotated dimensions of a head; 0: none.
 std::int64_t turned_dimensions(const ConfigReader& reader, std::string_view key, const ModelConfig& config,
                                double share) {
   if (!(share >= 0.0) || share > 1.0)
@@ -151,7 +151,7 @@ std::int64_t turned_dimensions(const ConfigReader& reader, std::string_view key,
   return dim;
 }
 
-// By alpha^(d / (d - 2)), which `dynamic` does anew for each length where there is no alpha.
+// By alpha^(d / (d - 2)); without an alpha, `dynamic` computes it anew for each length.
 void stretch_once(const ConfigReader& parameters, const ModelConfig& config, RotaryPositions& rotary) {
   const double alpha = parameters.number_or("alpha", 0.0);
   parameters.ignore({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"});
@@ -165,7 +165,7 @@ void stretch_once(const ConfigReader& parameters, const ModelConfig& config, Rot
   rotary.scaling = NoScaling{};
 }
 
-// Pairs that are turned, of those of a whole head.
+// Number of rotated pairs, out of those of a whole head.
 std::int64_t turned_pairs(const ConfigReader& reader, std::string_view key, const ModelConfig& config,
                           double share) {
   const auto d_head = static_cast<double>(config.d_head);
@@ -179,7 +179,7 @@ std::int64_t turned_pairs(const ConfigReader& reader, std::string_view key, cons
   return pairs == config.d_head / 2 ? 0 : pairs;
 }
 
-// The kind of which a share of the pairs is turned, by the frequencies of all of them.
+// The kind with a share of rotated pairs whose frequencies are those of all pairs.
 RotaryPositions read_proportional(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
                                   double base) {
   constexpr std::string_view kShare = "partial_rotary_factor";
@@ -194,7 +194,7 @@ RotaryPositions read_proportional(HfConfig& hf, const ConfigReader& parameters, 
   return rotary;
 }
 
-// The group of one kind of layers. A share of 0 means no positions, as in transformers.
+// The group of one kind of layer. A share of 0 means no positions, as in transformers.
 Positions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
                      const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
@@ -217,8 +217,8 @@ Positions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelCo
   const double share = holder.number_or(key, defaults.partial.value_or(1.0));
   if (inside) note_if_other(hf, {json, defaults.partial_key}, {parameters, key});
   const bool turns_all = !defaults.partial && share != 1.0;
-  // Scalings read it in every family; without one it says nothing, but in families of several kinds of
-  // layers.
+  // Scalings read it in every family; without scaling it has no effect, except in families with several kinds
+  // of layers.
   const bool scaled = parameters.text_or(parameters.first_of({"rope_type", "type"}), "default") != "default";
   if (turns_all && (scaled || defaults.of_one_kind)) {
     holder.refuse(key, "is not honoured by this family; expected 1, or no such key");
@@ -242,14 +242,14 @@ ConfigReader no_group(const ConfigReader& json, std::string_view absent = "{}") 
   return {absent, json.where("rope_parameters")};
 }
 
-// Those of families that turn all dimensions.
+// For families that rotate all dimensions.
 RotaryPositions read_rotary_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
                                   const RopeDefaults& defaults) {
   return std::get<RotaryPositions>(read_group(hf, parameters, config, defaults));
 }
 
-// Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
-// no scaling, and transformers reads a scaling's kind under the newer of its two keys only.
+// Full layers may be scaled, windowed ones have their own base. In the older style, windowed layers are not
+// scaled, and transformers reads a scaling's kind only under the newer of its two keys.
 std::pair<RotaryPositions, RotaryPositions> read_older_style(HfConfig& hf, const ModelConfig& config,
                                                              const LayeredRopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
@@ -259,7 +259,7 @@ std::pair<RotaryPositions, RotaryPositions> read_older_style(HfConfig& hf, const
   windowed.base = defaults.windowed_theta_key.empty()
                       ? defaults.windowed_theta
                       : hf.positive_or(defaults.windowed_theta_key, defaults.windowed_theta);
-  hf.require_unset({"rope_parameters"});  // without a group for each kind of layers it does not say which
+  hf.require_unset({"rope_parameters"});  // without a group for each kind of layer, it is unclear which
   if (json.is_unset("rope_scaling")) return {full, windowed};
   const ConfigReader scaling = json.object("rope_scaling");
   if (scaling.has("rope_type")) {
@@ -289,7 +289,7 @@ void read_rope(HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) 
   }
   config.positions = read_group(hf, rope_group(json, defaults.group), config, defaults);
   json.ignore({defaults.theta_key, defaults.partial_key, kOriginal, "rope_scaling", "rope_parameters"});
-  // It exists to go beyond the trained context, and names no other.
+  // Its purpose is to exceed the trained context, and it does not name another one.
   const RotaryPositions* rotary = config.rotary();
   if (rotary != nullptr && std::holds_alternative<DynamicScaling>(rotary->scaling))
     config.n_ctx = kUnlimitedContext;

@@ -14,7 +14,7 @@ void add_t5_attention(Recipes& r, const std::string& theirs) {
   r.attention_out(theirs + ".o");
 }
 
-// What blocks of both stacks have; `mlp` is the place of the MLP's layer.
+// The parts of blocks in both stacks; `mlp` is the place of the MLP's layer.
 void add_t5_block(Recipes& r, const ModelConfig& c, const std::string& mlp_norm, const std::string& mlp) {
   add_t5_attention(r, "layer.0.SelfAttention");
   if (c.holds_relative(r.layer())) {
@@ -49,7 +49,7 @@ std::vector<TensorRecipe> t5_recipes(const ModelConfig& c) {
 
 namespace {
 
-// `relu`, or `gated-gelu`, whose gelu is the one by tanh. What transformers works out of it may be beside it.
+// `relu`, or `gated-gelu`, whose gelu is the one by tanh. Files may also state what follows from it.
 void read_t5_mlp(HfConfig& hf, ModelConfig& c, std::string_view usually) {
   const ConfigReader& json = hf.json();
   const std::string text = json.text_or("feed_forward_proj", usually);

@@ -8,29 +8,29 @@
 
 namespace hooked {
 
-/// The config of T5's kin with both stacks, without what their outputs are multiplied by. `usual_mlp` is the
-/// `feed_forward_proj` of files that name none.
+/// The config of T5 and its relatives with both stacks, without the factors of their outputs. `usual_mlp` is
+/// the `feed_forward_proj` of files that do not name one.
 ModelConfig read_t5_config(HfConfig& hf, std::string_view usual_mlp);
 
-/// Whether what the unembedding reads is scaled by d_model^-1/2: `scale_decoder_outputs`, or in older configs
+/// Whether the unembedding's input is scaled by d_model^-1/2: `scale_decoder_outputs`, or in older configs
 /// `tie_word_embeddings`.
 void read_t5_output_scale(const HfConfig& hf, ModelConfig& config);
 
-/// That config, or its encoder alone where the file says so.
+/// That config, or only its encoder if the file says so.
 ModelConfig t5_stacks(const HfConfig& hf, ModelConfig whole);
 
-/// Both stacks, or the encoder alone.
+/// Both stacks, or only the encoder.
 std::vector<TensorRecipe> t5_recipes(const ModelConfig& config);
 
-/// Files hold the shared embedding under each stack's name as well; an encoder's may have no other.
+/// Files also have the shared embedding under each stack's name; an encoder's may have no other.
 inline constexpr std::string_view kT5Embeddings[] = {"encoder.embed_tokens.weight",
                                                      "decoder.embed_tokens.weight"};
 
-/// A table that old files hold and nothing reads.
+/// A table in old files that nothing reads.
 inline constexpr std::string_view kT5Buffers[] = {
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 
-/// The row of a family whose files name things as T5's do.
+/// The row of a family whose files use T5's names.
 constexpr Family t5_family(std::string_view model_type, ModelConfig (*read)(HfConfig& config)) {
   return {
       .model_type = model_type,

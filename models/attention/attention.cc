@@ -209,7 +209,7 @@ std::optional<Heads> Attention::replaced_heads(const AttentionInput& input, cons
 
 at::Tensor Attention::replaced_z(const AttentionInput& input, const StackInputs& stack,
                                  const Run& run) const {
-  // Keys that are read later have to be made.
+  // Keys that are read later must be computed.
   if (stack.sequence.cache() != nullptr || lends_keys_ ||
       run.watch.watches_between(block_, hook_z_->number()))
     return {};
@@ -262,7 +262,7 @@ at::Tensor Attention::attend_parts(const Heads& heads, const LatentKeys* latents
 at::Tensor Attention::forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const {
   const Heads heads =
       projection_->project({.shared = input.shared, .encoder_output = cross.encoder_output}, run);
-  const at::Tensor q = hook_q_->forward(heads.q, run.watch);  // of the columns that are asked for
+  const at::Tensor q = hook_q_->forward(heads.q, run.watch);  // of the requested columns
   KeysAndValues attended;
   if (cross.made != nullptr) {
     // One row serves many.
@@ -301,9 +301,9 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
       .soft_cap = config_.score_soft_cap,
       .sinks = sinks_,
       .mask = kind.mask,
-      // Whoever changes scores may leave a query without keys.
+      // Code that changes scores may leave a query without keys.
       .has_empty_rows = kind.has_empty_rows || run.watch.may_change(hook_attn_scores_->number())};
-  // Who changes scores or pattern is shown all of them, and gradients pass through LibTorch's operators.
+  // Code that changes scores or pattern sees all of them; gradients pass through LibTorch's operators.
   const auto passes = [&](const Point& point) {
     return run.watch.may_change(point->number()) || run.watch.wants_gradient(point->number());
   };
@@ -341,12 +341,12 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
 at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& attended,
                                         const ScoreRules& rules, Run& run) const {
   std::vector<at::Tensor>
-      parts;  // [batch, head, query, key] each; keys that are shared are not copied together
+      parts;  // [batch, head, query, key] each; shared keys are not copied together
   for (const KeysAndValues& segment : attended) {
     parts.push_back(ops::scores(q.transpose(1, 2), segment.keys, rules.scale, run));
   }
   const TileRules all{.bias = rules.mask.bias(), .blocked = rules.mask.blocked(), .sinks = rules.sinks};
-  // A change may not make padding attended to: no row depends on the rows that it is padded for.
+  // A change may not make queries attend to padding: no row depends on the rows that it is padded for.
   const auto without_padding = [&](double unseen) -> AfterChange {
     const at::Tensor& real = rules.mask.visible().real;
     if (!real.defined()) return {};

@@ -17,16 +17,16 @@
 
 namespace hooked {
 
-/// What an attention's queries attend to.
+/// What the queries of an attention attend to.
 enum class Attends : std::uint8_t {
-  own_tokens,  ///< keys and values are of the tokens that the queries are of
-  encoder,     ///< cross-attention: keys and values are of the encoder's output
+  own_tokens,  ///< keys and values come from the same tokens as the queries
+  encoder,     ///< cross-attention: keys and values come from the encoder's output
 };
 
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
 ///
-/// LibTorch's fused kernel runs where it serves. Else queries are taken in tiles: scores and pattern as a
-/// whole exist only while they are watched.
+/// Uses LibTorch's fused kernel if it is suitable. Otherwise queries are taken in tiles, and whole scores and
+/// patterns exist only if they are watched.
 class Attention : public TokenMixer {
  public:
   explicit Attention(const GraphContext& context, Attends attends = Attends::own_tokens);
@@ -34,14 +34,14 @@ class Attention : public TokenMixer {
   /// What attention writes, before any output norm: [batch, pos, d_model].
   at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const override;
 
-  /// What all layers of the stack add to their scores: of the first block of a stack whose blocks share their
-  /// relative positions, else undefined.
+  /// What all layers of the stack add to their scores. Defined in the first block of a stack whose blocks
+  /// share their relative positions.
   ScoreBias relative_bias(const Sequence& sequence, Run& run) const;
 
-  /// As what keys are remembered where all runs that read them are watched so: latents where nobody may
-  /// change what is made of these.
+  /// The form in which keys are remembered if all runs that read them are watched like this: latents if
+  /// nobody may change the keys and values made from these.
   KeyForm key_form(const WatchPlan& plan) const override;
-  /// Remembered columns as keys and values of heads; they are made latents nowhere.
+  /// Remembered columns as keys and values of heads; never the other way round.
   KeysAndValues in_form(const KeysAndValues& columns, KeyForm form, Memory memory) const override;
 
   WeightSlots slots(const std::string& path) const override;
@@ -51,46 +51,46 @@ class Attention : public TokenMixer {
 
   // Whether keys or values are watched in that way.
   bool watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const;
-  // Of latent attention: how this run reads and remembers keys.
+  // For latent attention: how this run reads and remembers keys.
   std::optional<LatentKeys> latent_keys(const Sequence& sequence, Run& run) const;
   at::Tensor forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const;
-  // What edits put in place of all queries, keys and values, or of z, where what leads to them is not needed.
+  // What edits replace all queries, keys and values by, or z, if nothing that leads to them is needed.
   std::optional<Heads> replaced_heads(const AttentionInput& input, const Run& run) const;
   at::Tensor replaced_z(const AttentionInput& input, const StackInputs& stack, const Run& run) const;
-  // Of one part of the sequence: all that its queries attend to; `own` are its heads.
+  // For one part of the sequence: everything its queries attend to; `own` are its heads.
   Segments keys_of_part(std::size_t part, const Heads& own, const LatentKeys* latents,
                         const StackInputs& stack, Run& run) const;
-  // Of all parts of the sequence: z [batch, pos, head, d_value] at the columns that are asked for. `latents`
-  // is null where keys and values have no latents.
+  // For all parts of the sequence: z [batch, pos, head, d_value] at the requested columns. `latents` is null
+  // if keys and values have no latents.
   at::Tensor attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
                           const StackInputs& stack, Run& run) const;
   // Keys and values of the layer whose keys this one shares, of all columns of one part, on its device.
   Segments borrowed(std::size_t part, Run& run) const;
-  // What the layer attends by, where it adds relative positions of its own to its scores.
+  // The inputs of this layer's attention, if it adds its own relative positions to the scores.
   std::optional<LayerInputs> own_inputs(const StackInputs& stack, Run& run) const;
-  // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
+  // `q` is [batch, pos, head, d_head], and so is z, with the values' width.
   at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
                                Run& run) const;
-  /// Mixed values of the columns that are asked for, times the sigmoid of their gate where heads are gated.
+  /// Mixed values of the requested columns, times the sigmoid of their gate if heads are gated.
   at::Tensor gated(const at::Tensor& mixed, const AttentionInput& input, const StackInputs& stack,
                    Run& run) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;
   Attends attends_;
-  std::int64_t layer_, kv_heads_, d_head_, d_value_;  // as those of its layer
-  std::int64_t key_layer_;  // whose keys and values it attends with; its own or an earlier one
+  std::int64_t layer_, kv_heads_, d_head_, d_value_;  // those of its layer
+  std::int64_t key_layer_;  // the layer whose keys and values it attends with: its own or an earlier one
   bool lends_keys_;         // later layers attend with its keys and values
   std::size_t block_;       // the first point of its block
   double scale_;            // scores are multiplied by it
   std::unique_ptr<const HeadProjection> projection_;
-  const LatentProjection* latents_ = nullptr;  // the same, where keys and values are made from latents
+  const LatentProjection* latents_ = nullptr;  // the same, if keys and values are made from latents
   Matrix W_G_;                                 // [head * d_head, d_model]; undefined without gates
-  at::Tensor b_G_;                             // [head * d_head]; undefined without
+  at::Tensor b_G_;                             // [head * d_head]; undefined without one
   Matrix W_O_;                                 // [d_model, head * d_head]
   at::Tensor b_O_;                             // [d_model]
-  at::Tensor sinks_, zero_;                    // [head] and [1]; undefined without
+  at::Tensor sinks_, zero_;                    // [head] and [1]; undefined without sinks
   std::shared_ptr<Norm> q_norm_, k_norm_, v_norm_;
   std::optional<RelativeBias> relative_bias_;  // in the first block of a stack, or in every one
   Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_gate_,

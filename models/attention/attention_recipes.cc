@@ -9,7 +9,7 @@
 namespace hooked {
 namespace {
 
-// The order of a square's inputs; behind them the keys of each segment.
+// The order of a square's inputs; the keys of each segment follow.
 enum : std::size_t { kQueries, kFirst, kEnd, kReal, kBias, kStarts, kWholeBias, kSinks, kKeys };
 
 at::Tensor contiguous(const at::Tensor& x) { return x.defined() ? x.contiguous() : x; }

@@ -13,9 +13,9 @@
 namespace hooked {
 namespace {
 
-// On the CPU the kernel takes queries in stretches whose mask has about that many bytes, or so many queries:
-// a mask of all queries and keys would be as large as many activations, and all keys would be multiplied,
-// also those that nobody may see.
+// On the CPU the kernel takes queries in stretches whose mask has about kMaskBytes, or this number of
+// queries: a mask of all queries and keys would be as large as many activations, and all keys would be
+// multiplied, even those that nobody may see.
 constexpr std::int64_t kMaskBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kFewestFusedQueries = 64;
 
@@ -26,13 +26,13 @@ bool shares_heads(const at::Tensor& q, const KeysAndValues& attended) {
   return attended.keys.size(1) < q.size(2);
 }
 
-// LibTorch's fused kernels of other devices take keys that heads share in 16 bits without a mask only.
+// On other devices LibTorch's fused kernels take keys shared by heads only in 16 bits without a mask.
 bool fused_shares_keys(const at::Tensor& q, bool masked) {
   const bool narrow = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
   return q.device().is_cpu() || (narrow && !masked);
 }
 
-// [batch, kv_head, key, width] for every head.
+// [batch, kv_head, key, width] repeated for every head.
 at::Tensor for_each_head(const at::Tensor& x, std::int64_t heads) {
   const std::int64_t group = heads / x.size(1);
   return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);
@@ -42,7 +42,7 @@ at::Tensor for_each_head(const at::Tensor& x, std::int64_t heads) {
 at::Tensor fused(const at::Tensor& q, const KeysAndValues& attended, const at::Tensor& mask, bool causal,
                  double scale) {
   const bool grouped = shares_heads(q, attended);
-  // Their way around it would be 19 operators.
+  // The other way would take 19 operators.
   const bool shares = !grouped || fused_shares_keys(q, mask.defined());
   const auto keys_of = [&](const at::Tensor& x) { return shares ? x : for_each_head(x, q.size(2)); };
   const at::Tensor z = at::scaled_dot_product_attention(
@@ -56,12 +56,12 @@ at::Tensor fused(const at::Tensor& q, const KeysAndValues& attended, const at::T
 
 bool fused_is_faster(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) {
   if (!q.device().is_cpu()) {
-    // Products read keys that heads share where they lie; for one query that is less work than repeating
+    // Products read keys that heads share in place; for one query that is less work than repeating
     // them.
     return q.size(1) > 1 || !shares_heads(q, attended) || fused_shares_keys(q, kind.mask.forbids());
   }
-  // LibTorch multiplies all scores at a time where values have a width of their own, and reads biases and
-  // windows as masks of all queries and keys.
+  // LibTorch computes all scores at once if values have a width of their own, and takes biases and windows as
+  // masks of all queries and keys.
   if (q.size(3) != attended.values.size(3) || kind.mask.score_bias().defined() || kind.windowed) return false;
   return kind.plain_causal || !kind.mask.forbids() || !own_softmax(q);
 }
@@ -72,7 +72,7 @@ at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, cons
   const at::ScalarType dtype = q.scalar_type();
   const std::int64_t queries = q.size(1), keys = attended.keys.size(2);
   const std::int64_t bytes_of_query = q.size(0) * keys * static_cast<std::int64_t>(q.element_size());
-  // All layers share the whole mask. A gradient run keeps each layer's for the way back, so pieces are more.
+  // All layers share the whole mask. A gradient run keeps each layer's for backward, so pieces take more.
   if (!q.device().is_cpu() || !kind.mask.forbids() || queries * bytes_of_query <= kMaskBytes || records(q)) {
     return fused(q, attended, kind.mask.summand(dtype), /*causal=*/false, scale);
   }

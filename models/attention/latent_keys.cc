@@ -7,7 +7,7 @@
 namespace hooked {
 namespace {
 
-// Whether making keys and values of all the past is more work than what its latents cost every query.
+// Whether computing keys and values of all the past is more work than what its latents cost every query.
 bool is_less_work(const LatentProjection& projection, const Sequence& sequence,
                   const std::vector<KeysAndValues>& past) {
   std::int64_t columns = 0;  // of all rows that the past has
@@ -35,7 +35,7 @@ LatentKeys::LatentKeys(const LatentProjection& projection, std::int64_t layer, c
     : sequence_(sequence), layer_(layer), kept_(sequence.cache() != nullptr) {
   const auto holds = [&](KeyForm form) { return kept_ && sequence.cache()->form(layer) == form; };
   if (sequence.in_room()) {
-    // One query, and always the same work: what the room holds is read as it lies.
+    // One query, and always the same work: the room's contents are read as they are.
     absorbed_ = remembers_ = holds(KeyForm::latents);
     return;
   }
@@ -56,7 +56,7 @@ std::vector<KeysAndValues> LatentKeys::append(std::size_t part, const Heads& own
   const KeysAndValues heads{own.k.transpose(1, 2), own.v.transpose(1, 2)};
   if (sequence.in_room()) return sequence.append(layer_, heads);
   std::vector<KeysAndValues> attended = past_;
-  if (sequence_.ragged() != nullptr) {  // behind some of the prefix's columns
+  if (sequence_.ragged() != nullptr) {  // after some of the prefix's columns
     KeysAndValues& prefix = attended.front();
     for (at::Tensor* x : {&prefix.keys, &prefix.values}) *x = x->narrow(2, 0, sequence.past());
   }

@@ -16,7 +16,7 @@ LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphCont
   const ModelConfig& c = config_;
   const Latents& latent = *c.latent;
   const std::int64_t group = std::gcd(std::gcd(c.query_latent() ? latent.d_query : c.d_head, latent.d_kv),
-                                      latent.d_shared_key);  // of what lies side by side in W_down
+                                      latent.d_shared_key);  // of the widths stored together in W_down
   const std::int64_t read = query_width() + latent.d_kv + latent.d_shared_key;
   W_down_ = add_matrix(attention, "W_down", read, c.d_model, {.out = group, .in = c.d_model}, context);
   if (c.qkv_bias) {

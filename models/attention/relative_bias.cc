@@ -13,10 +13,10 @@ namespace hooked {
 
 at::Tensor relative_buckets(const at::Tensor& distances, const RelativePositions& config,
                             bool bidirectional) {
-  const std::int64_t buckets = bidirectional ? config.buckets / 2 : config.buckets;  // of one direction
+  const std::int64_t buckets = bidirectional ? config.buckets / 2 : config.buckets;  // in one direction
   const std::int64_t exact = buckets / 2;
   const at::Tensor away = bidirectional ? distances.abs() : (-distances).clamp_min(0);
-  // In float32, whose rounding decides at the edges of buckets: what models were trained with.
+  // In float32, whose rounding decides at the edges of buckets, as when the models were trained.
   const double reach = std::log(static_cast<double>(config.max_distance) / static_cast<double>(exact));
   const at::Tensor beyond = (away.to(at::kFloat) / exact).log() / reach * (buckets - exact);
   // Distance 0 has no logarithm, and a bucket of its own.
@@ -38,14 +38,14 @@ ScoreBias RelativeBias::forward(const Sequence& sequence, Watch& watch) const {
   const bool watched = hook_->watched(watch);
   const ScoreBias bias = sequence.bias_by_distance(
       [&](const at::Tensor& distances) {
-        const at::Tensor here = to_device(distances, weight_.device());  // a later block may lie elsewhere
+        const at::Tensor here = to_device(distances, weight_.device());  // a later block may be elsewhere
         const at::Tensor buckets = relative_buckets(here, *config_.relative(), bidirectional);
         const at::Tensor numbers = at::embedding(weight_, buckets);  // [row, number, head]
         return (bidirectional ? numbers : numbers.masked_fill((here > 0).unsqueeze(-1), 0.0)).transpose(1, 2);
       },
       /*whole=*/watched);
   if (!watched) return bias;
-  // One row stands for the batch while nobody looks.
+  // One row is enough for the batch while nobody looks.
   return ScoreBias::of(hook_->forward(bias.whole.expand({sequence.batch(), -1, -1, -1}).contiguous(), watch));
 }
 

@@ -5,14 +5,14 @@
 
 namespace hooked {
 
-/// Relative positions of a stack (Raffel et al. 2020, section 2.1), or of one block: what scores get for the
+/// Relative positions of a stack (Raffel et al. 2020, section 2.1), or of one block: a bias for scores by the
 /// distance of query and key.
 class RelativeBias {
  public:
   /// Registers its weight and its point in `owner`, the attention of the stack's first block or of its own.
   RelativeBias(torch::nn::Module& owner, const GraphContext& context);
 
-  /// Zero for keys after the query where attention is causal.
+  /// Zero for keys after the query if attention is causal.
   ScoreBias forward(const Sequence& sequence, Watch& watch) const;
 
   c10::Device device() const { return weight_.device(); }
@@ -26,8 +26,8 @@ class RelativeBias {
   Point hook_;
 };
 
-/// The bucket of each distance `key position - query position`: those of keys after the query are the upper
-/// half where attention goes both ways, else they share the first with distance 0. int64 in and out.
+/// The bucket of each distance `key position - query position`. In bidirectional attention keys after the
+/// query have the upper half, else they share the first bucket with distance 0. int64 in and out.
 at::Tensor relative_buckets(const at::Tensor& distances, const RelativePositions& config, bool bidirectional);
 
 }  // namespace hooked

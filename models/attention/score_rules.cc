@@ -19,12 +19,12 @@ at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const Til
 at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, const TileRules& here,
                          Memory memory) {
   if (here.sinks.defined()) {
-    // One more column, so that no row is without a finite score, and rows over keys sum to less than 1.
+    // One more column, so that every row has a finite score, and rows over keys sum to less than 1.
     const at::Tensor column = here.sinks.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
     return ops::softmax(at::cat({scores, column}, -1), memory).narrow(-1, 0, scores.size(-1));
   }
   if (!rules.has_empty_rows) return ops::softmax(scores, memory);
-  // The softmax of a row that sees nothing is 0/0, its pattern is zero.
+  // The softmax of a row that sees nothing is 0/0; its pattern is set to zero.
   const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
   return ops::softmax(scores.masked_fill(empty, 0.0), memory).masked_fill(empty, 0.0);
 }

@@ -11,23 +11,23 @@ namespace hooked {
 struct ScoreRules {
   double scale;             ///< products are multiplied by it
   double soft_cap;          ///< scores := cap tanh(scores / cap); 0 is off
-  const at::Tensor& sinks;  ///< [head]: a score of each head to which no value belongs; undefined: none
+  const at::Tensor& sinks;  ///< [head]: a logit per head to which no value belongs; undefined: none
   const AttentionMask& mask;
-  bool has_empty_rows;  ///< some queries, of padding or by a change of scores, may see nothing at all
+  bool has_empty_rows;  ///< some queries, of padding or because scores were changed, may see nothing at all
 };
 
-/// What is taken of the rules for some scores.
+/// The part of the rules for some scores.
 struct TileRules {
   at::Tensor bias;     ///< [1 or batch, head, query, key]; undefined: none
   at::Tensor blocked;  ///< [1 or batch, 1, query, key] bool; undefined: nothing is
   at::Tensor sinks;    ///< [head]; undefined: none
 };
 
-/// Cap, bias and mask of `scores` [batch, head, query, key], which may be written over where no gradients are
-/// recorded.
+/// Applies cap, bias and mask to `scores` [batch, head, query, key], which may be overwritten if no gradients
+/// are recorded.
 at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const TileRules& here, Memory memory);
 
-/// Probabilities over keys of finished scores; rows that see nothing are zero.
+/// Probabilities over keys from finished scores; rows that see nothing are zero.
 at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, const TileRules& here,
                          Memory memory);
 

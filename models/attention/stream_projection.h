@@ -7,7 +7,7 @@
 
 namespace hooked {
 
-/// Heads straight from the stream: one product over packed weights.
+/// Heads straight from the stream: one product with packed weights.
 class StreamProjection : public HeadProjection {
  public:
   StreamProjection(torch::nn::Module& attention, const GraphContext& context);
@@ -20,10 +20,10 @@ class StreamProjection : public HeadProjection {
                     const Run& run) const;
 
   const ModelConfig& config_;
-  std::int64_t kv_heads_;  // of its layer; 0 where it shares the keys and values of another
+  std::int64_t kv_heads_;  // of its layer; 0 if it shares the keys and values of another
   std::int64_t d_head_;    // of its layer
   Matrix W_QKV_;           // [(head + 2 kv_head) * d_head, d_model]
-  at::Tensor b_QKV_;       // [(head + 2 kv_head) * d_head]; undefined without
+  at::Tensor b_QKV_;       // [(head + 2 kv_head) * d_head]; undefined without one
 };
 
 }  // namespace hooked

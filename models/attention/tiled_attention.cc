@@ -17,7 +17,7 @@ namespace {
 
 // Note [Tiles]
 // A tile's scores are written by a product, read and written by the softmax and read by the second product,
-// so they should lie in the second-level cache. Products want many rows as well: below some 64 they read the
+// so they should fit into the second-level cache. Products also want many rows: below some 64 they read the
 // keys more often than they compute with them. On other devices a tile only bounds memory.
 constexpr std::int64_t kCacheBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kDeviceBytes = std::int64_t{256} << 20;
@@ -35,8 +35,8 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 
 // How a tile's products take the rows of a batch.
 enum class BatchRows : std::uint8_t {
-  one,       // one row at a time, whose keys are read where they lie
-  together,  // keys of neighbouring rows lie behind one another
+  one,       // one row at a time, whose keys are read in place
+  together,  // keys of neighbouring rows are contiguous
   sharing,   // few queries of many rows read the same keys: one product for all
 };
 
@@ -47,7 +47,7 @@ BatchRows batch_rows(const AttentionSizes& sizes, const std::vector<KeysAndValue
     return sizes.queries < kFewestTiledQueries ? BatchRows::sharing : BatchRows::one;
   }
   if (!attended.front().keys.device().is_cpu())
-    return BatchRows::together;  // a copy is less than many launches
+    return BatchRows::together;  // a copy costs less than many launches
   const auto apart = [](const at::Tensor& x) {
     return x.defined() && x.stride(0) != x.size(1) * x.stride(1);
   };
@@ -56,8 +56,8 @@ BatchRows batch_rows(const AttentionSizes& sizes, const std::vector<KeysAndValue
              : BatchRows::together;
 }
 
-// Tiles by rows and heads first, so that neighbours read the same keys. A tile has whole groups of heads that
-// share keys.
+// Tiles by rows and heads first, so that neighbouring tiles read the same keys. A tile has whole groups of
+// heads that share keys.
 std::vector<ScoreTile> tiles_of(const AttentionSizes& sizes, BatchRows taken, const at::Tensor& q,
                                 const AttentionMask& mask) {
   const bool cpu = q.device().is_cpu();
@@ -100,7 +100,7 @@ std::vector<ScoreTile> tiles_of(const AttentionSizes& sizes, BatchRows taken, co
   return tiles;
 }
 
-// One call: what all of its tiles read and write.
+// One call: everything that its tiles read and write.
 class Tiles {
  public:
   Tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended, const ScoreRules& rules,
@@ -113,7 +113,7 @@ class Tiles {
         kernels_(q.device().is_cpu() && serves(q, out) ? kernels::own_kernels() : nullptr),
         dtype_(kernels_ != nullptr ? at::kFloat : q.scalar_type()),
         sinks_(converted(rules.sinks)) {
-    // A bias that is as large as all scores is converted with each tile.
+    // A bias as large as all scores is converted tile by tile.
     const ScoreBias& bias = rules.mask.score_bias();
     bias_by_tile_ = bias.whole.defined() && bias.whole.scalar_type() != dtype_;
     if (!bias_by_tile_) bias_ = {converted(bias.values), bias.starts, {}};
@@ -140,7 +140,7 @@ class Tiles {
   }
 
  private:
-  // The kernel is of float32. A tile of narrower numbers is widened, which loses nothing, where no scores are
+  // The kernel is for float32. A tile of narrower numbers is widened, which loses nothing, if no scores are
   // kept.
   static bool serves(const at::Tensor& q, const AttentionOutput& out) {
     if (q.scalar_type() == at::kFloat) return true;
@@ -173,7 +173,7 @@ class Tiles {
     }
   }
 
-  // On other devices one tile is mostly all there is, and its masks are those of the other layers.
+  // On other devices there is usually only one tile, and its masks are those of the other layers.
   bool is_all(const ScoreTile& tile) const {
     return !q_.device().is_cpu() && tile.rows.size() == q_.size(0) && tile.heads.size() == q_.size(2) &&
            tile.queries.size() == q_.size(1);
@@ -182,7 +182,7 @@ class Tiles {
   // Whether the tile's products are divided by the cap: that costs no launch.
   bool in_caps(const ScoreTile& tile) const { return rules_.soft_cap > 0 && is_all(tile); }
 
-  // Of all products: cap, bias and mask in as few launches as there may be.
+  // For all products: cap, bias and mask in as few launches as possible.
   at::Tensor finished_at_once(at::Tensor products) const {
     const bool capped = rules_.soft_cap > 0;
     if (capped) products = products.tanh_();
@@ -218,7 +218,7 @@ class Tiles {
   at::Tensor by_kernel(const at::Tensor& scores, const ScoreTile& tile) const {
     const VisibleKeys& visible = rules_.mask.visible();
     const ScoreBias bias = bias_by_tile_ ? ScoreBias::of(rules_.mask.bias(tile).to(dtype_)) : bias_;
-    // Of which row, head, query and column its first number is.
+    // The row, head, query and column of its first number.
     const ScoreTile origin = bias_by_tile_ ? tile : ScoreTile{};
     float* block = scores.mutable_data_ptr<float>();
     for (std::int64_t row = tile.rows.first; row < tile.rows.end; ++row) {
@@ -261,7 +261,7 @@ class Tiles {
     return scores;
   }
 
-  // A tensor of one row stands for every row.
+  // A tensor of one row is used for every row.
   template <typename Number>
   static const Number* numbers(const at::Tensor& x, std::int64_t row) {
     return x.const_data_ptr<Number>() + (x.size(0) == 1 ? 0 : row * x.stride(0));
@@ -272,9 +272,9 @@ class Tiles {
   const ScoreRules& rules_;
   const AttentionOutput& out_;
   Memory memory_;
-  const kernels::Kernels* kernels_;  // null: by LibTorch's operators
+  const kernels::Kernels* kernels_;  // null: LibTorch's operators
   at::ScalarType dtype_;             // of a tile
-  at::Tensor sinks_;                 // in it
+  at::Tensor sinks_;                 // in that dtype
   ScoreBias bias_;
   bool bias_by_tile_ = false;
 };

@@ -18,8 +18,8 @@ at::Tensor rotated(const at::Tensor& x, const RotaryAngles& angles, const Rotary
   return out;
 }
 
-// Queries and keys that lie side by side, as one product leaves them, as one tensor [batch, pos, heads of
-// both, d_head]; undefined where they do not.
+// Queries and keys that are adjacent, as one product leaves them, as one tensor [batch, pos, heads of both,
+// d_head]; undefined if they are not adjacent.
 at::Tensor side_by_side(const Heads& heads) {
   const at::Tensor &q = heads.q, &k = heads.k;
   const bool neighbours = q.is_alias_of(k) && q.strides() == k.strides() && q.size(1) == k.size(1) &&

@@ -8,11 +8,11 @@
 
 namespace hooked {
 
-/// `x` [batch, pos, head, width], turned by the angles of its positions. Gradients are turned back.
+/// `x` [batch, pos, head, width], rotated by the angles of its positions. Gradients are rotated back.
 at::Tensor turned(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary,
                   const Run& run);
 
-/// Turns queries, and keys where there are any.
+/// Rotates queries, and keys if there are any.
 void turn(Heads& heads, const RotaryAngles& angles, const RotaryPositions& rotary, const Run& run);
 
 }  // namespace hooked

@@ -9,13 +9,13 @@
 
 namespace hooked {
 
-/// What stands in the MLP's place reads, [batch, pos, d_model].
+/// The input of a block's MLP, [batch, pos, d_model] each.
 struct FeedForwardInput {
   at::Tensor stream;  ///< as hook_mlp_in shows it
-  at::Tensor normed;  ///< the same as the block's norm makes it; the stream itself without one
+  at::Tensor normed;  ///< the same after the block's norm; the stream itself without one
 };
 
-/// What stands in the MLP's place in a block: an ordinary MLP or a mixture of experts.
+/// The MLP of a block: an ordinary one or a mixture of experts.
 class FeedForward : public torch::nn::Module {
  public:
   /// What it adds to the stream, [batch, pos, d_model].

@@ -25,23 +25,23 @@ struct GraphContext {
   Stack stack = Stack::none;
   std::int64_t layer = -1;
   std::int64_t expert = -1;
-  /// Where an expert's parameters lie beside those of the others; null: each by itself.
+  /// Stores an expert's parameters next to those of the others; null: each is separate.
   ParameterStack* stack_of_experts = nullptr;
-  /// The device multiplies each stretch of rows by a matrix of its own, in one kernel and in this dtype,
-  /// without telling the host how long they are.
+  /// The device can multiply each stretch of rows by a matrix of its own, in one kernel and in this dtype,
+  /// without the host knowing how long the stretches are.
   bool multiplies_groups = false;
 };
 
 using Point = std::shared_ptr<HookPoint>;
 
-/// A plain container module, so that `blocks.0` and `experts.3` are places in the path.
+/// A plain container module, so that `blocks.0` and `experts.3` are levels of the path.
 class Folder : public torch::nn::Module {};
 
 /// Whether this config has the site in that place.
 bool has_point(Site site, const GraphContext& context);
 
-/// Registers the HookPoint of `site` in `owner` under the last part of its path; null when this config does
-/// not have the site.
+/// Registers the HookPoint of `site` in `owner` under the last part of its path; null if this config does not
+/// have the site.
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context);
 
 /// Registers an uninitialised parameter, frozen.

@@ -10,15 +10,15 @@
 
 namespace hooked {
 
-/// What attention reads.
+/// The input of attention.
 struct AttentionInput {
   at::Tensor shared;  ///< [batch, pos, d_model], for every branch that has no input of its own
-  /// Position embeddings [1 or batch, pos, d_model] that queries and keys read besides; undefined: none.
+  /// Position embeddings [1 or batch, pos, d_model] that queries and keys also read; undefined: none.
   at::Tensor query_key_positions = {};
-  /// Cross-attention: what keys and values read instead, [batch, pos of the encoder, d_model]; undefined
-  /// where an earlier run made them, so that only queries are asked for.
+  /// Cross-attention: what keys and values read instead, [batch, pos of the encoder, d_model]; undefined if
+  /// an earlier run computed them, so that only queries are wanted.
   std::optional<at::Tensor> encoder_output = std::nullopt;
-  /// Inputs of single branches after their norm, one per head: set where a split input was changed.
+  /// Inputs of single branches after their norm, one per head: set if a split input was changed.
   std::optional<at::Tensor> query = std::nullopt;  ///< [batch, pos, head, d_model]
   std::optional<at::Tensor> key = std::nullopt;    ///< [batch, pos, kv_head, d_model]
   std::optional<at::Tensor> value = std::nullopt;  ///< [batch, pos, kv_head, d_model]
@@ -27,21 +27,21 @@ struct AttentionInput {
 /// Queries, keys and values before their norms and rotary.
 struct Heads {
   at::Tensor q;            ///< [batch, pos, head, d_head]
-  at::Tensor k;            ///< [batch, pos, kv_head, d_head]; undefined where latents serve in their place
+  at::Tensor k;            ///< [batch, pos, kv_head, d_head]; undefined if latents are used instead
   at::Tensor v;            ///< the same; latent attention gives them a width of their own
   at::Tensor latent = {};  ///< latent attention: what keys and values are made from, [batch, pos, kv_latent]
   at::Tensor shared = {};  ///< [batch, pos, 1, d_shared_key]: the part that keys share; undefined without one
 };
 
-/// How attention makes heads of what it reads. Its parameters and points are registered in the attention
-/// module that owns it.
+/// How attention makes heads from its input. Its parameters and points are registered in the attention module
+/// that owns it.
 class HeadProjection {
  public:
   virtual ~HeadProjection() = default;
 
   virtual Heads project(const AttentionInput& input, Run& run) const = 0;
 
-  /// `path` is the attention's place in the state dict (`blocks.0.attn`).
+  /// `path` is the attention's path in the state dict (`blocks.0.attn`).
   virtual WeightSlots slots(const std::string& path) const = 0;
 };
 

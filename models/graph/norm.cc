@@ -112,7 +112,7 @@ void Norm::add_offset_weight(std::vector<at::Tensor>& weights) {
 at::Tensor Norm::weighted(const at::Tensor& normalized, const Run& run) const {
   if (!w_.defined()) return normalized;
   if (w_.scalar_type() != normalized.scalar_type()) {
-    // In the wider of the two, where 1 + w is not rounded either.
+    // In the wider of the two dtypes, in which 1 + w is not rounded either.
     const at::ScalarType wide = c10::promoteTypes(w_.scalar_type(), normalized.scalar_type());
     const at::Tensor stored = w_.to(wide).view(weight_shape_);
     const at::Tensor product = normalized * (offset_ ? stored + 1.0 : stored);
@@ -148,7 +148,7 @@ at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
     const at::Tensor wide = x.to(c10::promoteTypes(x.scalar_type(), at::kFloat));
     return weighted(without_weight(wide), run).to(division_.dtype);
   }
-  // The kernels multiply by a weight of the normed axes only.
+  // The kernels multiply only by a weight of the normed axes.
   if (weight_shape_ != division_.shape) return weighted(without_weight(x), run);
   const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight(run)) : std::nullopt;
   if (division_.kind == NormKind::rms_norm) return at::rms_norm(x, division_.shape, w, division_.eps);
@@ -214,7 +214,7 @@ at::Tensor Norm::forward_unchanged(const at::Tensor& x, Run& run) const {
               return division.normalized(of[0], {&workspace});
             }};
   };
-  // Without a weight what the kernel makes is what the point shows.
+  // Without a weight, the kernel's output is what the point shows.
   const bool shown = rows && !w_.defined();
   if (!hook_normalized_->forward_late(recipe, shown ? ValueIs::at_hand : ValueIs::skipped, run.watch))
     hook_normalized_->forward(shown ? normed : division_.normalized(x, run), run.watch);
@@ -227,7 +227,7 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
       run.watch.may_change(hook_scale_->number()) || run.watch.may_change(hook_normalized_->number());
   const bool all_now =
       hook_normalized_->watched(run.watch) && !run.watch.may_keep_late(hook_normalized_->number());
-  // Gradients pass through the two points, or by our kernel behind them.
+  // Gradients pass through the two points, or through our kernel after them.
   const bool passes_points = run.watch.wants_gradient(hook_scale_->number()) ||
                              run.watch.wants_gradient(hook_normalized_->number()) || (changes && records(x));
   if (run.workspace != nullptr && !changes && !all_now && !passes_points && !records(x))

@@ -9,14 +9,14 @@
 
 namespace hooked {
 
-/// What a norm divides by, and what of: everything of it but its weights.
+/// The division of a norm: everything about it except its weights.
 struct Division {
   NormKind kind;
   std::vector<std::int64_t> shape;  ///< sizes of the last axes, which are normed together
   double eps;
   at::ScalarType dtype;  ///< of what is normed; the input and the weights may be wider
 
-  /// `x` in float32 or better, centred where the norm centres.
+  /// `x` in float32 or better, centred if the norm centres.
   at::Tensor dividend(const at::Tensor& x) const;
   /// [.., 1] of a dividend.
   at::Tensor scale(const at::Tensor& dividend) const;
@@ -27,8 +27,8 @@ struct Division {
 /// LayerNorm or RMSNorm over the last axis or the last two, with its two points.
 ///
 /// scale = sqrt(mean(x^2) + eps) of the (for LayerNorm centred) input, normalized = x / scale; then weight
-/// and bias. Statistics are accumulated in float32 or better. One pass where nobody changes what the points
-/// show. The result has the model's dtype, also where the stream or the weights are wider.
+/// and bias. Statistics are accumulated in float32 or better. One pass if nobody changes what the points
+/// show. The result has the model's dtype, even if the stream or the weights are wider.
 class Norm : public torch::nn::Module {
  public:
   struct Points {
@@ -45,7 +45,7 @@ class Norm : public torch::nn::Module {
     /// Sizes of the last axes along which the weight varies; empty: `shape`.
     std::vector<std::int64_t> weight_shape = {};
     std::optional<double> eps = {};  ///< none: the config's
-    /// It has no points of its own, and is called by `without_points` alone.
+    /// It has no points of its own, and only its `without_points` is called.
     bool silent = false;
   };
 
@@ -61,7 +61,7 @@ class Norm : public torch::nn::Module {
     at::Tensor normed;
     bool edited;  ///< a hook or edit changed scale or normalized
   };
-  /// `forward` that also says whether anybody changed what the points show.
+  /// Like `forward`, also returning whether anybody changed what the points show.
   Output forward_with_edits(const at::Tensor& x, Run& run) const;
 
   /// Whether anybody watches one of the two points.
@@ -69,10 +69,10 @@ class Norm : public torch::nn::Module {
     return hook_scale_->watched(run.watch) || hook_normalized_->watched(run.watch);
   }
 
-  /// Reads `other`'s weight and bias from now on (one norm under two pairs of points).
+  /// Reads `other`'s weight and bias from now on (one norm with two pairs of points).
   void share_weights_of(const Norm& other);
 
-  /// Adds the weight to those that are to be had with 1 added (Run::offset_weights), if it is one.
+  /// Adds the weight to those that are wanted with 1 added (Run::offset_weights), if it is one.
   void add_offset_weight(std::vector<at::Tensor>& weights);
 
   WeightSlots slots(const std::string& path) const;
@@ -83,14 +83,14 @@ class Norm : public torch::nn::Module {
     at::Tensor x;
     RowNorm how;
   };
-  /// Without history. Nothing where LibTorch's operators are to be taken, where our kernel does not serve.
+  /// Without autograd history. Nothing if LibTorch's operators are required, or our kernel is not suitable.
   std::optional<Rows> rows_of(const at::Tensor& x, const Run& run) const;
-  /// `normed`, which our kernel made of `x` by its `rows`, with its way back.
+  /// `normed`, which our kernel computed from `x` by its `rows`, with its backward pass.
   at::Tensor recorded_norm(const at::Tensor& normed, const at::Tensor& x, const Rows& rows,
                            const Run& run) const;
   /// Whether the input or the weights are wider than the result.
   bool narrows(const at::Tensor& x) const;
-  /// Whether LibTorch's operator rounds what it has normed before it multiplies by the weight.
+  /// Whether LibTorch's operator rounds the normed values before it multiplies by the weight.
   bool rounds_between(const at::Tensor& x) const;
   at::Tensor weighted(const at::Tensor& normalized, const Run& run) const;
   at::Tensor weight(const Run& run) const;
@@ -99,16 +99,16 @@ class Norm : public torch::nn::Module {
     at::Tensor normed;            // x, weighted
     at::Tensor reciprocal_scale;  // [.., 1], in float32 or better
   };
-  /// In one operator, for devices on which that is one kernel. Of norms whose weight is of the normed axes.
+  /// In one operator, for devices on which that is one kernel. For norms whose weight has the normed axes.
   NormedByKernel by_kernel(const at::Tensor& x, const Run& run) const;
-  /// `x` normed the shorter way, where nobody changes what the points show and `normalized` may be left to
+  /// `x` normed by the shorter path, if nobody changes what the points show and `normalized` may be left to
   /// the cache.
   at::Tensor forward_unchanged(const at::Tensor& x, Run& run) const;
 
   Division division_;
   std::vector<std::int64_t> weight_shape_;
   bool offset_;
-  std::size_t offset_number_ = 0;  // among Run::offset_weights
+  std::size_t offset_number_ = 0;  // index in Run::offset_weights
   at::Tensor w_;
   at::Tensor b_;
   Point hook_scale_;
@@ -117,7 +117,7 @@ class Norm : public torch::nn::Module {
 
 /// The layout of a norm over d_model, with the biases and offsets that the config's norms have.
 Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted);
-/// The same of a norm outside the blocks, whose weight is never folded and never an offset.
+/// The same for a norm outside the blocks, whose weight is never folded and never an offset.
 Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Norm::Points points);
 
 }  // namespace hooked

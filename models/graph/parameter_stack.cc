@@ -16,7 +16,7 @@ at::Tensor ParameterStack::part(const std::string& name, std::int64_t module, at
     whole = at::empty(all, options);
   }
   assert(whole.sizes().slice(1) == sizes);
-  // A leaf like any other parameter, and no view as far as gradients are concerned.
+  // A leaf like any other parameter, and not a view as far as gradients are concerned.
   return whole.select(0, module).variable_data();
 }
 

@@ -8,17 +8,17 @@
 
 namespace hooked {
 
-/// Parameters of modules that are alike, side by side: one tensor for those of one name, so that one product
+/// Parameters of identical modules, stored together: one tensor for all of the same name, so that one product
 /// can read them all. Each module's parameter is its part of that tensor's memory.
 class ParameterStack {
  public:
-  /// Of that many modules.
+  /// For that many modules.
   explicit ParameterStack(std::int64_t modules) : modules_(modules) {}
 
-  /// The parameter `name` of the module with that number, uninitialised: of the same sizes for all of them.
+  /// The parameter `name` of the module with that number, uninitialised; all modules use the same sizes.
   at::Tensor part(const std::string& name, std::int64_t module, at::IntArrayRef sizes,
                   const at::TensorOptions& options);
-  /// All of that name, [module, sizes]; undefined where the modules have no such parameter.
+  /// All of that name, [module, sizes]; undefined if the modules have no such parameter.
   at::Tensor whole(const std::string& name) const;
 
  private:

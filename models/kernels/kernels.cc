@@ -6,15 +6,15 @@
 #include "models/kernels/sets/sets.h"
 
 // Note [Kernel sets]
-// A loop is written once, in a header of kernels/loops, and compiled for each set of instructions that it
-// gains from: a source of kernels/sets sets the compiler's target, includes the loops, and puts their
-// functions into a copy of the table of the set before. So nobody needs -march, one build serves all
-// machines, and the set is chosen by one variable before any kernel runs (hooked/core/kernel_set.h).
+// A loop is written once, in a header of kernels/loops, and compiled for each instruction set that it gains
+// from: a source of kernels/sets sets the compiler's target, includes the loops, and puts their functions
+// into a copy of the previous set's table. So nobody needs -march, one build serves all machines, and one
+// variable chooses the set before any kernel runs (hooked/core/kernel_set.h).
 //
-// A source of a set may leave nothing behind that another source may use as well. An inline function of a
-// header, compiled for AVX-512 and kept by the linker, would end the program on a processor without it. So
-// loops include no header that defines functions, and all that they define is in an anonymous namespace; a
-// test reads the objects' symbols.
+// A source of a set must not define anything that other sources may share. An inline function of a header,
+// compiled for AVX-512 and kept by the linker, would end the program on a processor without it. So loops
+// include no header that defines functions, and everything they define is in an anonymous namespace; a test
+// reads the objects' symbols.
 
 namespace hooked::kernels {
 

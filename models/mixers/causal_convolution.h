@@ -10,13 +10,13 @@
 
 namespace hooked {
 
-/// A causal convolution over tokens, each dimension by itself: y[t] = sum over taps i of filter[i] x[t -
-/// (taps
-/// - 1) + i], plus the bias. Tokens that do not exist count as zeros, and padding is no token.
+/// A causal convolution over tokens, separately in each dimension: y[t] = sum over taps i of filter[i] x[t -
+/// (taps - 1) + i], plus the bias. Tokens that do not exist count as zeros; padding does not count as a
+/// token.
 ///
-/// `columns` are all that there are up to the run's own, [row or 1, 1, pos, d] each, from left to right; the
-/// last `length` columns of the last of them are the run's own, unless `earlier` says where tokens stand.
-/// `filter` [tap, d], `bias` [d] or undefined. Sums are of float32 or better. [row, length, d].
+/// `columns` are all columns up to and including the run's own, [row or 1, 1, pos, d] each, from left to
+/// right. The last `length` columns of the last tensor are the run's own, unless `earlier` says where tokens
+/// are. `filter` [tap, d], `bias` [d] or undefined. Sums are in float32 or better. Returns [row, length, d].
 at::Tensor causal_convolution(const std::vector<KeysAndValues>& columns, std::int64_t length,
                               const EarlierTokens& earlier, const at::Tensor& filter, const at::Tensor& bias);
 

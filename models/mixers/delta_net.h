@@ -10,7 +10,7 @@
 
 namespace hooked {
 
-/// A gated delta net (Yang et al. 2024) in attention's place. See DeltaNet in model_parts.h.
+/// A gated delta net (Yang et al. 2024) instead of attention. See DeltaNet in model_parts.h.
 class DeltaNetMixer : public TokenMixer {
  public:
   explicit DeltaNetMixer(const GraphContext& context);
@@ -21,15 +21,15 @@ class DeltaNetMixer : public TokenMixer {
   WeightSlots slots(const std::string& path) const override;
 
  private:
-  /// The convolution of queries, keys and values [batch, pos, d_lin_qkv], and what it read last.
+  /// The convolution of queries, keys and values [batch, pos, d_lin_qkv], and its last inputs.
   struct Convolved {
     at::Tensor values;  ///< [batch, pos, d_lin_qkv]
     at::Tensor inputs;  ///< [batch, taps - 1, d_lin_qkv]
   };
   Convolved convolved(const at::Tensor& qkv, const at::Tensor& inputs, const RunTokens& tokens) const;
-  /// What heads read and leave, by way of the state behind each token where somebody watches it.
+  /// What heads read and write; if somebody watches the state after each token, by way of these states.
   DeltaOutputs recurred(const DeltaInputs& inputs, const at::Tensor& before, Run& run) const;
-  /// What queries, keys, values, beta and decay are of what the layer reads; padding leaves the state alone.
+  /// Queries, keys, values, beta and decay from the layer's input; padding leaves the state unchanged.
   DeltaInputs inputs(const at::Tensor& x, const at::Tensor& qkv, const StackInputs& stack, Run& run) const;
 
   const ModelConfig& config_;

@@ -26,7 +26,7 @@ at::Tensor of_length_one(const at::Tensor& x) {
   return x * at::rsqrt(x.square().sum(-1, /*keepdim=*/true) + kLengthEps);
 }
 
-// Keys, or queries, of length one, [batch, pos, head, d_key] in `wide`: one for each of `heads`.
+// Keys or queries normalised to length one, [batch, pos, head, d_key] in `wide`: one for each of `heads`.
 at::Tensor for_each_head(const at::Tensor& x, std::int64_t heads, at::ScalarType wide) {
   const std::int64_t shared = heads / x.size(2);
   return of_length_one((shared == 1 ? x : x.repeat_interleave(shared, 2)).to(wide));
@@ -54,7 +54,7 @@ at::Tensor state_before(const Prepared& p, const at::Tensor& state) {
   return at::zeros({p.v.size(0), p.v.size(1), p.k.size(3), p.v.size(3)}, p.v.options());
 }
 
-// The state behind a token, of that before it.
+// The state after a token, from that before it.
 at::Tensor state_behind(const Prepared& p, std::int64_t token, at::Tensor state) {
   const auto now = [token](const at::Tensor& x) { return x.select(2, token); };
   state = state * now(p.decay).exp().unsqueeze(-1).unsqueeze(-1);
@@ -71,10 +71,10 @@ DeltaOutputs of_one_token(const Prepared& p, const at::Tensor& before) {
 }
 
 // Note [Chunks of the delta rule]
-// Within a chunk let G be the sum of decays up to a token, and D[i, j] = exp(G[i] - G[j]) for j <= i. What
-// the tokens add to the state is k^T U with (1 + tril(beta k k^T * D, -1)) U = beta v - beta k exp(G) S,
-// where S is the state before the chunk: one triangular system for all tokens. Then out = q exp(G) S + (q k^T
-// * D) U, and the state behind the chunk is exp(G[last]) S + (k exp(G[last] - G))^T U.
+// Within a chunk let G be the sum of decays up to a token, and D[i, j] = exp(G[i] - G[j]) for j <= i. The
+// tokens add k^T U to the state with (1 + tril(beta k k^T * D, -1)) U = beta v - beta k exp(G) S, where S is
+// the state before the chunk: one triangular system for all tokens. Then out = q exp(G) S + (q k^T * D) U,
+// and the state after the chunk is exp(G[last]) S + (k exp(G[last] - G))^T U.
 DeltaOutputs of_chunks(const Prepared& p, at::Tensor state) {
   const std::int64_t tokens = p.k.size(2), chunk = std::min(kChunk, tokens);
   const std::int64_t missing = (chunk - tokens % chunk) % chunk;

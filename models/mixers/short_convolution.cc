@@ -11,10 +11,10 @@
 namespace hooked {
 
 // Note [What a short convolution remembers]
-// The state of such a layer is what the convolution read of the last tokens, B * x of kernel - 1 of them. It
-// is remembered of every column all the same, as attention's keys are: then a prefix can be cut at any
-// column, rows may go on from different ones, and padding between two tokens is skipped, by what is there for
-// keys. It takes d_model numbers for a token and layer, about what keys and values of few heads take.
+// The state of such a layer is what the convolution read of the last tokens: B * x of kernel - 1 of them. It
+// is remembered for every column all the same, as attention's keys are. Then the code for keys also cuts a
+// prefix at any column, continues rows from different columns, and skips padding between two tokens. It takes
+// d_model numbers per token and layer, about as much as keys and values of a few heads.
 
 ShortConvolutionMixer::ShortConvolutionMixer(const GraphContext& context)
     : config_(context.config), layer_(context.layer) {
@@ -62,7 +62,7 @@ at::Tensor ShortConvolutionMixer::convolved(const at::Tensor& bx, const StackInp
 
 at::Tensor ShortConvolutionMixer::convolved_part(const at::Tensor& bx, const StackInputs& stack,
                                                  std::size_t part) const {
-  const at::Tensor own = bx.unsqueeze(1);  // as keys of one head lie
+  const at::Tensor own = bx.unsqueeze(1);  // in the layout of keys of one head
   const std::vector<KeysAndValues> columns =
       stack.sequence.parts()[part].append(layer_, {own, own, KeyForm::convolved});
   return causal_convolution(columns, bx.size(1), stack.earlier[part], filter_, filter_bias_);

@@ -7,7 +7,7 @@
 
 namespace hooked {
 
-/// A convolution over few tokens between two gates (LFM2, Liquid AI 2025), in attention's place: C times the
+/// A convolution over few tokens between two gates (LFM2, Liquid AI 2025), instead of attention: C times the
 /// filtered B * x, times W_out. See ShortConvolution in model_parts.h.
 class ShortConvolutionMixer : public TokenMixer {
  public:
@@ -19,19 +19,19 @@ class ShortConvolutionMixer : public TokenMixer {
   WeightSlots slots(const std::string& path) const override;
 
  private:
-  /// The convolution over all parts of the sequence, [batch, pos, d_model] as `bx` is.
+  /// The convolution over all parts of the sequence, [batch, pos, d_model] like `bx`.
   at::Tensor convolved(const at::Tensor& bx, const StackInputs& stack) const;
-  /// The same over one part, which it appends to what is remembered.
+  /// The same over one part, which it appends to the remembered columns.
   at::Tensor convolved_part(const at::Tensor& bx, const StackInputs& stack, std::size_t part) const;
 
   const ModelConfig& config_;
   std::int64_t layer_;
   Matrix W_in_;             // [3 d_model, d_model]: the rows of B, of C and of x
-  at::Tensor b_in_;         // [3 d_model]; undefined without
+  at::Tensor b_in_;         // [3 d_model]; undefined without one
   at::Tensor filter_;       // [tap, d_model], the oldest token's tap first
-  at::Tensor filter_bias_;  // [d_model]; undefined without
+  at::Tensor filter_bias_;  // [d_model]; undefined without one
   Matrix W_out_;            // [d_model, d_model]
-  at::Tensor b_out_;        // [d_model]; undefined without
+  at::Tensor b_out_;        // [d_model]; undefined without one
   Point hook_b_, hook_c_, hook_x_, hook_bx_, hook_conv_, hook_gated_;
 };
 

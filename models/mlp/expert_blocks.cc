@@ -16,8 +16,8 @@
 namespace hooked {
 namespace {
 
-// Reading a matrix takes as long as multiplying so many rows by one that is at hand, and copying it is one
-// more reading and a writing.
+// Reading a matrix takes as long as multiplying this many rows by one that is in cache, and copying it is one
+// more read and a write.
 constexpr std::int64_t kRowsOfAReading = 64;
 constexpr std::int64_t kRowsOfACopy = 3 * kRowsOfAReading;
 constexpr std::int64_t kFewestRows = 16, kMostRows = 4096;
@@ -26,17 +26,17 @@ std::int64_t most_blocks(std::int64_t places, std::int64_t rows, std::int64_t ex
   return places / rows + experts;  // each expert leaves less than a block unfilled
 }
 
-// Tokens and ranks ("places", numbered by token first) in the order of their experts.
+// Tokens and ranks ("places", numbered by token first), sorted by expert.
 struct Sorted {
   at::Tensor experts;  // [place], ascending
   at::Tensor places;   // [place]
-  at::Tensor bounds;   // [expert + 1]: where each expert's begin, and where the last one's end
+  at::Tensor bounds;   // [expert + 1]: where each expert's places begin, and where the last one's end
 };
 
 at::Tensor numbers_to(std::int64_t end, const at::Tensor& like) { return at::arange(end, like.options()); }
 
 Sorted sorted(const at::Tensor& chosen, std::int64_t experts) {
-  // Stable, so that a run gives the same each time.
+  // Stable, so that repeated runs give the same results.
   auto [by_expert, places] = at::sort(chosen.flatten(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
   return {by_expert, places, at::searchsorted(by_expert, numbers_to(experts + 1, chosen))};
 }
@@ -57,7 +57,7 @@ ExpertBlocks filled_blocks(const at::Tensor& chosen, std::int64_t experts, std::
   const at::Tensor begins = order.bounds.narrow(0, 0, experts), ends = order.bounds.narrow(0, 1, experts);
   const at::Tensor blocks = (ends - begins).add_(rows - 1).div_(rows, "floor");  // [expert]
   const at::Tensor block_ends = blocks.cumsum(0);
-  // What moves an expert's sorted places to the beginning of its first block.
+  // The shift that moves an expert's sorted places to the beginning of its first block.
   const at::Tensor moved = at::sub(block_ends, blocks).mul_(rows).sub_(begins);
   const at::Tensor row = moved.index_select(0, order.experts).add_(numbers_to(places, chosen));
   return {.count = count,

@@ -52,7 +52,7 @@ at::Tensor by_operators(const ExpertRows& rows, const at::Tensor& weights) {
   return (by_place.view({rows.ranks, rows.tokens, -1}) * weights.t().unsqueeze(-1)).sum(0);
 }
 
-// The gradients of all that experts wrote, and of the weights, given that of the sums.
+// The gradients of everything experts wrote, and of the weights, given those of the sums.
 std::vector<at::Tensor> passed_back(const ExpertRows& rows, const at::Tensor& weights,
                                     const at::Tensor& gradient) {
   std::vector<at::Tensor> passed;

@@ -30,7 +30,7 @@ namespace {
 
 constexpr double kExcluded = -std::numeric_limits<double>::infinity();
 
-// The least sum that is not zero, of weights in float32 or float64.
+// The smallest positive sum, for weights in float32 or float64.
 double least_positive(const at::Tensor& weights) {
   return weights.scalar_type() == at::kDouble ? std::numeric_limits<double>::denorm_min()
                                               : std::numeric_limits<float>::denorm_min();
@@ -40,7 +40,7 @@ at::Tensor largest(const at::Tensor& values, std::int64_t count) {
   return std::get<1>(at::topk(values, count, -1));
 }
 
-// Hooks and edits may send tokens anywhere; on a GPU an expert that is not there would break the process.
+// Hooks and edits may send tokens anywhere; on a GPU a nonexistent expert would crash the process.
 void require_experts(const at::Tensor& experts, std::int64_t n_experts, const std::string& where) {
   if (!(experts < 0).logical_or(experts >= n_experts).any().item<bool>()) return;
   throw HookError(
@@ -54,7 +54,7 @@ at::Tensor through(const std::shared_ptr<Norm>& norm, const at::Tensor& x, Run& 
   return norm ? norm->forward(x, run) : x;
 }
 
-// How often each number below `end` occurs. On CUDA bincount asks for the least and the largest, and waits
+// How often each number below `end` occurs. On CUDA bincount asks for the smallest and the largest, and waits
 // for both.
 at::Tensor counts_of(const at::Tensor& numbers, std::int64_t end) {
   if (numbers.device().is_cpu()) return at::bincount(numbers, {}, end);
@@ -73,7 +73,7 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
   };
   GraphContext of_router = context;
   of_router.options = context.options.dtype(c.dtype_of(c.least_dtypes.router));
-  // Products that are not rounded read a matrix as it is.
+  // Products with unrounded sums read a matrix as it is.
   if (e.router_in_float32) of_router.storage = Storage::plain;
   W_gate_ =
       add_matrix(*this, "W_gate", e.n_experts, c.d_model, {.out = e.n_experts, .in = c.d_model}, of_router);
@@ -183,7 +183,7 @@ at::Tensor MixtureMlp::renormalised(const at::Tensor& ranked, const Run& run) co
   const at::Tensor sum = ranked.sum(-1, /*keepdim=*/true);
   if (e.least_sum > 0) return ranked / sum.clamp_min(e.least_sum);
   if (e.added_to_sum > 0) return ranked / (sum + e.added_to_sum);
-  // The largest parts of a softmax are not all zero; sigmoids may be. Edits may make sums zero, and negative.
+  // The largest parts of a softmax are not all zero; sigmoids may be. Edits may make sums zero or negative.
   const bool edited = run.watch.may_change(hook_expert_weights_->number());
   if (edited) return ranked / sum.masked_fill(sum == 0.0, 1.0);
   if (e.router == RouterKind::softmax_then_choose) return ranked / sum;
@@ -230,7 +230,7 @@ at::Tensor MixtureMlp::within_best_groups(const at::Tensor& ranking) const {
 
 MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {
   at::Tensor weights = at::zeros_like(logits);
-  at::Tensor open = logits;  // to be chosen from
+  at::Tensor open = logits;  // open to be chosen
   std::vector<at::Tensor> chosen;
   for (std::int64_t rank = 0; rank < config_.experts->per_token; ++rank) {
     const auto [best, expert] = open.max(-1, /*keepdim=*/true);
@@ -244,7 +244,7 @@ MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {
 }
 
 bool MixtureMlp::as_one(const Run& run) const {
-  // Gradients of the weights are those of each expert's own.
+  // Each expert's own weights receive the gradients.
   if (!stacked_ || W_gate_.stored().requires_grad()) return false;
   return std::ranges::none_of(experts_, [&](const auto& expert) { return expert->watched(run); });
 }
@@ -261,7 +261,7 @@ at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, 
 at::Tensor MixtureMlp::one_by_one(const at::Tensor& tokens, const Routing& routing, Run& run) const {
   const std::int64_t n_tokens = tokens.size(0), ranks = config_.experts->per_token;
   const std::int64_t n_experts = config_.experts->n_experts;
-  // One place per rank and token, by rank first; sorted by expert, each expert's places lie side by side.
+  // One place per rank and token, by rank first; sorted by expert, each expert's places are adjacent.
   at::Tensor owners = routing.experts.reshape({n_tokens, ranks}).t().reshape({-1});
   if (const at::Tensor& real = run.sequence.real(); real.defined()) {
     const at::Tensor here = to_device(real, owners.device());
@@ -272,7 +272,7 @@ at::Tensor MixtureMlp::one_by_one(const at::Tensor& tokens, const Routing& routi
   const std::int64_t* count = counts.data_ptr<std::int64_t>();
   ExpertRows rows{.tokens = n_tokens, .ranks = ranks, .d_model = tokens.size(1), .places = {}, .written = {}};
   const at::Tensor weights = routing.weights.reshape({n_tokens, ranks});
-  at::Tensor weights_of_places;  // where experts read tokens times these
+  at::Tensor weights_of_places;  // if experts read tokens times these
   if (config_.experts->weighted_inputs) weights_of_places = weights.t().reshape({-1});
   std::int64_t first = 0;
   for (std::int64_t e = 0; e < n_experts; first += count[e++]) {

@@ -144,7 +144,7 @@ at::Tensor Neurons::operator()(at::Tensor pre, at::Tensor up, const Weights& wei
   const at::Tensor active = activation.kind() == Activation::xielu ? ops::xielu(pre, weights.xielu)
                                                                    : ops::activate(activation, pre, memory);
   if (!gated) return active;
-  // active (up + 1); on other devices than the CPU in one launch.
+  // active (up + 1); on devices other than the CPU in one launch.
   const bool at_once = up_offset && !up.device().is_cpu();
   const at::Tensor product =
       at_once ? at::addcmul(active, active, up) : ops::multiply(active, up_offset ? up + 1.0 : up, memory);

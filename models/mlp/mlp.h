@@ -18,27 +18,27 @@ struct MlpPlace {
   std::int64_t width;  ///< neurons
   bool bias;
   Site pre, pre_linear, post;
-  std::optional<Site> in = {};  ///< where what it reads is shown, if this config shows it
-  bool linear_names = false;  ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as experts have
+  std::optional<Site> in = {};  ///< the point of its input, if this config shows it
+  bool linear_names = false;  ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as for experts
 };
 
 /// The ordinary MLP of block `layer`.
 MlpPlace dense_mlp(const ModelConfig& config, std::int64_t layer);
 
-/// How neurons are made of what the input matrix gives: the activation function, and what a gated MLP does
-/// besides.
+/// How neurons are computed from the input matrix's output: the activation function, and the rest of a gated
+/// MLP.
 struct Neurons {
   Activation activation;
   bool gated = false;
   double gate_limit = 0;  ///< 0 is off
   bool up_offset = false;
 
-  /// Weights, where there are such.
+  /// Weights, if there are any.
   struct Weights {
     ops::Xielu xielu;
     at::Tensor b_product;  ///< [d_mlp], added to the product
   };
-  /// `pre` and, of a gated MLP, `up` [.., d_mlp].
+  /// `pre` and, for a gated MLP, `up` [.., d_mlp].
   at::Tensor operator()(at::Tensor pre, at::Tensor up, const Weights& weights, Memory memory) const;
 };
 
@@ -62,11 +62,11 @@ class Mlp : public FeedForward {
   WeightSlots slots(const std::string& path) const override;
 
  private:
-  /// What W_out reads.
+  /// The input of W_out.
   at::Tensor neurons(const at::Tensor& x, Run& run) const;
-  /// What an edit puts in place of all neurons at a point; else undefined.
+  /// The tensor by which an edit replaces all neurons at a point; else undefined.
   at::Tensor replacement(const Point& point, const at::Tensor& x, const Run& run) const;
-  /// How the neurons of a cache are made.
+  /// How the neurons of a cache are computed.
   Recipe recipe(const ActivationName& name, const at::Tensor& pre, const at::Tensor& up,
                 const Run& run) const;
 
@@ -74,7 +74,7 @@ class Mlp : public FeedForward {
   MlpPlace place_;
   Neurons neurons_;
   Matrix W_in_;       // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
-  at::Tensor b_in_;   // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
+  at::Tensor b_in_;   // [d_mlp] or [2 d_mlp]; undefined without one, or if it is added after the product
   Matrix W_out_;      // [d_model, d_mlp]
   at::Tensor b_out_;  // [d_model]
   Neurons::Weights weights_;

@@ -17,17 +17,17 @@
 namespace hooked {
 namespace {
 
-// LibTorch's products in groups want rows that begin where that many bytes do.
+// LibTorch's grouped products need rows that begin at multiples of this number of bytes.
 constexpr std::int64_t kGroupAlignment = 16;
 
-// Those of some blocks: block `first` and so on.
+// Those of some blocks, from block `first` on.
 at::Tensor of_blocks(const at::Tensor& of_experts, const at::Tensor& experts, std::int64_t first,
                      std::int64_t count) {
   return experts.defined() ? of_experts.index_select(0, experts.narrow(0, first, count))
                            : of_experts.narrow(0, first, count);
 }
 
-// Weights [token, rank] by the rows [row, one] that `row_of` [token * rank] says, zeros where nobody's is;
+// Weights [token, rank] arranged as rows [row, one] by `row_of` [token * rank], zeros for unused rows;
 // undefined: in order.
 at::Tensor weights_of_rows(const at::Tensor& weights, const at::Tensor& row_of, std::int64_t rows) {
   const at::Tensor by_place = weights.reshape({-1});
@@ -133,7 +133,7 @@ at::Tensor StackedExperts::forward(const at::Tensor& tokens, const Chosen& chose
     row_of = blocks.row_of;
   }
   if (way->kind == ExpertWay::by_expert) {
-    // Each expert has a row for each token: one operator picks those of the chosen.
+    // Each expert has a row for each token: one operator picks those of the chosen experts.
     const std::int64_t d_model = tokens.size(1);
     written = at::gather(written.view({experts, n_tokens, d_model}).transpose(0, 1), 1,
                          chosen.experts.unsqueeze(-1).expand({n_tokens, ranks, d_model}));

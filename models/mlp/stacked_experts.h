@@ -10,36 +10,36 @@
 
 namespace hooked {
 
-/// The experts of a mixture as one: their weights lie side by side, and products of many experts are one
-/// product. Whoever calls need not know which expert gets how many tokens (Note [Experts that nobody
-/// counts]). Gated MLPs without points.
+/// The experts of a mixture as one: their weights are stored together, and products of many experts are one
+/// product. Callers need not know how many tokens each expert gets (Note [Experts that nobody counts]). Gated
+/// MLPs without points.
 class StackedExperts {
  public:
   struct Weights {
     at::Tensor W_in;   ///< [expert, 2 d_expert, d_model]: gate rows, then up rows
-    at::Tensor b_in;   ///< [expert, 2 d_expert]; undefined without
+    at::Tensor b_in;   ///< [expert, 2 d_expert]; undefined without one
     at::Tensor W_out;  ///< [expert, d_model, d_expert]
-    at::Tensor b_out;  ///< [expert, d_model]; undefined without
+    at::Tensor b_out;  ///< [expert, d_model]; undefined without one
   };
   /// `in_groups`: see GraphContext::multiplies_groups.
-  /// `weighted_inputs`: tokens are multiplied by their weights before their experts read them, else what is
-  /// written.
+  /// `weighted_inputs`: tokens are multiplied by their weights before their experts read them, else the
+  /// experts' outputs are.
   StackedExperts(Weights weights, Neurons neurons, bool in_groups, bool weighted_inputs = false);
 
-  /// Who writes for whom.
+  /// Which experts write for which tokens.
   struct Chosen {
     at::Tensor experts;  ///< [token, rank] int64, each an expert's number
     at::Tensor weights;  ///< [token, rank]
   };
-  /// The sum that each token takes, [token, d_model], of what its experts write for tokens [token, d_model],
-  /// with their weights. `way`: absent for the fastest.
+  /// The sum for each token, [token, d_model], of its experts' weighted outputs for tokens [token, d_model].
+  /// `way`: absent for the fastest.
   at::Tensor forward(const at::Tensor& tokens, const Chosen& chosen, Memory memory,
                      std::optional<ExpertWay> way = std::nullopt) const;
 
  private:
   at::Tensor neurons(const at::Tensor& both, Memory memory) const;
-  /// What is written in all blocks' rows, [row, d_model]. What is read is multiplied by `weights` [row, one]
-  /// where they are defined.
+  /// The outputs in all blocks' rows, [row, d_model]. If `weights` [row, one] are defined, they multiply the
+  /// inputs.
   at::Tensor in_blocks(const at::Tensor& tokens, const ExpertBlocks& blocks, const at::Tensor& weights,
                        Memory memory) const;
   at::Tensor in_groups(const at::Tensor& tokens, const ExpertGroups& groups, const at::Tensor& weights,

@@ -34,23 +34,23 @@
 namespace hooked::ops {
 namespace {
 
-// In float32 and narrower a root of eight digits is that of LibTorch's kernel, which is one launch and not
-// nine.
+// In float32 and narrower, a root given with eight digits is that of LibTorch's kernel, which is one launch
+// instead of nine.
 at::Tensor gelu_with_root(const at::Tensor& x, double root_of_two_over_pi) {
   if (!x.device().is_cpu() && x.scalar_type() != at::kDouble) return at::gelu(x, "tanh");
   return 0.5 * x * (1.0 + at::tanh(x * root_of_two_over_pi * (1.0 + 0.044715 * x * x)));
 }
 
-// x sigmoid(beta x). The way back through a softplus multiplies what it is given by that sigmoid, in one
-// launch and not three; behind the bound, where it multiplies by 1, so does the sigmoid to the last bit.
+// x sigmoid(beta x). A softplus's backward multiplies its argument by that sigmoid, in one launch instead of
+// three; above its threshold, where it multiplies by 1, the sigmoid is also 1 to the last bit.
 at::Tensor swish(const at::Tensor& x, double beta, Memory memory) {
   constexpr double kRoundsToOne = 40.0;
   if (memory.workspace == nullptr || x.device().is_cpu() || records(x)) return x * at::sigmoid(beta * x);
   return at::softplus_backward(x, x, beta, kRoundsToOne);
 }
 
-// Applies `out(result, x)`, a function of each number, whose gradient is `back(result, gradient, x)`.
-// `plain(x)` is the same by LibTorch's differentiable operators.
+// Applies `out(result, x)`, an elementwise function with the gradient `back(result, gradient, x)`. `plain(x)`
+// is the same by LibTorch's differentiable operators.
 template <typename Out, typename Back, typename Plain>
 at::Tensor elementwise(const at::Tensor& x, Memory memory, const Out& out, const Back& back,
                        const Plain& plain) {

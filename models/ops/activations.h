@@ -11,7 +11,7 @@ namespace hooked::ops {
 /// has weights.
 at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory);
 
-/// The numbers of a xIELU, each [1]: slopes for both signs, the slope they share, and the bound (a small
+/// The numbers of an xIELU, each [1]: slopes for both signs, the slope they share, and the bound (a small
 /// negative number) that keeps expm1 from losing its gradient at zero.
 struct Xielu {
   at::Tensor alpha_p, alpha_n, beta, eps;

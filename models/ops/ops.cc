@@ -24,9 +24,9 @@
 namespace hooked::ops {
 namespace {
 
-// [batch, head, rows, columns] as [batch * kv_head, group * rows, columns]: heads that share keys stand side
-// by side, so that one product per key/value head serves its whole group. Where all rows of the batch share
-// their keys, they stand side by side as well: [kv_head, batch * group * rows, columns].
+// [batch, head, rows, columns] as [batch * kv_head, group * rows, columns]: heads that share keys are
+// adjacent, so that one product per key/value head serves its whole group. If all rows of the batch share
+// their keys, they are adjacent as well: [kv_head, batch * group * rows, columns].
 at::Tensor by_kv_head(const at::Tensor& x, const at::Tensor& shared) {
   const std::int64_t kv_heads = shared.size(1), group = x.size(1) / kv_heads;
   if (shared.size(0) == x.size(0)) return x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)});
@@ -35,7 +35,7 @@ at::Tensor by_kv_head(const at::Tensor& x, const at::Tensor& shared) {
       .reshape({kv_heads, x.size(0) * group * x.size(2), x.size(3)});
 }
 
-// The way back, to [batch, head, rows, columns] with the first three sizes of `like`.
+// The reverse, to [batch, head, rows, columns] with the first three sizes of `like`.
 at::Tensor by_head(const at::Tensor& product, const at::Tensor& like, const at::Tensor& shared) {
   const std::int64_t kv_heads = shared.size(1), group = like.size(1) / kv_heads;
   if (shared.size(0) == like.size(0)) {
@@ -46,7 +46,7 @@ at::Tensor by_head(const at::Tensor& product, const at::Tensor& like, const at::
       .flatten(1, 2);
 }
 
-// What `out` writes, or `plain` for LibTorch's differentiable operators.
+// The result that `out` writes, or `plain` for LibTorch's differentiable operators.
 template <typename Out, typename Plain>
 at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, bool differentiable, Memory memory,
                           const Out& out, const Plain& plain) {
@@ -56,14 +56,14 @@ at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, bool di
   return result;
 }
 
-// The numbers that a product gives for each of its rows.
+// The number of outputs that a product computes for each row.
 struct Outputs {
   std::int64_t size;
   at::ScalarType dtype;
 };
 
-// `multiply(result, rows)` over the last axis of `x`. Contiguous rows: a product over a sliced 3-D input goes
-// row by row.
+// `multiply(result, rows)` over the last axis of `x`. Makes rows contiguous: a product over a sliced 3-D
+// input goes row by row.
 template <typename Multiply>
 at::Tensor product_of_rows(const at::Tensor& x, Outputs outputs, const Workspace& memory,
                            const Multiply& multiply) {
@@ -74,8 +74,8 @@ at::Tensor product_of_rows(const at::Tensor& x, Outputs outputs, const Workspace
   return result;
 }
 
-// `multiply(result, rows)` of each head's rows, [head, batch * pos, size] both, of x [batch, pos, head, in]:
-// [batch, pos, head, size].
+// `multiply(result, rows)` for each head's rows, [head, batch * pos, size] both, for x [batch, pos, head,
+// in]: [batch, pos, head, size].
 template <typename Multiply>
 at::Tensor by_head_rows(const at::Tensor& x, std::int64_t size, const Workspace& memory,
                         const Multiply& multiply) {
@@ -85,7 +85,7 @@ at::Tensor by_head_rows(const at::Tensor& x, std::int64_t size, const Workspace&
   return result.transpose(0, 1).unflatten(0, {x.size(0), x.size(1)});
 }
 
-// The numbers of the rows that are not all zeros; undefined where those are more than half of them.
+// The indices of the rows that are not all zeros; undefined if these are more than half of them.
 at::Tensor few_rows_in_use(const at::Tensor& rows) {
   if (!rows.device().is_cpu()) return {};
   const auto bytes = static_cast<std::size_t>(rows.size(1) * rows.element_size());
@@ -100,7 +100,7 @@ at::Tensor few_rows_in_use(const at::Tensor& rows) {
   return at::tensor(used, at::kLong);
 }
 
-// product_of_rows for a gradient. Behind the last attention a metric of one position has gradients in one
+// product_of_rows for a gradient. After the last attention, a metric of one position has gradients in one
 // row.
 template <typename Multiply>
 at::Tensor gradient_of_rows(const at::Tensor& gradient, Outputs inputs, const Workspace& memory,
@@ -229,7 +229,7 @@ at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, Memory memory) {
   const auto write = [&](at::Tensor& out) { at::mul_out(out, left, right); };
   const at::Tensor product = into_workspace(a.sizes(), a, false, memory, write, [&] { return a * b; });
   if (memory.workspace == nullptr || !(records(a) || records(b))) return product;
-  // Of each factor, where the other one gets a gradient.
+  // For each factor, if the other one gets a gradient.
   return recorded(product, {a, b},
                   [memory = *memory.workspace, for_left = records(a) ? right : at::Tensor(),
                    for_right = records(b) ? left : at::Tensor()](const at::Tensor& gradient) {

@@ -8,15 +8,15 @@
 #include "models/storage/matrix.h"
 #include "models/storage/workspace.h"
 
-/// The arithmetic of the graph. Results are written into the workspace. Gradients pass back through
-/// products, sums and activations by passes of our own (Note [Recorded operations]), through the rest by
-/// LibTorch's differentiable operators; in runs without a workspace all are LibTorch's.
+/// The arithmetic of the graph. Results are written into the workspace. Gradients of products, sums and
+/// activations are computed by our own backward functions (Note [Recorded operations]), all others by
+/// LibTorch's differentiable operators. In runs without a workspace LibTorch computes them all.
 namespace hooked::ops {
 
 /// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Memory memory);
 
-/// The same in float32, or float64 where x is: sums of products of half precision are not rounded.
+/// The same in float32, or float64 if x is: sums of products of half precision are not rounded.
 at::Tensor unrounded_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             Memory memory);
 
@@ -27,17 +27,17 @@ at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& b
 /// [batch, pos, head, out].
 at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, Memory memory);
 
-/// Each head's rows times that head's stretch of a matrix's outputs: x [batch, pos, head, in] times matrix
-/// [head * out, in]: [batch, pos, head, out].
+/// Each head's rows times that head's part of a matrix's outputs: x [batch, pos, head, in] times matrix [head
+/// * out, in]: [batch, pos, head, out].
 at::Tensor by_head_product(const at::Tensor& x, const Matrix& matrix, Memory memory);
 
-/// The way back: x [batch, pos, head, out] to [batch, pos, head, in].
+/// The reverse: x [batch, pos, head, out] to [batch, pos, head, in].
 at::Tensor by_head_product_back(const at::Tensor& x, const Matrix& matrix, Memory memory);
 
-/// Neighbouring stretches of `sizes` along a dimension of x, which they fill: views.
+/// Consecutive stretches of `sizes` along a dimension of x, which they fill: views.
 std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::int64_t dim, Memory memory);
 
-/// The rows of x [row, size] with these numbers [n] int64: [n, size].
+/// The rows of x [row, size] with these indices [n] int64: [n, size].
 at::Tensor rows_at(const at::Tensor& x, const at::Tensor& numbers, Memory memory);
 
 /// a + b, same shapes.
@@ -51,7 +51,7 @@ at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, Memory memory);
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, Memory memory);
 
 /// The same written into `out`, which may be a stretch of the keys of a larger tensor. Not while gradients
-/// are recorded. `q` may have any strides, and `k` is read where it lies.
+/// are recorded. `q` may have any strides, and `k` is read in place.
 void scores_into(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, double scale);
 
 /// Softmax over the last axis, accumulated in float32 or better.

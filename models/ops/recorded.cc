@@ -13,9 +13,9 @@
 #include "hooked/core/error.h"
 
 // Note [Recorded operations]
-// A run with gradients is to cost what its arithmetic costs, so its operations are those of plain runs, in
-// the workspace's memory, and each says how a gradient passes back through it. What they keep are handles,
-// which go when the gradient has passed. Weights are frozen and get no gradients, so a product keeps no
+// A run with gradients should cost what its arithmetic costs. So its operations are those of plain runs, in
+// the workspace's memory, and each says how a gradient passes back through it. They keep handles, which are
+// released once the gradient has passed. Weights are frozen and get no gradients, so a product keeps no
 // activation. Second derivatives are not recorded: a gradient of a gradient is an error, never a wrong
 // number. (torch::autograd::Function would clone what it returns unchanged and keep tensors in a dictionary
 // by name.)
@@ -53,7 +53,7 @@ class RecordedOperation : public torch::autograd::Node {
   PassBack pass_back_;
 };
 
-// What LibTorch holds its nodes by: a shared_ptr, in newer versions an intrusive_ptr.
+// The pointer type of LibTorch's autograd nodes: a shared_ptr, in newer versions an intrusive_ptr.
 using NodePointer = std::remove_cvref_t<decltype(std::declval<torch::autograd::Edge&>().function)>;
 
 template <typename Pointer, typename Operation = RecordedOperation>
@@ -77,7 +77,7 @@ std::vector<at::Tensor> recorded(const std::vector<at::Tensor>& outputs,
   operation->set_next_edges(torch::autograd::collect_next_edges(inputs));
   std::vector<at::Tensor> behind;
   for (const at::Tensor& output : outputs) {
-    behind.push_back(output.detach());  // a tensor of its own, which is nobody's view
+    behind.push_back(output.detach());  // a tensor of its own, not a view of any other
     torch::autograd::set_history(behind.back(), operation);
   }
   return behind;

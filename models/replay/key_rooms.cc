@@ -8,8 +8,8 @@
 namespace hooked {
 namespace {
 
-// Rooms double, so that a generation of any length meets few sizes, each with a recording of its own, and
-// attends to at most twice as many columns as there are.
+// Rooms double in size, so that generations of any length use few sizes, each with its own recording, and
+// attend to at most twice the number of existing columns.
 constexpr std::int64_t kFewestColumns = 64;
 
 // Of rooms that nobody uses.
@@ -69,7 +69,7 @@ void KeyRooms::take_back(const std::shared_ptr<KeyRoom>& room) {
     const std::lock_guard lock(mutex_);
     std::size_t count = 0;
     std::int64_t bytes = 0;
-    bool known = false;  // not where all were let go meanwhile
+    bool known = false;  // false if all were released meanwhile
     for (auto kept = rooms_.begin(); kept != rooms_.end();) {
       if (kept->room == room) {
         known = true;
@@ -89,7 +89,7 @@ void KeyRooms::take_back(const std::shared_ptr<KeyRoom>& room) {
     }
     if (!known) dropped.push_back(room);
   }
-  // What was recorded in them is of no use any more.
+  // What was recorded in them is now useless.
   for (const auto& gone : dropped) recordings_.forget(gone.get());
 }
 

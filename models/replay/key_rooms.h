@@ -16,19 +16,19 @@
 
 namespace hooked {
 
-/// What rooms differ in besides their columns.
+/// How rooms differ, apart from their columns.
 struct RoomKind {
   std::int64_t batch;          ///< rows
-  std::int64_t source;         ///< tokens that an encoder reads; 0 without
-  std::vector<KeyForm> forms;  ///< as what each layer holds its keys
+  std::int64_t source;         ///< the encoder's tokens; 0 without one
+  std::vector<KeyForm> forms;  ///< the form in which each layer holds its keys
 
   bool operator==(const RoomKind&) const = default;
 };
 
-/// Where a generation whose steps are recorded keeps its keys and values: memory that stays where it is, so
-/// that the recordings which read and write it serve the next generation as well.
+/// The KV cache of a generation whose steps are recorded: memory that stays in place, so that the recordings
+/// which read and write it serve the next generation as well.
 struct KeyRoom {
-  /// For so many columns. `which` is its number.
+  /// For `capacity` columns. `which` is its number.
   KeyRoom(const ModelConfig& config, RoomKind of, std::int64_t capacity, std::int64_t which,
           const c10::Device& device);
 
@@ -36,7 +36,7 @@ struct KeyRoom {
   at::Tensor column(std::int64_t which) const { return numbers.narrow(0, which, 1); }
 
   const RoomKind kind;        ///< what may be kept in it
-  const std::int64_t number;  ///< tells the rooms of a model apart; 0: of one generation only
+  const std::int64_t number;  ///< distinguishes the rooms of a model; 0: used by one generation only
   KvCache columns;
   at::Tensor numbers;  ///< from 0 on, [capacity] int64
 };
@@ -44,11 +44,11 @@ struct KeyRoom {
 /// The rooms of one model, each lent to one generation at a time. Any thread may borrow.
 class KeyRooms {
  public:
-  /// All must outlive the rooms that are lent.
+  /// All arguments must outlive the lent rooms.
   KeyRooms(const ModelConfig& config, const c10::Device& device, Recordings& recordings)
       : config_(config), device_(device), recordings_(recordings) {}
 
-  /// A borrowed room, which goes back with its handle.
+  /// A borrowed room, which is returned when its handle goes out of scope.
   class Lent {
    public:
     Lent() = default;
@@ -73,12 +73,12 @@ class KeyRooms {
     std::shared_ptr<KeyRoom> room_;
   };
 
-  /// A room of that kind without columns, for that many at least.
+  /// An empty room of that kind, for at least that many columns.
   Lent lend(const RoomKind& kind, std::int64_t columns);
-  /// The same for one generation only, which nobody lends again.
+  /// The same for one generation only; it is never lent again.
   Lent own(const RoomKind& kind, std::int64_t columns) const;
 
-  /// Lets all rooms go that are not lent, and forgets the others; whether there were any of the first.
+  /// Frees all rooms that are not lent, and forgets the others; returns whether it freed any.
   bool release();
 
  private:
@@ -92,8 +92,8 @@ class KeyRooms {
   const ModelConfig& config_;
   const c10::Device device_;
   Recordings& recordings_;
-  std::mutex mutex_;       // of all that follows
-  std::list<Kept> rooms_;  // those used last in front
+  std::mutex mutex_;       // guards the members below
+  std::list<Kept> rooms_;  // the last used first
   std::int64_t last_number_ = 0;
 };
 

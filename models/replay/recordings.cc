@@ -20,15 +20,15 @@
 namespace hooked {
 namespace {
 
-// Of one model, and what their results may take together.
+// Of one model, and how much memory their results may take together.
 constexpr std::size_t kMostKinds = 64;
 constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;
 
-// Where copies of CUDA like to begin, in bytes.
+// Preferred alignment of CUDA copies, in bytes.
 constexpr std::int64_t kStorageAlignment = 256;
 
-// A handle of some of a storage's memory. Made by hand, for a run has hundreds: the views that LibTorch would
-// need cost the host as much as the replay.
+// A handle of some of a storage's memory. Built by hand, as a run has hundreds: the views that LibTorch would
+// create cost the host as much as the replay.
 at::Tensor handle(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like,
                   caffe2::TypeMeta dtype, at::IntArrayRef sizes, at::IntArrayRef strides) {
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), like.key_set(), dtype);
@@ -44,11 +44,11 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-/// Tensors that are handed out in one piece: where the storage of each lies in a block of bytes. Views of one
-/// storage stay that, and lie as they lay, so that what is made of them is the same to the last bit.
+/// Tensors that are copied out in one piece: the place of each one's storage in a block of bytes. Views of
+/// one storage stay so, with the same layout, so that what is computed from them is the same to the last bit.
 class Recordings::OutputBlock {
  public:
-  /// One more. Those of the host are what they are, for a recording writes none.
+  /// Adds a tensor. Those on the host stay as they are, as a recording writes none.
   void add(const at::Tensor& tensor) {
     if (tensor.is_cpu()) return;
     const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
@@ -62,13 +62,13 @@ class Recordings::OutputBlock {
 
   std::int64_t bytes() const noexcept { return bytes_; }
 
-  /// Makes the block and copies all into it.
+  /// Makes the block and copies everything into it.
   void gather(const c10::Device& device) {
     block_ = at::empty({bytes_}, at::TensorOptions(at::kByte).device(device));
     for (const Place& place : places_) block_.narrow(0, place.first, place.bytes.numel()).copy_(place.bytes);
   }
 
-  /// What the tensors show now, in memory of its own and in the order in which they were added.
+  /// What the tensors show now, in separate memory and in the order in which they were added.
   class Taken {
    public:
     explicit Taken(const OutputBlock& from) : from_(from), block_(from.block_.clone()) {}
@@ -93,7 +93,7 @@ class Recordings::OutputBlock {
   };
 
   std::vector<Place> places_;
-  std::vector<std::ptrdiff_t> order_;  // of what was added, among the places
+  std::vector<std::ptrdiff_t> order_;  // index of each added tensor among the places
   std::int64_t bytes_ = 0;
   at::Tensor block_;
 };
@@ -106,14 +106,14 @@ struct Recordings::Recorded {
 
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-  std::shared_ptr<const void> memory;  ///< what the work reads and writes besides
-  Inputs inputs;                       ///< where the numbers go that a run reads
-  std::size_t first_frozen;            ///< among them
-  std::vector<Weak> frozen;            ///< whose numbers are there
-  HostCopies constants;                ///< what the work brings from the host: the same at every replay
-  Computed computed;                   ///< in the recording's own memory, which every replay writes anew
+  std::shared_ptr<const void> memory;  ///< what else the work reads and writes
+  Inputs inputs;                       ///< where to put the numbers that a run reads
+  std::size_t first_frozen;            ///< index among the inputs
+  std::vector<Weak> frozen;            ///< whose numbers are there already
+  HostCopies constants;                ///< what the work copies from the host: the same at every replay
+  Computed computed;                   ///< in the recording's own memory, which every replay overwrites
   OutputBlock outputs;
-  OutputBlock columns;  ///< those of the key/value cache, which lives on when the outputs are let go
+  OutputBlock columns;  ///< those of the key/value cache, which outlives the outputs
   c10::Event done;      ///< of the last replay: the next may be on another stream
   std::unique_ptr<Recording> recording;
 
@@ -153,7 +153,7 @@ struct Recordings::Recorded {
   }
 };
 
-/// Runs of one key.
+/// Runs with the same key.
 struct Recordings::Kind {
   std::string key;
   bool seen = false;                             ///< it ran once
@@ -197,7 +197,7 @@ Computed Recordings::run(const Asked& asked, const Work& work, std::string& refu
     found.recorded = std::move(made);
     drop_oldest();
   } catch (const std::exception& error) {
-    // Until memory is let go the next would fail as well, after the work of two runs.
+    // Until memory is freed the next attempt would fail as well, after the work of two runs.
     found.refusal = out_of_memory(error) ? "there is no memory for its recording" : error.what();
     refusal = found.refusal;
   }
@@ -205,12 +205,12 @@ Computed Recordings::run(const Asked& asked, const Work& work, std::string& refu
 }
 
 void Recordings::record(Recorded& made, const Asked& asked, const Work& work) {
-  // Handles with versions of their own: what is kept of an input has not been written into when the next
-  // run's numbers come.
+  // Handles with versions of their own: what is kept of an input must not count as written into when the next
+  // run's numbers are copied in.
   Inputs read_by_work;
   for (std::size_t i = 0; i < asked.inputs.size(); ++i) {
     const at::Tensor& input = asked.inputs[i];
-    // What nobody writes into lies as it lay, for kernels may be chosen by that.
+    // What nobody writes into keeps its layout, which may affect the choice of kernels.
     const at::Tensor read = i < made.first_frozen
                                 ? at::empty_like(input, {}, {}, {}, {}, at::MemoryFormat::Contiguous)
                                 : at::empty_strided(input.sizes(), input.strides(), input.options());

@@ -16,7 +16,7 @@
 
 namespace hooked {
 
-/// What a run came to on its device.
+/// The results of a run, on its device.
 struct Computed {
   at::Tensor output;                              ///< undefined: none was asked for
   ActivationCache cache;                          ///< what it kept
@@ -25,40 +25,40 @@ struct Computed {
 
 /// The recorded runs of one model. Any thread may use them, one at a time.
 ///
-/// At small batches a GPU waits for the host, which needs longer to hand out a run's kernels than the GPU to
-/// compute them. So a run that is asked for the second time is recorded, and from the third time on replayed:
-/// what it reads is copied into memory of the recording, and what it made is copied out of it, in one piece.
+/// At small batches a GPU waits for the host, which takes longer to launch a run's kernels than the GPU to
+/// compute them. So the second time a run is requested it is recorded, and from the third time on replayed:
+/// its inputs are copied into the recording's memory, and its results are copied out of it, in one piece.
 class Recordings {
  public:
   explicit Recordings(std::unique_ptr<Recorder> recorder);
   ~Recordings();
 
   using Inputs = std::vector<at::Tensor>;
-  /// Computes from tensors like the inputs, on the model's device: always the same kernels, as far as the key
-  /// tells. Nothing that it gives back may be written into.
+  /// Computes from tensors like the inputs, on the model's device: always the same kernels for the same key.
+  /// Nobody may write into its results.
   using Work = std::function<Computed(const Inputs&)>;
 
   /// A run that may be recorded.
   struct Asked {
-    std::string key;  ///< everything that its kernels depend on but the numbers in `inputs`
-    Inputs inputs;    ///< one at least, the first of which is on the device
-    /// So many of the last inputs are never written into by anybody, so that their numbers are copied into
-    /// the recording only where they are other tensors than the last time.
+    std::string key;  ///< everything that its kernels depend on except the numbers in `inputs`
+    Inputs inputs;    ///< at least one; the first is on the device
+    /// This number of inputs, the last ones, is never written into by anybody, so that their numbers are
+    /// copied into the recording only if they are other tensors than the last time.
     std::size_t frozen = 0;
-    /// What the work reads and writes besides, always at the same place; null: nothing.
+    /// What else the work reads and writes, always at the same place; null: nothing.
     std::shared_ptr<const void> memory = nullptr;
   };
 
-  /// What `work` makes of the inputs. Where such runs turned out not to be recordable, or there was no memory
-  /// for the recording, `refusal` says why. Throws what the work throws, and c10::Error where there is no
-  /// memory for what a replay hands out.
+  /// What `work` computes from the inputs. If such runs turned out not to be recordable, or there was no
+  /// memory for the recording, `refusal` says why. Throws what the work throws, and c10::Error if there is no
+  /// memory for the results of a replay.
   Computed run(const Asked& asked, const Work& work, std::string& refusal);
 
-  /// Lets go what reads and writes that memory.
+  /// Forgets the recordings that read and write that memory.
   void forget(const void* memory);
 
-  /// Lets all recordings and their memory go; whether there were any. What ran before counts as not having
-  /// run. Not to be called from within work.
+  /// Frees all recordings and their memory; returns whether there were any. What ran before counts as not
+  /// having run. Must not be called from within work.
   bool release();
 
  private:
@@ -66,15 +66,15 @@ class Recordings {
   struct Recorded;
   struct Kind;
 
-  /// The kind of that key, as the one used last.
+  /// The kind with that key, marked as last used.
   Kind& kind(const std::string& key);
   void record(Recorded& made, const Asked& asked, const Work& work);
-  /// Those that were not used for longest, where all together take too much memory.
+  /// Drops the least recently used ones, if all together take too much memory.
   void drop_oldest();
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // guards the members below
   std::unique_ptr<Recorder> recorder_;
-  std::list<Kind> kinds_;  // those used last in front
+  std::list<Kind> kinds_;  // the last used first
 };
 
 }  // namespace hooked

@@ -13,14 +13,14 @@
 namespace hooked {
 namespace {
 
-// Tensors of one row stand for every row.
+// A tensor of one row is used for every row.
 at::Tensor one_or_rows(const at::Tensor& x, const Span& rows) { return x.size(0) == 1 ? x : cut(x, 0, rows); }
 
 at::Tensor column_numbers(const Span& span, const at::Tensor& like) {
   return at::arange(span.first, span.end, like.options().dtype(at::kLong));
 }
 
-// -inf where attention is forbidden, and elsewhere the bias; undefined: neither.
+// -inf where attention is forbidden, and the bias elsewhere; undefined if there is neither.
 at::Tensor both_in_one(const at::Tensor& blocked, const at::Tensor& bias, at::ScalarType dtype) {
   if (!blocked.defined()) return bias;
   if (bias.defined()) return bias.masked_fill(blocked, kMasked);
@@ -70,7 +70,7 @@ AttentionMask AttentionMask::of_queries(const at::Tensor& queries) const {
   const auto some = [&](const at::Tensor& x, std::int64_t axis) {
     return x.defined() ? x.index_select(axis, queries) : x;
   };
-  // Numbers of a whole bias stay where they are: the starts say which stretch is a query's.
+  // Values of a whole bias stay in place: the starts say which stretch belongs to a query.
   return {{.queries = queries.size(0), .keys = sizes_.keys},
           {.first = some(visible_.first, 1), .end = some(visible_.end, 1), .real = visible_.real},
           {.values = bias_.values, .starts = some(bias_.starts, 1), .whole = some(bias_.whole, 2)}};
@@ -113,7 +113,7 @@ at::Tensor AttentionMask::bias(const ScoreTile& tile) const {
   const at::Tensor numbers = cut(one_or_rows(bias_.starts, tile.rows), 1, tile.queries).unsqueeze(-1) +
                              column_numbers(tile.keys, bias_.starts);  // [1 or rows, query, key]
   const std::int64_t rows = std::max(values.size(0), numbers.size(0)), heads = values.size(1);
-  // Padding lies at whatever distance, and nobody attends to it.
+  // Padding may be at any distance, and nobody attends to it.
   const at::Tensor places = numbers.clamp(0, values.size(2) - 1).flatten(1).unsqueeze(1);
   return at::gather(values.expand({rows, -1, -1}), 2, places.expand({rows, heads, -1}))
       .view({rows, heads, tile.queries.size(), tile.keys.size()});

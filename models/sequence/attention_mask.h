@@ -7,10 +7,10 @@
 
 namespace hooked {
 
-/// The score of a key that attention is forbidden.
+/// The score of a key that may not be attended to.
 inline constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
-/// The numbers from `first` to before `end`.
+/// The numbers in [`first`, `end`).
 struct Span {
   std::int64_t first = 0;
   std::int64_t end = 0;
@@ -20,33 +20,33 @@ struct Span {
 /// That part of `x` along an axis, as a view.
 at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span);
 
-/// A part of the scores: what the queries of some rows and heads give some keys. Keys are counted from the
-/// first column that the queries may see, queries from the run's own first column.
+/// A tile of the scores: those of some queries and keys, rows and heads. Keys are counted from the first
+/// column that the queries may see, queries from the run's own first column.
 struct ScoreTile {
   Span rows, heads, queries, keys;
 };
 
-/// Which keys each query may see: columns from `first` to before `end` that are no padding.
+/// Which keys each query may see: columns in [`first`, `end`) that are not padding.
 struct VisibleKeys {
   at::Tensor first, end;  ///< [1 or batch, query] int64, contiguous
   at::Tensor real;        ///< [batch, key] bool, contiguous; undefined: no key is padding
 };
 
-/// What is added to scores by where query and key stand. Where only their distance counts there is one row of
-/// numbers for each head, and what each query adds is a stretch of it.
+/// What is added to scores depending on the places of query and key. If only their distance counts, each head
+/// has one row of numbers, and each query adds a stretch of it.
 struct ScoreBias {
   at::Tensor values;  ///< [1 or batch, head, number], contiguous; undefined: nothing is added
   at::Tensor starts;  ///< [1 or batch, query] int64: key k gets number starts[query] + k
-  at::Tensor whole;   ///< [1 or batch, head, query, key] where the bias was made so, else undefined
+  at::Tensor whole;   ///< [1 or batch, head, query, key] if the bias was computed like that, else undefined
 
-  /// Of a bias [1 or batch, head, query, key].
+  /// From a bias [1 or batch, head, query, key].
   static ScoreBias of(const at::Tensor& bias);
   bool defined() const { return values.defined(); }
 };
 
-/// Which keys each query may attend to, and what scores get by distance. Both are held by query and by key,
-/// and become masks of [query, key] where somebody reads such; those of all scores are kept for the other
-/// layers that share the mask. Belongs to one run, and so to one thread, but for what is made of a tile.
+/// Which keys each query may attend to, and what is added to scores by distance. Both are stored by query and
+/// by key, and become masks of [query, key] if somebody reads these; masks of all scores are kept for other
+/// layers that share them. Belongs to one run, and so to one thread, except for what is made from a tile.
 class AttentionMask {
  public:
   /// Sizes of the scores.
@@ -57,35 +57,35 @@ class AttentionMask {
 
   /// Forbids nothing.
   AttentionMask() = default;
-  /// `visible` with undefined `first`: all keys that are no padding.
+  /// `visible` with undefined `first`: all keys that are not padding.
   AttentionMask(Sizes sizes, VisibleKeys visible, ScoreBias bias);
 
   const VisibleKeys& visible() const noexcept { return visible_; }
   const ScoreBias& score_bias() const noexcept { return bias_; }
   /// Whether there is a query that may not see every key.
   bool forbids() const noexcept { return visible_.first.defined() || visible_.real.defined(); }
-  /// A span of the `keys` in which everything lies that these queries of any row may see; of CPU tensors,
-  /// elsewhere it is all.
+  /// A span of the `keys` that contains everything these queries of any row may see. Only for CPU tensors;
+  /// elsewhere it is all of them.
   Span seen_by(const Span& queries, std::int64_t keys) const;
 
   /// The same for some of the queries, [query] int64.
   AttentionMask of_queries(const at::Tensor& queries) const;
 
-  /// The same on another device; itself where it lies there.
+  /// The same on another device; itself if it is there already.
   AttentionMask on(const c10::Device& device) const;
 
-  /// [1 or rows, 1, query, key] bool of a tile, true where attention is forbidden; undefined: nowhere.
+  /// [1 or rows, 1, query, key] bool for a tile, true where attention is forbidden; undefined: nowhere.
   at::Tensor blocked(const ScoreTile& tile) const;
   /// What is added to the scores of a tile, [1 or rows, heads, query, key]; undefined: nothing.
   at::Tensor bias(const ScoreTile& tile) const;
 
-  /// The same of all scores, made when first read.
+  /// The same for all scores, computed when first read.
   const at::Tensor& blocked() const;
   const at::Tensor& bias() const;
   /// Both in one, for kernels that add it: [1 or batch, 1 or head, query, key] of the scores' dtype, -inf
-  /// where attention is forbidden; undefined: neither.
+  /// where attention is forbidden; undefined if there is neither.
   const at::Tensor& summand(at::ScalarType dtype) const;
-  /// The same of a tile.
+  /// The same for a tile.
   at::Tensor summand(const ScoreTile& tile, at::ScalarType dtype) const;
 
  private:

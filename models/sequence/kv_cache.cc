@@ -12,7 +12,7 @@ namespace hooked {
 
 namespace {
 
-// What one column of a layer is.
+// The sizes of one column of a layer.
 struct ColumnSizes {
   std::int64_t heads, d_key, d_value;
   KeyForm form;
@@ -49,7 +49,7 @@ KeysAndValues room_for(const KeysAndValues& own, const KvCache::Size& size) {
                   own.keys.options());
 }
 
-// Columns into a room from its column `first` on. Only heads have values that are no part of their keys.
+// Copies columns into a room from its column `first` on. Only heads have values that are not in their keys.
 void copy_columns(const KeysAndValues& columns, const KeysAndValues& room, std::int64_t first) {
   const std::int64_t count = columns.keys.size(2);
   room.keys.narrow(2, first, count).copy_(columns.keys);
@@ -67,7 +67,7 @@ KvCache::KvCache(std::int64_t layers, Size size)
 void KvCache::set_state(std::int64_t layer, const RecurrentState& next) {
   RecurrentState& room = next_states_[static_cast<std::size_t>(layer)];
   if (!allotted_) {
-    room = {next.inputs.detach().clone(), next.state.detach()};  // inputs may be a part of much more
+    room = {next.inputs.detach().clone(), next.state.detach()};  // inputs may be part of a much larger tensor
     return;
   }
   room.inputs.copy_(next.inputs);
@@ -263,7 +263,7 @@ void KvCache::for_each_tensor(Cache& cache, const Use& use) {
   const auto use_both = [&](auto& held) {
     if (!held.keys.defined()) return;
     use(held.keys);
-    // Latents lie once.
+    // Latents are stored once.
     if (held.form == KeyForm::heads) use(held.values);
   };
   for (auto& layer : cache.layers_) use_both(layer);

@@ -11,36 +11,36 @@
 
 namespace hooked {
 
-/// As what keys and values are held.
+/// The form in which keys and values are held.
 enum class KeyForm : std::uint8_t {
   heads,      ///< one key and one value for each key/value head
-  latents,    ///< of latent attention: what all heads are made from, as one head that every query reads
-  state,      ///< of recurrent layers: no columns, but a state (RecurrentState)
-  convolved,  ///< of short convolutions: what they read of each token, as one head
-  shared,     ///< of layers that attend with the keys of another: nothing
+  latents,    ///< latent attention: what all heads are made from, as one head that every query reads
+  state,      ///< recurrent layers: no columns, but a state (RecurrentState)
+  convolved,  ///< short convolutions: what they read of each token, as one head
+  shared,     ///< layers that attend with the keys of another: nothing
 };
 
-/// What a layer with a state knows of all columns so far.
+/// What a layer with a state knows about all columns so far.
 struct RecurrentState {
-  at::Tensor inputs;  ///< [batch or 1, taps - 1, d_lin_qkv]: what its convolution read last
+  at::Tensor inputs;  ///< [batch or 1, taps - 1, d_lin_qkv]: the last inputs of its convolution
   at::Tensor state;   ///< [batch or 1, head, d_key, d_value] in float32 or better; undefined before any token
 
   bool defined() const { return state.defined(); }
 };
 
-/// The keys (after rotary and after hooks) and values of some columns of one layer, both
-/// [batch or 1, kv_head, pos, d_head]; values may have a width of their own. As latents: keys
-/// [batch or 1, 1, pos, kv_latent + d_shared_key], the latent and behind it the turned part that heads share,
-/// and values [batch or 1, 1, pos, kv_latent], the latents among these keys. Of short convolutions: keys
-/// [batch or 1, 1, pos, d_model], and values the same tensor.
+/// The keys (after rotary and after hooks) and values of some columns of one layer, both [batch or 1,
+/// kv_head, pos, d_head]; values may have a width of their own. As latents: keys [batch or 1, 1, pos,
+/// kv_latent + d_shared_key], the latent followed by the rotated part that heads share, and values [batch or
+/// 1, 1, pos, kv_latent], the latents in these keys. For short convolutions: keys [batch or 1, 1, pos,
+/// d_model], and values the same tensor.
 struct KeysAndValues {
   at::Tensor keys;
   at::Tensor values;
   KeyForm form = KeyForm::heads;
 };
 
-/// What the decoder's cross-attention made of an encoder's output: computed by the run that runs the encoder,
-/// read by those that continue it.
+/// What the decoder's cross-attention computed from an encoder's output: computed by the run that runs the
+/// encoder, read by those that continue it.
 struct EncoderKeys {
   std::vector<KeysAndValues> layers;  ///< one for each decoder layer; empty before the encoder ran
   at::Tensor real;                    ///< [batch, pos] bool of the encoder's tokens; undefined: all are real
@@ -50,12 +50,12 @@ struct EncoderKeys {
   std::int64_t length() const { return layers.front().keys.size(2); }
 };
 
-/// The key/value cache: keys and values of the columns that were run, in every layer. Has room for `capacity`
+/// The KV cache: keys and values of the columns that were run, in every layer. Has room for `capacity`
 /// columns, filled from the left. Each layer holds them in the form in which its first columns came. One
-/// thread fills it; filled and const it may be read by many.
+/// thread fills it; once filled and const, many may read it.
 class KvCache {
  public:
-  /// How much room, for how many rows.
+  /// How many columns there is room for, in how many rows.
   struct Size {
     std::int64_t batch;
     std::int64_t capacity;
@@ -74,29 +74,29 @@ class KvCache {
   /// [batch, length] bool, true for tokens that are not padding; undefined: all are.
   at::Tensor real() const { return padded_ ? real_.narrow(1, 0, length_) : at::Tensor(); }
 
-  /// Writes what `layer` computed for the columns after those that are filled, of as many rows and in the
-  /// form of these. They count as filled once `advance` is called.
+  /// Writes what `layer` computed for the next columns after the filled ones, with the same number of rows
+  /// and in the same form. They count as filled once `advance` is called.
   void append(std::int64_t layer, const KeysAndValues& own);
-  /// Puts `filled`, all columns that are filled, in place of what the layer holds, in another form.
+  /// Replaces what the layer holds by `filled`, all its filled columns in another form.
   void replace(std::int64_t layer, const KeysAndValues& filled);
   /// The first `columns` columns of a layer, as views.
   KeysAndValues layer(std::int64_t layer, std::int64_t columns) const;
-  /// As what a layer holds its columns; nothing before there is room for any.
+  /// The form in which a layer holds its columns; nothing before there is room for any.
   std::optional<KeyForm> form(std::int64_t layer) const;
   /// The first `columns` of the filled columns, sharing their memory; without room for more.
   KvCache first(std::int64_t columns) const;
-  /// What a layer with a state knows of the filled columns; undefined tensors before there are any.
+  /// What a layer with a state knows about the filled columns; undefined tensors before there are any.
   const RecurrentState& state(std::int64_t layer) const { return states_[static_cast<std::size_t>(layer)]; }
-  /// What it will know once the columns that are being run count as filled.
+  /// What it will know once the columns of the current run count as filled.
   void set_state(std::int64_t layer, const RecurrentState& next);
-  /// Whether some layer has a state, so that columns cannot be taken away.
+  /// Whether some layer has a state, so that columns cannot be removed.
   bool has_states() const;
   /// Counts as filled the columns that every layer has appended. `real` is their part of the mask, [batch,
   /// columns] bool, or undefined.
   void advance(std::int64_t columns, const at::Tensor& real);
   /// The same for columns that were marked before.
   void advance(std::int64_t columns);
-  /// Copies the columns of another behind those that are filled, for each row where that has one, and what it
+  /// Copies the columns of another cache after the filled ones, to every row if that has one row, and what it
   /// knows of an encoder.
   void take_over(const KvCache& before);
 
@@ -104,34 +104,34 @@ class KvCache {
   std::int64_t bytes() const;
 
   // Note [A column that the device knows]
-  // A recorded step of a generation is the same work at every column: it writes its keys where a number on
-  // the device says, and reads all of the room, of which it masks what is not filled. So nothing of the work
-  // depends on how far the generation has come, but the numbers that it reads.
+  // A recorded step of a generation is the same work at every column: it writes its keys to the column that a
+  // number on the device gives, and reads the whole room, masking what is not filled. So nothing in the work
+  // depends on how far the generation has come, except the numbers that it reads.
 
-  /// Allocates the room of every layer on `device`, for keys and values of that form in the config's dtype.
+  /// Allocates the room of every layer on `device`, for keys and values of these forms in the config's dtype.
   void allot(const ModelConfig& config, const std::vector<KeyForm>& forms, const c10::Device& device);
-  /// Fills nothing: all of the room is 0 (what is masked must be finite), and no column counts as filled.
+  /// Empties it: all of the room is 0 (what is masked must be finite), and no column counts as filled.
   void clear();
-  /// Says which of the `columns` behind those that are filled are no padding, before they are run: `real`
-  /// [batch, columns] bool, undefined for all.
+  /// Says which of the `columns` after the filled ones are real, before they are run: `real` [batch, columns]
+  /// bool, undefined for all.
   void mark(std::int64_t columns, const at::Tensor& real);
-  /// Of all columns that there is room for, [batch, capacity] bool; behind the marked ones anything.
+  /// For all columns that there is room for, [batch, capacity] bool; arbitrary after the marked ones.
   /// Undefined: no column is padding.
   at::Tensor real_room() const { return padded_ ? real_ : at::Tensor(); }
-  /// As `append`, of one column, at that which `column` [1] int64 holds. In the form of the room.
+  /// Like `append`, for one column, at the index in `column` [1] int64. In the form of the room.
   void append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own);
-  /// Takes what it knows of an encoder, for each row, into memory of the room, the same at every call. Only
-  /// for encoders that read as many tokens as the first.
+  /// Copies what it knows of an encoder, for each row, into memory of the room, the same at every call. Only
+  /// for encoders that read the same number of tokens as the first.
   void settle_encoder();
-  /// Bytes of all the room.
+  /// Bytes of the whole room.
   std::int64_t room_bytes() const;
 
-  /// All tensors that it holds, in an order that depends on the shapes alone.
+  /// All tensors that it holds, in an order that depends only on the shapes.
   std::vector<at::Tensor> tensors() const;
-  /// The same columns in other memory: `tensors` are like its own, in their order.
+  /// The same columns in other memory: `tensors` are like its own, in the same order.
   KvCache with_tensors(const std::vector<at::Tensor>& tensors) const;
 
-  /// Of encoder-decoders: what the decoder reads of the encoder.
+  /// For encoder-decoders: what the decoder reads of the encoder.
   const EncoderKeys& encoder() const noexcept { return encoder_; }
   EncoderKeys& encoder() noexcept { return encoder_; }
 
@@ -143,9 +143,9 @@ class KvCache {
   std::int64_t length_ = 0;
   bool padded_ = false;
   at::Tensor real_;                    // [batch, capacity] bool; undefined before there was any padding
-  std::vector<KeysAndValues> layers_;  // of all the capacity; undefined before anything is appended
-  std::vector<RecurrentState> states_, next_states_;  // of the filled columns, and with those that are run
-  bool allotted_ = false;                             // tensors stay where they are
+  std::vector<KeysAndValues> layers_;  // of the whole capacity; undefined before anything is appended
+  std::vector<RecurrentState> states_, next_states_;  // of the filled columns, and including those being run
+  bool allotted_ = false;                             // tensors stay in place
   EncoderKeys encoder_;
   EncoderKeys encoder_room_;  // what settle_encoder() fills
 };

@@ -38,7 +38,7 @@ at::Tensor scale_llama3(const at::Tensor& f, const Llama3Scaling& s) {
                    at::where(wavelength < high_wavelength, f, between));
 }
 
-// What a geometric series of frequencies is made of.
+// The parameters of a geometric series of frequencies.
 struct Series {
   double dim;
   double base;
@@ -73,7 +73,7 @@ at::Tensor stretch_by_length(const at::Tensor& f, const DynamicScaling& s, const
   return f * at::pow(growth, exponents);
 }
 
-// Of rotary that turns forwards.
+// For rotary that rotates forwards.
 RotaryFrequencies forward_frequencies(const ModelConfig& config, bool windowed) {
   const RotaryPositions& rotary = *config.rotary();
   const bool local = windowed && rotary.local_base.has_value();
@@ -104,7 +104,7 @@ RotaryFrequencies forward_frequencies(const ModelConfig& config, bool windowed) 
 
 RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
   RotaryFrequencies frequencies = forward_frequencies(config, windowed);
-  // Behind the scaling, which goes by wavelengths.
+  // After the scaling, which goes by wavelengths.
   if (config.rotary()->reversed) frequencies.values = -frequencies.values;
   return frequencies;
 }
@@ -166,7 +166,7 @@ at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryP
 at::Tensor rotate_in_few(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary) {
   const std::int64_t half = angles.cosine.size(-1), kept = x.size(-1) - 2 * half;
   at::Tensor out = at::empty(x.sizes(), x.options());
-  // The turned dimensions, in two halves or in pairs, and the parts of each pair.
+  // The rotated dimensions, in two halves or in pairs, and the parts of each pair.
   const std::int64_t part = rotary.adjacent_pairs ? -1 : -2;
   const auto pairs = [&](const at::Tensor& t) {
     const at::Tensor turned = t.narrow(-1, rotary.at_end ? kept : 0, 2 * half);

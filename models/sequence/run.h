@@ -13,18 +13,18 @@
 
 namespace hooked {
 
-/// What belongs to one run and passes through the graph with the activations. Used by one thread.
+/// The state of one run, which passes through the graph with the activations. Used by one thread.
 struct Run {
   Watch watch;                                    ///< who listens at which point
   Sequence sequence;                              ///< what the main stack reads
-  std::optional<Sequence> encoder_sequence = {};  ///< what the encoder reads, where it runs
+  std::optional<Sequence> encoder_sequence = {};  ///< what the encoder reads, if it runs
   at::Tensor token_types = {};                    ///< [batch, pos] int64; undefined: all 0
-  /// What each layer attended to whose keys and values later layers share, of each of its sequence's parts:
-  /// segments of columns.
+  /// For each layer whose keys and values later layers share: what it attended to, for each of its sequence's
+  /// parts, as segments of columns.
   std::map<std::int64_t, std::vector<std::vector<KeysAndValues>>> lent_keys = {};
-  /// 1 + w of the norms whose stored weight w means that, made at once; empty: each makes its own.
+  /// 1 + w for the norms whose stored w means that, computed together; empty: each computes its own.
   std::vector<at::Tensor> offset_weights = {};
-  /// Logits are those of the checkpoint, also where the unembedding was centred: for what reads their size.
+  /// Logits are those of the checkpoint even if the unembedding was centred: for code that reads their size.
   bool uncentred = false;
   const Workspace* workspace = nullptr;  ///< memory of activations; null: LibTorch's operators only
 

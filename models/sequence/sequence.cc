@@ -27,7 +27,7 @@ std::int64_t past_of(const Sequence::Input& input) {
   return prefix + (input.cache != nullptr ? input.cache->length() : 0);
 }
 
-// Which columns are not padding, of all that a run sees, [batch, key]; undefined: all.
+// Which columns are real, of all that a run sees, [batch, key]; undefined: all.
 at::Tensor joined_mask(const Sequence::Input& input) {
   if (input.column.defined()) return input.cache->real_room();
   std::vector<at::Tensor> parts;
@@ -90,7 +90,7 @@ at::Tensor Sequence::own_columns() const {
 
 std::vector<KeysAndValues> Sequence::past(std::int64_t l) const {
   std::vector<KeysAndValues> segments;
-  // (One of an encoder-decoder may hold what the encoder read, and no columns.)
+  // (The prefix of an encoder-decoder may hold what the encoder read, and no columns.)
   if (input_.prefix && input_.prefix->length() > 0)
     segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
   if (input_.cache != nullptr && input_.cache->length() > 0) {
@@ -124,7 +124,7 @@ const EncoderKeys* Sequence::encoder_keys() const noexcept {
 
 at::Tensor Sequence::columns_by_distance() const {
   if (!real_keys_.defined()) return positions_;
-  if (!input_.device.is_cpu()) return {};  // the host would have to wait for the answer
+  if (!input_.device.is_cpu()) return {};  // the host would have to wait for the result
   const at::Tensor first = real_keys_.to(at::kByte).argmax(1, /*keepdim=*/true);
   const at::Tensor columns = at::arange(real_keys_.size(1), at::TensorOptions(at::kLong));
   const bool together =
@@ -149,7 +149,7 @@ ScoreBias Sequence::alibi_bias() const {
   const at::Tensor slopes = to_device(at::tensor(alibi.slopes, at::kDouble), input_.device).view({1, -1, 1});
   const auto scaled = [&](const at::Tensor& bias) { return alibi.scaled ? bias / config_.attn_scale : bias; };
   if (alibi.in_bfloat16) {
-    // Rounding does not commute with the difference of positions, so each end is rounded by itself.
+    // Rounding does not commute with the difference of positions, so each end is rounded alone.
     const auto ramp = [&](const at::Tensor& positions) {  // [1 or batch, head, pos]
       return (slopes.to(at::kBFloat16) * positions.unsqueeze(1)).to(config_.dtype);
     };
@@ -169,10 +169,10 @@ VisibleKeys Sequence::visible_by_place(bool windows) const {
   visible.first = at::zeros_like(own);
   visible.end = bidirectional_ ? at::full_like(own, keys) : own + 1;
   if (!windows) return visible;
-  // In tokens, not columns: padding between two tokens does not move them apart. Padding itself has no place
-  // among the tokens.
+  // In tokens, not columns: padding between two tokens does not move them apart. Padding itself has no
+  // position.
   const std::int64_t size = config_.window->size;
-  const auto column_of = [&](const auto& tokens_on) {  // a number, or one for each query [1 or batch, query]
+  const auto column_of = [&](const auto& tokens_on) {  // a number, or one per query [1 or batch, query]
     const at::Tensor column = (own + tokens_on).clamp(0, keys);
     if (!real_.defined()) return column;
     const at::Tensor by_token =
@@ -204,7 +204,7 @@ EarlierTokens Sequence::earlier(std::int64_t taps) const {
     const at::Tensor columns = own_columns().unsqueeze(-1) - back;
     return {columns.clamp_min(0), columns < 0};
   }
-  // Of padding the tokens before it.
+  // For padding, the tokens before it.
   const at::Tensor counts = at::cumsum(real_keys_, 1, at::kLong);  // [batch, key]
   const at::Tensor own =
       in_room() ? counts.index_select(1, input_.column) : counts.narrow(1, past_, input_.length);
@@ -217,7 +217,7 @@ RunTokens Sequence::run_tokens(std::int64_t taps) const {
   if (!real_.defined()) return {};
   const auto options = at::TensorOptions(at::kLong).device(input_.device);
   const at::Tensor counts = at::cumsum(real_, 1, at::kLong);  // [batch, pos]
-  // Numbers of tokens from 1 on are this run's; those up to 0 stand before it.
+  // Numbers of tokens from 1 on belong to this run; those up to 0 are earlier.
   const auto places = [&](const at::Tensor& numbers) {
     const at::Tensor own = at::searchsorted(counts, numbers.flatten(1)).view_as(numbers);
     return at::where(numbers >= 1, own.clamp_max(counts.size(1) - 1) + (taps - 1),
@@ -251,7 +251,7 @@ at::Tensor Sequence::query_growth() const {
 
 LayerKind Sequence::layer_kind(bool windowed, const ScoreBias& relative_bias) const {
   const bool windows = windowed && config_.window->size < past_ + input_.length;
-  // It may see everything before it; of a room also what is not filled yet.
+  // It may see everything before it; in a room also what is not filled yet.
   const bool newest_alone = input_.length == 1 && past_ > 0 && !input_.column.defined();
   const bool by_place = windows || (!bidirectional_ && !newest_alone);
   VisibleKeys visible;

@@ -8,8 +8,8 @@
 
 namespace hooked {
 
-/// Calls `one` with the addresses of each row of the operands, of which the first `outputs` are written; null
-/// for undefined ones. Rows lie along the last axes, without gaps; but for these all broadcast to `x`.
+/// Calls `one` with the addresses of each row of the operands (null for undefined ones); the first `outputs`
+/// operands are written. Rows are along the last axes, without gaps; the other axes all broadcast to `x`.
 /// LibTorch's threads share the rows.
 template <std::size_t kOperands, class One>
 void each_row(const at::Tensor& x, const std::array<const at::Tensor*, kOperands>& operands,
@@ -19,7 +19,7 @@ void each_row(const at::Tensor& x, const std::array<const at::Tensor*, kOperands
   at::TensorIteratorConfig config;
   config.set_check_mem_overlap(false).check_all_same_dtype(false).resize_outputs(false);
   const auto rows = x.sizes().slice(0, static_cast<std::size_t>(x.dim()) - 1);
-  std::array<int, kOperands> places{};  // in the iterator; -1 for those that are nobody's
+  std::array<int, kOperands> places{};  // in the iterator; -1 for undefined operands
   int place = 0;
   for (std::size_t i = 0; i < kOperands; ++i) {
     places[i] = operands[i]->defined() ? place++ : -1;

@@ -17,23 +17,23 @@
 #include "models/storage/workspace.h"
 
 // Note [Packed matrices]
-// A packed matrix lies in blocks of columns (outputs): [block, in, column] in float32, and in bfloat16
-// [block, in / 2, column, 2], with the two inputs side by side that one instruction takes. A product goes
-// through a block from its first byte to its last with all sums in registers, so memory is read as one
-// stream; LibTorch's products read plain matrices in many streams and reach a third to two thirds of that
-// with few rows. The figures are in docs/decisions/0036. What a block is wide follows from what the layer
-// cuts its outputs into, so that heads are whole blocks. A matrix that cannot be cut so is plain.
+// A packed matrix is stored in blocks of columns (outputs): [block, in, column] in float32, and in bfloat16
+// [block, in / 2, column, 2], where the two inputs that one instruction takes are adjacent. A product reads a
+// block from its first byte to its last with all sums in registers, so memory is read as one stream;
+// LibTorch's products read plain matrices in many streams and reach a third to two thirds of that speed with
+// few rows. The figures are in docs/decisions/0036. The width of a block depends on how the layer divides its
+// outputs, so that heads are whole blocks. A matrix that cannot be divided like that is plain.
 //
 // A gradient passes back through the product with the matrix itself. Its blocks would be those of the
-// transpose, so some inputs at a time are exchanged with all outputs into a panel that has the form of a
-// block and stays in the processor's cache, which the same kernels multiply.
+// transpose. So some inputs at a time are transposed with all outputs into a panel, which has the form of a
+// block and stays in the processor's cache, and the same kernels multiply it.
 
 namespace hooked {
 namespace {
 
 constexpr std::int64_t kPairOfBfloat16 = 2;
 
-// Inputs that a gradient passes back to at a time.
+// Number of inputs that a gradient passes back to at a time.
 constexpr std::int64_t kPanel = 64;
 
 // A share of rows is large enough for full tiles.
@@ -43,7 +43,7 @@ constexpr std::int64_t kMostStretches = 64;
 // Inputs of many rows that are multiplied at a time.
 constexpr std::int64_t kInputsAtOnce = 768;
 
-// Sixteens of columns in a block, by how fast the kernels are (Note [Packed matrices]); 0 for none.
+// Columns of a block, in sixteens, chosen for the kernels' speed (Note [Packed matrices]); 0: not packed.
 std::int64_t sixteens_of(std::int64_t group, KernelSet set) {
   if (set == KernelSet::plain) return 0;
   if (set == KernelSet::avx2) return group % kernels::kPackedColumns == 0 ? 1 : 0;
@@ -53,22 +53,22 @@ std::int64_t sixteens_of(std::int64_t group, KernelSet set) {
   return 0;
 }
 
-// Columns a multiple of this many bytes apart compete for the same lines of the cache.
+// Columns a multiple of this many bytes apart compete for the same cache lines.
 constexpr std::int64_t kAliasBytes = 4096;
 
-// In float32 by columns, which spares oneDNN a transposition (a tenth of a product). In bfloat16 by rows, as
-// our dots read them.
+// In float32 by columns, which saves oneDNN a transposition (a tenth of a product). In bfloat16 by rows, as
+// our dot kernels read them.
 at::Tensor plain_matrix(std::int64_t out, std::int64_t in, const at::TensorOptions& options) {
   const auto column_bytes = out * static_cast<std::int64_t>(options.dtype().itemsize());
   const bool by_rows = options.dtype() == at::kBFloat16 || column_bytes % kAliasBytes == 0;
   return by_rows ? at::empty({out, in}, options) : at::empty({in, out}, options).t();
 }
 
-// The set that reads such blocks: the one in use where it does.
+// The set that reads such blocks: the one in use if it does.
 KernelSet set_for(Storage storage) {
   using enum KernelSet;
   switch (storage) {
-    case Storage::fastest:  // stands for one of the others
+    case Storage::fastest:  // resolved to one of the others
     case Storage::plain:
       return plain;
     case Storage::narrow_blocks:
@@ -180,7 +180,7 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
   const std::int64_t block_bytes = columns * row_in * element;
   const kernels::BlockKernel kernel = block_kernel(stored_, set_, columns / kernels::kPackedColumns);
-  // Of long rows the caches hold a tile's inputs and a block's in part only; sums of float32 wait in `out`.
+  // For long rows the caches hold only part of a tile's and a block's inputs; float32 sums wait in `out`.
   const bool in_stretches = stored_.scalar_type() == at::kFloat && row_count >= kRowsOfAShare;
   const auto one = [&](std::int64_t share) {
     const std::int64_t block = share / stretches, first = share % stretches * stretch;
@@ -233,7 +233,7 @@ void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const
   const std::int64_t sixteens = sixteens_of(kPanel, set_);
   const std::int64_t width = sixteens * kernels::kPackedColumns, panels = (row_in + width - 1) / width;
   const bool is_float = stored_.scalar_type() == at::kFloat;
-  // In stretches as forwards, of whole blocks.
+  // In stretches as in the forward product, of whole blocks.
   const std::int64_t at_once =
       is_float && row_count >= kRowsOfAShare ? std::max<std::int64_t>(kInputsAtOnce / columns, 1) : of_head;
   const kernels::PanelKernel fill =
@@ -244,7 +244,7 @@ void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
   const auto work = [&](std::int64_t first_panel, std::int64_t end_panel) {
     const at::Tensor panel = memory.empty({std::min(at_once, of_head) * columns, width}, stored_.options());
-    at::Tensor last;  // a panel may be wider than the inputs that are left
+    at::Tensor last;  // a panel may be wider than the remaining inputs
     for (std::int64_t p = first_panel; p < end_panel; ++p) {
       const std::int64_t head = p / panels, first = p % panels * width,
                          count = std::min(width, row_in - first);

@@ -12,11 +12,11 @@ namespace hooked {
 
 class Workspace;
 
-/// A matrix [out, in] of a linear layer, stored for its products (Note [Packed matrices]). A handle: copies
-/// share the storage.
+/// A matrix [out, in] of a linear layer, stored in the form that suits its products (Note [Packed matrices]).
+/// A handle: copies share the storage.
 class Matrix {
  public:
-  /// What the matrix is cut into: outputs come in groups of `out` (heads, gate and up), inputs in groups of
+  /// How the matrix is divided: outputs come in groups of `out` (heads, gate and up), inputs in groups of
   /// `in`.
   struct Groups {
     std::int64_t out = 1, in = 1;
@@ -27,10 +27,10 @@ class Matrix {
   /// An uninitialised matrix in the blocks that this set of kernels reads, unless the storage is plain.
   Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage,
          KernelSet set);
-  /// In a storage, which need not be one that this processor multiplies by: then it is only read and written.
+  /// With a storage that this processor need not be able to multiply by: it is then only read and written.
   Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage);
 
-  /// A plain matrix [out, in], where it lies.
+  /// A plain matrix [out, in], used in place.
   explicit Matrix(at::Tensor plain);
 
   bool defined() const { return stored_.defined(); }
@@ -46,7 +46,7 @@ class Matrix {
   /// The matrix [out, in]: a view unless it is packed.
   at::Tensor plain() const;
 
-  /// The slots of the state dict: [out, in], [in, out], [head, in, out / head] and [head, in / head, out].
+  /// Its views as in the state dict: [out, in], [in, out], [head, in, out / head] and [head, in / head, out].
   SlotView as_out_in() const;
   SlotView as_in_out() const;                          ///< as as_out_in
   SlotView by_output_heads(std::int64_t heads) const;  ///< as as_out_in
@@ -55,11 +55,11 @@ class Matrix {
   /// out := rows matrix^T (+ bias), for contiguous rows [row, in], bias [out] or undefined, and contiguous
   /// out [row, out]. No gradients.
   void multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const;
-  /// out := rows matrix, for contiguous rows [row, out] and contiguous out [row, in]: how a gradient passes
-  /// back through `multiply_into`. Rows of zeros give zeros. No gradients.
+  /// out := rows matrix, for contiguous rows [row, out] and contiguous out [row, in]: the backward of
+  /// `multiply_into` for rows. Rows of zeros give zeros. No gradients.
   void multiply_back_into(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const;
-  /// The same of heads, each with its stretch of the outputs: out [head, row, out / head] := rows
-  /// [head, row, in] times it, and the way back. Contiguous, without bias.
+  /// The same per head, each with its part of the outputs: out [head, row, out / head] := rows [head, row,
+  /// in] times it, and the backward. Contiguous, without bias.
   void multiply_heads_into(at::Tensor& out, const at::Tensor& rows) const;
   void multiply_heads_back_into(at::Tensor& out, const at::Tensor& rows,
                                 const Workspace& memory) const;  ///< as multiply_heads_into
@@ -73,7 +73,7 @@ class Matrix {
 
   at::Tensor stored_;  ///< [out, in], or packed [block, in / depth, column, depth]
   bool packed_ = false;
-  KernelSet set_ = KernelSet::plain;  ///< whose blocks they are, where it is packed
+  KernelSet set_ = KernelSet::plain;  ///< whose blocks they are, if it is packed
 };
 
 }  // namespace hooked

@@ -24,23 +24,23 @@ namespace hooked {
 namespace {
 
 // Note [Which float32 product]
-// Matrices that lie by rows are multiplied by kernels of our own, as packed ones are. To a library go those
-// by columns (plain matrices of layers that no block fits), small products of several rows, and everything
-// where the processor has no kernels of ours. LibTorch's library is MKL, which on processors of other makers
-// than Intel reaches 0.6 to 0.85 of what oneDNN does (a Zen core at 128 rows), so there oneDNN takes its
-// place. The choice depends on the processor, dtype, strides and sizes alone: equal runs give equal bits.
+// Matrices stored by rows are multiplied by our own kernels, as packed ones are. A library multiplies those
+// stored by columns (plain matrices of layers that no block fits), small products of several rows, and
+// everything if we have no kernels for the processor. LibTorch's library is MKL, which on processors not made
+// by Intel reaches 0.6 to 0.85 of oneDNN's speed (a Zen core at 128 rows), so there oneDNN is used instead.
+// The choice depends only on processor, dtype, strides and sizes: equal runs give equal bits.
 
 // oneDNN's operator allocates its result; pieces of this many bytes are copied out while they are in the
 // cache, and come from memory that the C library keeps mapped.
 constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
-// Weights that many rows take in turns, some at a time: a part of the second cache.
+// Weights that many rows use in turn, some at a time: a part of the second-level cache.
 constexpr std::int64_t kCachedBytes = std::int64_t{128} << 10;
 // Columns of weights that are widened at once.
 constexpr std::int64_t kWidenedColumns = 4096;
 
-// Whether oneDNN multiplies in the place of LibTorch's library. The processor's maker decides, or the
-// environment variable HOOKED_PRODUCT_LIBRARY, by which tests take either way on any machine.
+// Whether oneDNN is used instead of LibTorch's library. The processor's maker decides, or the environment
+// variable HOOKED_PRODUCT_LIBRARY, with which tests choose either on any machine.
 bool takes_one_dnn() {
   static const bool kTakes = [] {
     constexpr const char* kVariable = "HOOKED_PRODUCT_LIBRARY";
@@ -55,7 +55,7 @@ bool takes_one_dnn() {
 #if defined(__x86_64__)
     return __builtin_cpu_is("intel") == 0;
 #else
-    return false;  // no MKL there: LibTorch's own choice stands
+    return false;  // no MKL there: LibTorch's own choice is kept
 #endif
   }();
   return kTakes;
@@ -65,7 +65,7 @@ using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&, const s
                                    c10::string_view, c10::List<std::optional<at::Scalar>>,
                                    std::optional<c10::string_view>);
 
-// Null where this LibTorch was built without oneDNN.
+// Null if this LibTorch was built without oneDNN.
 const c10::TypedOperatorHandle<LinearPointwise>* one_dnn_linear() {
   static const auto kOperator = []() -> std::optional<c10::TypedOperatorHandle<LinearPointwise>> {
     const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
@@ -81,7 +81,7 @@ bool small(const at::Tensor& rows, const at::Tensor& weight) {
 
 bool by_columns(const at::Tensor& weight) { return weight.t().is_contiguous(); }
 
-// Other strides than these two take a path in oneDNN that is a thousand times slower.
+// Strides other than these two take a path in oneDNN that is a thousand times slower.
 bool suits_one_dnn(const at::Tensor& rows, const at::Tensor& weight) {
   return (weight.is_contiguous() || by_columns(weight)) && rows.device().is_cpu() &&
          rows.scalar_type() == at::kFloat && takes_one_dnn() && one_dnn_linear() != nullptr;
@@ -92,7 +92,7 @@ bool suits_dots(const at::Tensor& rows, const at::Tensor& weight, const at::Tens
          (!bias.defined() || bias.is_contiguous());
 }
 
-// Few rows are read as dots over the weight's rows: one stream of memory.
+// Few rows are read as dot products with the weight's rows: one stream of memory.
 kernels::DotKernel dots_for(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
   if (!suits_dots(rows, weight, bias)) return nullptr;
   const bool floats = rows.scalar_type() == at::kFloat;
@@ -135,7 +135,7 @@ void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight
   share_operations(weight.size(0), 2 * row_count * weight.numel(), work);
 }
 
-// Rows as the columns of a packed matrix; the last block is filled up.
+// Rows as the columns of a packed matrix; the last block is padded.
 Matrix as_columns(const at::Tensor& rows) {
   constexpr std::int64_t kMostColumns = 4 * kernels::kPackedColumns;
   const auto whole = [](std::int64_t count, std::int64_t of) { return (count + of - 1) / of * of; };
@@ -158,11 +158,11 @@ kernels::ColumnKernel columns_for(const at::Tensor& rows, const at::Tensor& weig
   return nullptr;
 }
 
-// Many rows by a matrix that lies by rows: the roles are exchanged, so that the matrix is read as it lies, in
-// one stream, and what is packed for the product is the few numbers of the rows.
+// Many rows by a matrix that is stored by rows: the roles are exchanged, so that the matrix is read in place,
+// in one stream, and only the few numbers of the rows are packed for the product.
 void columns_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
                   kernels::ColumnKernel kernel) {
-  constexpr std::int64_t kWeightRows = 48;  // at a time, in the second cache
+  constexpr std::int64_t kWeightRows = 48;  // at a time, in the second-level cache
   const Matrix packed = as_columns(rows);
   const std::int64_t blocks = packed.stored().size(0), columns = packed.stored().size(2);
   const std::int64_t row_count = rows.size(0), in = weight.size(1), outs = weight.size(0);

@@ -8,7 +8,7 @@ namespace hooked {
 /// [out] or undefined, and out [row, out]. No gradients.
 void linear_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias);
 
-/// What sums of products of this dtype are added up in: float64 for float64, else float32.
+/// The dtype in which sums of products of this dtype are accumulated: float64 for float64, else float32.
 at::ScalarType sum_dtype(at::ScalarType dtype);
 
 /// linear_into for an `out` of the sums' dtype, which are not rounded.

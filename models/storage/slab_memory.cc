@@ -9,21 +9,21 @@
 #include <new>
 
 // Note [Slabs]
-// Fresh pages cost more than the arithmetic that fills them. Blocks of one run are cut out of slabs side by
-// side, and what comes back joins its free neighbours, so that a run of another shape cuts its blocks out of
-// the same pages. Blocks that were kept by size would serve their own shape only: with the memory they may
-// hold used up by one shape, every other would be faulted anew for ever.
+// Fresh pages cost more than the arithmetic that fills them. Blocks of one run are cut from slabs next to
+// each other, and a returned block joins its free neighbours, so that a run of another shape cuts its blocks
+// from the same pages. Blocks kept by size would only serve their own shape: with all the allowed memory used
+// up by one shape, every other would fault its pages anew each time.
 
 namespace hooked {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
 // Between neighbours, so that activations, whose sizes are often multiples of a page, do not all begin at the
-// same place of a page and push one another out of the cache.
+// same offset of a page and evict one another from the cache.
 constexpr std::size_t kColouring = 5 * kAlignment;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLargestSlab = std::size_t{32} << 20;
-// How many blocks are taken (in some hundred runs of a small model) until what was in use before is
+// How many blocks are taken (in some hundred runs of a small model) until earlier usage is
 // forgotten.
 constexpr std::uint64_t kTurn = 20'000;
 

@@ -10,7 +10,7 @@
 
 namespace hooked {
 
-/// Blocks cut out of large slabs that stay mapped, so that blocks of whatever sizes use the same pages again
+/// Blocks cut from large slabs that stay mapped, so that blocks of any size use the same pages again
 /// (Note [Slabs]). Any thread may take and give back.
 class SlabMemory {
  public:
@@ -20,11 +20,11 @@ class SlabMemory {
 
   /// `bytes` of memory, aligned to 64. Throws std::bad_alloc.
   std::byte* take(std::size_t bytes);
-  /// The block that `take` gave, of whatever size.
+  /// Takes back a block that `take` returned, of any size.
   void give_back(std::byte* block);
-  /// Unmaps the slabs that no block lies in.
+  /// Unmaps the slabs that contain no block.
   void trim();
-  /// Of all slabs.
+  /// Bytes of all slabs.
   std::size_t mapped_bytes() const;
 
  private:
@@ -35,7 +35,7 @@ class SlabMemory {
     std::unique_ptr<std::byte, Free> memory;
     std::size_t bytes = 0;
     std::size_t blocks = 0;        ///< taken
-    std::uint64_t idle_since = 0;  ///< the clock when the last block came back
+    std::uint64_t idle_since = 0;  ///< the clock when the last block was returned
   };
   using Slabs = std::map<std::byte*, Slab>;  ///< by first byte
   /// Stretches of free memory by size, then place: the first that is large enough is the best fit.
@@ -46,8 +46,8 @@ class SlabMemory {
   void remove(Slabs::iterator slab);
   void add_free(std::byte* begin, std::size_t bytes);
   void remove_free(std::byte* begin);
-  /// Unmaps idle slabs, those that have been idle the longest first, while much more is idle than was lately
-  /// in use at a time.
+  /// Unmaps idle slabs, those that have been idle the longest first, while much more is idle than was
+  /// recently in use at a time.
   void evict();
 
   mutable std::mutex mutex_;

@@ -8,8 +8,8 @@
 namespace hooked {
 namespace {
 
-// Writes `values` to the stretch of a dimension that lies in `parts` dimensions of `pieces`, from dimension
-// `at` on. `write` takes what has no cut dimension left: pieces, and the values they take, in any shape.
+// Writes `values` to a stretch of a dimension, which is `parts` dimensions of `pieces` from dimension `at`
+// on. `write` takes what has no cut dimension left: pieces, and their values, in any shape.
 void write_stretch(const at::Tensor& pieces, std::int64_t at, std::int64_t parts, std::int64_t first,
                    std::int64_t dimension, const at::Tensor& values) {
   const std::int64_t count = values.size(dimension);
@@ -18,7 +18,7 @@ void write_stretch(const at::Tensor& pieces, std::int64_t at, std::int64_t parts
     target.copy_(values.reshape(target.sizes()));
     return;
   }
-  std::int64_t width = 1;  // of what the first part numbers
+  std::int64_t width = 1;  // number of places in one index of the first part
   for (std::int64_t d = at + 1; d < at + parts; ++d) width *= pieces.size(d);
   for (std::int64_t done = 0; done < count;) {
     const std::int64_t place = first + done, left = count - done;
@@ -56,7 +56,7 @@ SlotView::SlotView(at::Tensor pieces, std::vector<std::int64_t> parts)
 }
 
 at::Tensor SlotView::number(std::int64_t place) const {
-  // Each dimension's pieces number its places one after the other, as all dimensions do the tensor's.
+  // Each dimension's pieces number its places in row-major order, as all dimensions do the tensor's.
   std::int64_t offset = pieces_.storage_offset();
   for (std::int64_t d = pieces_.dim(); d-- > 0;) {
     offset += place % pieces_.size(d) * pieces_.stride(d);
@@ -73,7 +73,7 @@ void SlotView::write(std::int64_t dimension, std::int64_t first, const at::Tenso
   if (values.dim() == 0) return write(values);
   const auto end = parts_.begin() + dimension;
   const std::int64_t at = std::accumulate(parts_.begin(), end, std::int64_t{0});
-  // Rounded where it lies: a copy that rounds and transposes at once is slow.
+  // Rounded in place: a copy that rounds and transposes at once is slow.
   write_stretch(pieces_, at, *end, first, dimension, values.to(dtype()));
 }
 

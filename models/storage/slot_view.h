@@ -7,13 +7,13 @@
 
 namespace hooked {
 
-/// A tensor of the state dict where it lies in storage, which may cut its dimensions into pieces: a matrix
-/// [in, out] that is stored in blocks of 64 columns is pieces [in, out / 64, 64] with parts {1, 2}.
+/// A tensor of the state dict as it is in storage, which may cut its dimensions into pieces: a matrix [in,
+/// out] that is stored in blocks of 64 columns is pieces [in, out / 64, 64] with parts {1, 2}.
 class SlotView {
  public:
-  /// A tensor that lies in one piece.
+  /// A tensor stored in one piece.
   SlotView(at::Tensor whole);  // NOLINT(google-explicit-constructor): most are
-  /// `parts`: how many dimensions of `pieces`, 1 to 3, stand for each dimension of the tensor.
+  /// `parts`: how many dimensions of `pieces`, 1 to 3, make up each dimension of the tensor.
   SlotView(at::Tensor pieces, std::vector<std::int64_t> parts);
 
   bool defined() const { return pieces_.defined(); }
@@ -23,10 +23,10 @@ class SlotView {
   /// The storage, in whatever shape: for filling all of it.
   const at::Tensor& pieces() const { return pieces_; }
 
-  /// The number at a place in the tensor, counted as if it were contiguous: a view [].
+  /// The number at an index in the tensor, counted as if it were contiguous: a view [].
   at::Tensor number(std::int64_t place) const;
 
-  /// The tensor: a view of the storage where it can be one, otherwise a copy.
+  /// The tensor: a view of the storage if possible, otherwise a copy.
   at::Tensor read() const;
   /// Writes the whole tensor.
   void write(const at::Tensor& values) const;

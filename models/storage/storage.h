@@ -16,7 +16,7 @@ enum class Storage : std::uint8_t {
   wide_blocks     ///< in blocks of up to 96 columns, as AVX-512 kernels read them
 };
 
-/// What Storage::fastest stands for with tensors of that dtype and device.
+/// The storage that Storage::fastest means for tensors of that dtype and device.
 Storage fastest_storage(const at::TensorOptions& options);
 
 /// Its name in files: `wide_blocks`.

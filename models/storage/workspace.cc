@@ -8,7 +8,7 @@
 namespace hooked {
 namespace {
 
-// Below this the C library serves memory that is mapped already.
+// Below this the C library serves memory that is already mapped.
 constexpr std::size_t kSmall = std::size_t{64} << 10;
 
 }  // namespace

@@ -12,27 +12,27 @@ class SlabMemory;
 /// Memory for activations that is kept mapped between runs.
 ///
 /// Fresh pages cost more than the arithmetic that fills them: a run that keeps 100 MB of activations would
-/// spend a third of its time in page faults. Tensors made here return their memory to the workspace when the
-/// last handle goes, from whatever thread, also after the model is gone. At most twice as
-/// much idle memory is held as was lately in use at a time.
+/// spend a third of its time in page faults. Tensors allocated here return their memory to the workspace when
+/// the last handle is destroyed, from any thread, even after the model is gone. At most twice as much idle
+/// memory is held as was recently in use at a time.
 class Workspace {
  public:
   Workspace();
 
-  /// An uninitialised CPU tensor. Small ones, and tensors of other devices, come from LibTorch's own
+  /// An uninitialised CPU tensor. Small ones, and tensors on other devices, come from LibTorch's own
   /// allocator.
   at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) const;
 
-  /// Gives the memory that no tensor is in back to the system.
+  /// Returns the memory that no tensor uses to the system.
   void trim() const;
-  /// What it holds of the system's memory.
+  /// Bytes of the system's memory that it holds.
   std::size_t mapped_bytes() const;
 
  private:
   std::shared_ptr<SlabMemory> memory_;
 };
 
-/// Where the results of operations lie.
+/// Where operations put their results.
 struct Memory {
   const Workspace* workspace;  ///< null: LibTorch's operators only
 };

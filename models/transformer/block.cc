@@ -34,7 +34,7 @@ Block::Block(const GraphContext& context)
   };
   const bool weighted = !c.norm_folded;
   ln1_ = norm("ln1", Site::ln1_scale, Site::ln1_normalized, weighted);
-  // With one norm for both branches ln2 is ln1 under a second pair of points.
+  // With one norm for both branches, ln2 is ln1 with a second pair of points.
   ln2_ = norm("ln2", Site::ln2_scale, Site::ln2_normalized,
               weighted && c.layout != BlockLayout::parallel_one_norm);
   ln3_ = norm("ln3", Site::ln3_scale, Site::ln3_normalized, weighted);
@@ -94,7 +94,7 @@ at::Tensor Block::replaced_with_attention(const Point& point, const at::Tensor& 
 at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {
   resid = hook_resid_pre_->forward(std::move(resid), run.watch);
   if (config_.norm_place == NormPlace::post) return forward_post_norm(resid, stack, run);
-  // Norms of the stream itself: what sublayers read is also what they add to.
+  // Norms on the stream itself: what sublayers read is also what they add to.
   const bool norms_stream = config_.norm_place == NormPlace::stream;
   if (const at::Tensor post = replaced_with_attention(hook_resid_post_, resid, stack, run); post.defined()) {
     return hook_resid_post_->forward(post, run.watch);
@@ -187,11 +187,11 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
 
   // Note [Split inputs]
   // Each branch may read its own copy of the stream, one per head. A branch whose copy a hook or edit may
-  // change computes its own norm from it; the others keep the value of the shared norm. To give an unchanged
-  // copy a gradient of its own it enters as a leaf whose contribution is N(leaf) - N(leaf).detach(): zero in
-  // value, N's derivative in gradient, while the stream's gradient keeps flowing through ln1 and is not
-  // counted twice. When some copy may change, copies whose gradient is asked for stand on the path instead,
-  // like the changed one.
+  // change computes its own norm from it; the others keep the shared norm's output. To give an unchanged
+  // copy its own gradient, it enters as a leaf that contributes N(leaf) - N(leaf).detach(): zero in value,
+  // N's derivative in gradient, while the stream's gradient keeps flowing through ln1 and is not counted
+  // twice. If some copy may change, copies with a requested gradient are on the path instead, like the
+  // changed one.
   const auto watched = [&](const Point& point) { return point && point->watched(run.watch); };
   const auto may_change = [&](const Point& point) { return point && run.watch.may_change(point->number()); };
   const auto wants_gradient = [&](const Point& point) {
@@ -230,7 +230,7 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
   Norm::Output normed{resid, false};
   if (reads_through_ln1) normed = ln1_->forward_with_edits(resid, run);
   const auto own_input = [&](const Branch& branch) -> std::optional<at::Tensor> {
-    // An edited ln1 holds for all branches.
+    // An edited ln1 applies to all branches.
     if (branch.reads == Reads::shared || (branch.reads == Reads::own && normed.edited)) return std::nullopt;
     const at::Tensor own = reads_through_ln1 ? ln1_->without_points(branch.input, run) : branch.input;
     if (branch.reads == Reads::own) return own;

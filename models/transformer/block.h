@@ -12,8 +12,8 @@
 
 namespace hooked {
 
-/// One transformer block, composed by what the config says: where its norms stand, serial or parallel, with
-/// an MLP, a mixture of experts or neither, reading an encoder or not.
+/// One transformer block, composed as the config says: the places of its norms, serial or parallel, with an
+/// MLP, a mixture of experts or neither, reading an encoder or not.
 class Block : public torch::nn::Module {
  public:
   explicit Block(const GraphContext& context);
@@ -26,22 +26,22 @@ class Block : public torch::nn::Module {
     return attn_ ? attn_->relative_bias(sequence, run) : ScoreBias();
   }
 
-  /// What mixes the tokens that the block reads.
+  /// The block's token mixer.
   const TokenMixer& mixer() const { return *mixer_; }
 
-  /// The point before all others of the block.
+  /// The first point of the block.
   std::size_t first_point() const { return hook_resid_pre_->number(); }
 
   WeightSlots slots(const std::string& path) const;
 
  private:
-  /// What an edit puts in place of the whole value of `point`, which is like the stream `resid`, where nobody
-  /// looks at what would lead to it behind the point `after`; else undefined.
+  /// The tensor by which an edit replaces the whole value of `point`, which is like the stream `resid`, if
+  /// nobody watches what leads to it after the point `after`; else undefined.
   static at::Tensor replaced(const Point& point, const Point& after, const at::Tensor& resid, const Run& run);
-  /// The same where attention would lead to it; undefined where its keys are kept, which have to be made.
+  /// The same if attention leads to it; undefined if its keys are kept, as these must be computed.
   at::Tensor replaced_with_attention(const Point& point, const at::Tensor& resid, const StackInputs& stack,
                                      const Run& run) const;
-  /// What attention, or what stands in its place, adds to the stream.
+  /// What attention, or its replacement, adds to the stream.
   at::Tensor attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
   /// What cross-attention adds to the stream.
   at::Tensor cross_attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
@@ -50,8 +50,8 @@ class Block : public torch::nn::Module {
   /// The block with norms after the additions.
   at::Tensor forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
 
-  /// The block's output of the sum with its MLP: what its own input adds, and what its number multiplies,
-  /// where it has those.
+  /// Ends the block after the sum with its MLP: adds the per-layer input branch and applies the layer scale,
+  /// if the model has them.
   at::Tensor ended(at::Tensor sum, const StackInputs& stack, Run& run) const;
 
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
@@ -59,14 +59,14 @@ class Block : public torch::nn::Module {
   const ModelConfig& config_;
   std::int64_t layer_;
   bool lends_keys_;           // later layers attend with its keys and values
-  bool reads_through_norms_;  // else norms stand on the stream itself
+  bool reads_through_norms_;  // else norms are on the stream itself
   std::shared_ptr<Norm> ln1_, ln2_, ln3_, ln1_post_, ln2_post_;
-  std::shared_ptr<Norm> mlp_norm_;     // what the MLP reads through: ln2, in decoder blocks ln3; null without
-  std::shared_ptr<TokenMixer> mixer_;  // attention, or what stands in its place
-  std::shared_ptr<Attention> attn_;    // the same, where it is attention, else null
+  std::shared_ptr<Norm> mlp_norm_;     // before the MLP: ln2, in decoder blocks ln3; null without norms
+  std::shared_ptr<TokenMixer> mixer_;  // attention, or its replacement
+  std::shared_ptr<Attention> attn_;    // the same, if it is attention, else null
   std::shared_ptr<Attention> cross_attn_;  // in decoder blocks, else null
   std::shared_ptr<FeedForward> mlp_;
-  std::shared_ptr<LayerInputBranch> layer_input_;  // null without
+  std::shared_ptr<LayerInputBranch> layer_input_;  // null without per-layer embeddings
   at::Tensor resid_scale_;                         // [1]; undefined without layer_scale
   Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_,
       hook_resid_mid_, hook_cross_attn_in_, hook_cross_attn_out_, hook_resid_mid_cross_, hook_mlp_in_,

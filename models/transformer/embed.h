@@ -9,11 +9,11 @@
 
 namespace hooked {
 
-/// `rows` [1 or batch, pos, d_model] after the hooks of `point`: with the sizes of `like` where the point is
+/// `rows` [1 or batch, pos, d_model] after the hooks of `point`: with the sizes of `like` if the point is
 /// watched, else unchanged.
 at::Tensor see_rows(const HookPoint& point, const at::Tensor& rows, const at::Tensor& like, Run& run);
 
-/// Token embedding and what goes with it: tokens to residual stream.
+/// Token embedding and what goes with it: from tokens to residual stream.
 class Embed : public torch::nn::Module {
  public:
   explicit Embed(const GraphContext& context);
@@ -21,11 +21,11 @@ class Embed : public torch::nn::Module {
   /// `tokens` [batch, pos] int64 to [batch, pos, d_model], before any positions.
   at::Tensor forward(const at::Tensor& tokens, Run& run) const;
 
-  /// The same for the decoder beside an encoder, whose points the embedding's are.
+  /// The same for the decoder of an encoder-decoder; the embedding's points belong to the encoder.
   at::Tensor without_points(const at::Tensor& tokens, Run& run) const;
 
   /// For models whose sum of embeddings is normed or has token types: `sum` of tokens and positions [batch,
-  /// pos, d_model] with the embedded types of the run's tokens, normed where the model norms it.
+  /// pos, d_model] plus the embedded types of the run's tokens, normed if the model norms it.
   at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
 
   const at::Tensor& W_E() const noexcept { return W_E_; }
@@ -37,13 +37,13 @@ class Embed : public torch::nn::Module {
   const ModelConfig& config_;
   at::Tensor W_E_;           // [vocab, d_model]
   at::Tensor W_token_type_;  // [token type, d_model], undefined without token types
-  at::Tensor scale_;  // what the embedding is multiplied by, a number in the weights' dtype; undefined for 1
+  at::Tensor scale_;  // factor of the embedding, a number in the weights' dtype; undefined for 1
   std::shared_ptr<Norm> ln_;
   Point hook_token_type_embed_;
 };
 
-/// What a decoder beside an encoder adds to the embedding that both share, and how it norms the sum. Its
-/// first resid_pre shows the result; the points of the embedding are the encoder's.
+/// What a decoder with an encoder adds to the embedding that both share, and how it norms the sum. Its first
+/// resid_pre shows the result; the points of the embedding are the encoder's.
 class DecoderEmbed : public torch::nn::Module {
  public:
   explicit DecoderEmbed(const GraphContext& context);
@@ -56,7 +56,7 @@ class DecoderEmbed : public torch::nn::Module {
 
  private:
   at::Tensor W_pos_;          // [n_ctx, d_model]
-  std::shared_ptr<Norm> ln_;  // null where the sum is not normed
+  std::shared_ptr<Norm> ln_;  // null if the sum is not normed
 };
 
 }  // namespace hooked

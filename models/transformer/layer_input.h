@@ -12,26 +12,26 @@
 
 namespace hooked {
 
-/// What a block reads of each token besides the stream, and what it adds to the stream for it (LayerInput in
-/// core/model_parts.h has the formula).
+/// Per-layer embeddings: what a block reads of each token in addition to the stream, and what it adds to the
+/// stream for it (LayerInput in core/model_parts.h has the formula).
 ///
 /// transformers packs the tables and maps of all layers into one matrix each. Here each block has its own, so
-/// that they lie on the block's device and one layer's are read without the others'.
+/// that they are on the block's device and one layer's are read without the others'.
 class LayerInputBranch : public torch::nn::Module {
  public:
   explicit LayerInputBranch(const GraphContext& context);
 
-  /// What it adds to `stream`: both [batch, pos, d_model], of the columns that are asked for.
+  /// What it adds to `stream`: both [batch, pos, d_model], of the requested columns.
   at::Tensor forward(const at::Tensor& stream, const StackInputs& stack, Run& run) const;
 
   WeightSlots slots(const std::string& path) const;
 
  private:
-  /// The block's own input [batch, pos, width] of the columns that are asked for.
+  /// The block's own input [batch, pos, width] of the requested columns.
   at::Tensor read(const StackInputs& stack, Run& run) const;
 
   Activation activation_;
-  double embedding_scale_;  // of the mapped embedding, which the norm takes away again but for its eps
+  double embedding_scale_;  // of the mapped embedding; the norm cancels it except for its eps
   at::Tensor row_scale_;    // of rows of W_token, a number in the weights' dtype
   at::Tensor W_token_;      // [vocab, width]
   Matrix W_embed_;          // [width, d_model]

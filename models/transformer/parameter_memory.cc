@@ -38,7 +38,7 @@ std::vector<Parameter> parameters_as_they_lie(const Transformer& graph) {
 
 void settle(const at::Tensor& parameter, const Bytes& memory, std::uint64_t offset) {
   auto keep = std::make_unique<Bytes>(memory);
-  // Tensors have no memory that only can be read: whoever writes to a file's bytes ends the program.
+  // Tensors cannot have read-only memory: code that writes to a file's bytes ends the program.
   at::DataPtr bytes(
       const_cast<std::byte*>(memory.get()) + offset, keep.get(),
       [](void* kept) { delete static_cast<Bytes*>(kept); }, at::kCPU);

@@ -16,8 +16,8 @@
 namespace hooked {
 namespace {
 
-// Where columns, counted from the first that any row has, stand in each of a sequence's parts, [column]
-// int64.
+// The indices in each of a sequence's parts, [column] int64, of columns that are counted from the first one
+// that any row has.
 std::vector<at::Tensor> columns_of_parts(const Sequence& sequence, const at::Tensor& columns) {
   if (sequence.ragged() == nullptr) return {columns};
   std::vector<at::Tensor> of_parts;
@@ -42,7 +42,7 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   const GraphContext context = on(placement_.entry()), at_exit = on(placement_.exit());
   hook_tokens_ = add_point(*this, Site::tokens, context);
   embed_ = register_module("embed", std::make_shared<Embed>(context));
-  // The parts of a sum with a name of its own belong to the module that makes the sum.
+  // The parts of a sum with its own name belong to the module that computes the sum.
   const bool summed = config.summed_embedding();
   hook_embed_ =
       summed ? add_point(*embed_, Site::token_embed, context) : add_point(*this, Site::embed, context);
@@ -102,7 +102,7 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   if (config.has_unembedding()) {
     unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), at_exit));
   }
-  // One operator adds to tensors of one device.
+  // One operator adds to tensors on one device.
   if (placement_.entry().is_cpu() || placement_.spread()) return;
   for (const auto& module : modules(/*include_self=*/false)) {
     if (auto* const of_norm = module->as<Norm>()) of_norm->add_offset_weight(offset_weights_);
@@ -110,7 +110,7 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
 }
 
 at::Tensor Transformer::pos_embed(const at::Tensor& W_pos, const Sequence& sequence) const {
-  // A decoder's table lies with the embedding, its sequence where its blocks begin.
+  // A decoder's table is with the embedding, its sequence where its blocks begin.
   const auto there = [&](const at::Tensor& x) { return to_device(x, W_pos.device()); };
   at::Tensor rows = at::embedding(W_pos, there(sequence.positions()));  // [1 or batch, pos, d_model], a copy
   if (sequence.real().defined()) rows = rows * there(sequence.real()).unsqueeze(-1);
@@ -120,7 +120,7 @@ at::Tensor Transformer::pos_embed(const at::Tensor& W_pos, const Sequence& seque
 at::Tensor Transformer::watched_tokens(const at::Tensor& tokens, Run& run) const {
   const at::Tensor seen =
       hook_tokens_->watched(run.watch) ? hook_tokens_->forward(tokens.clone(), run.watch) : tokens;
-  // The caller's ids were checked at the door; on a GPU an id without a row would break the whole process.
+  // The caller's ids were checked on entry; on a GPU an id without a row would crash the whole process.
   if (run.watch.may_change(hook_tokens_->number()) &&
       (seen < 0).logical_or(seen >= config_.d_vocab).any().item<bool>()) {
     throw HookError(
@@ -194,10 +194,10 @@ at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run
 }
 
 // Note [Models on several devices]
-// The stream goes from device to device, and with it what the blocks read besides: masks, angles, what an
-// encoder made. All of it is made where its stack begins and copied at each boundary, once a run. Keys and
-// values stay with their layers, and so does whatever somebody watches: hooks see a layer's activations where
-// it computes them. On one device none of this does anything.
+// The stream goes from device to device, together with what the blocks also read: masks, angles, the
+// encoder's output. All of it is made where its stack begins and copied at each boundary, once per run. Keys
+// and values stay with their layers, and so does whatever somebody watches: hooks see a layer's activations
+// where it computes them. On one device none of this does anything.
 void Transformer::enter(const BlockPlace& block, at::Tensor& stream, StackInputs& inputs) const {
   if (!placement_.spread()) return;
   const c10::Device& device = placement_.of(block);
@@ -206,7 +206,7 @@ void Transformer::enter(const BlockPlace& block, at::Tensor& stream, StackInputs
 }
 
 Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const {
-  // The points of the embedding are the encoder's where there is one: a decoder's is its first resid_pre.
+  // The points of the embedding are the encoder's if there is one: a decoder's is its first resid_pre.
   if (!config_.has_encoder()) return watched_embed(tokens, run.sequence, run);
   at::Tensor embedded = embed_->without_points(tokens, run);
   if (decoder_embed_) {
@@ -300,7 +300,7 @@ at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns
     return columns.defined() ? x.index_select(1, to_device(columns, x.device())) : x;
   };
   const auto there = [&](const at::Tensor& x) { return to_device(x, placement_.exit()); };
-  // A watched final norm shows every position; otherwise only those whose logits are asked for are normed.
+  // A watched final norm shows every position; otherwise only those with requested logits are normed.
   if (!ln_final_) return logits_of(there(asked_for(stream)));
   const bool watched = ln_final_->watched(run);
   const at::Tensor input = there(watched ? stream : asked_for(stream));

@@ -50,7 +50,7 @@ Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(c
 at::Tensor Unembed::forward(const at::Tensor& x, const at::Tensor& tokens, Run& run) const {
   const double scale = config_.unembedding->in_scale;
   const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run.watch);
-  // Who watches the logits sees those of the whole vocabulary.
+  // Watching the logits shows those of the whole vocabulary.
   const bool some = tokens.defined() && !hook_out_->watched(run.watch);
   const auto asked = [&](const at::Tensor& rows) {
     return some && rows.defined() ? rows.index_select(0, tokens) : rows;

@@ -9,7 +9,7 @@
 
 namespace hooked {
 
-/// What stands between the stream and the unembedding of masked language models (Devlin et al. 2019): a layer
+/// What comes between the stream and the unembedding of masked language models (Devlin et al. 2019): a layer
 /// with an activation, and a LayerNorm.
 class MlmHead : public torch::nn::Module {
  public:
@@ -33,8 +33,8 @@ class Unembed : public torch::nn::Module {
   /// `W_E` is used when the unembedding is tied.
   Unembed(const at::Tensor& W_E, const GraphContext& context);
 
-  /// `x` [batch, pos, d_model] to logits after any soft cap: [batch, pos, vocab], or of these tokens [token]
-  /// int64 alone where they are defined.
+  /// `x` [batch, pos, d_model] to logits after any soft cap: [batch, pos, vocab], or only of these tokens
+  /// [token] int64 if they are defined.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& tokens, Run& run) const;
 
   WeightSlots slots(const std::string& path) const;
@@ -43,7 +43,7 @@ class Unembed : public torch::nn::Module {
   const ModelConfig& config_;
   at::Tensor W_U_;              // [vocab, d_model]
   at::Tensor b_U_;              // [vocab]
-  at::Tensor W_mean_, b_mean_;  // [d_model], [1]: what was taken from each logit; undefined: nothing is known
+  at::Tensor W_mean_, b_mean_;  // [d_model], [1]: subtracted from each logit; undefined: unknown
   Point hook_in_, hook_out_;
 };
 

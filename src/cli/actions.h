@@ -4,8 +4,8 @@
 
 namespace hooked::cli {
 
-/// What each command does with what it is told. Results go to stdout. Throws UsageError where only the model
-/// can tell that the command line is wrong, and the library's errors.
+/// What each command does, given its options. Results go to stdout. Throws UsageError if only the model can
+/// tell that the command line is wrong, and the library's errors.
 void perform(const ListOptions& options);
 void perform(const InfoOptions& options);
 void perform(const NamesOptions& options);

@@ -1,4 +1,4 @@
-// hooked bench: what a plain run and a run that keeps every default point cost on this machine.
+// hooked bench: the cost of a plain run and of a run that keeps every default point on this machine.
 #include <ATen/Parallel.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -49,7 +49,7 @@ Json times_json(const Times& times) {
   return {{"median", times.median}, {"min", times.min}, {"max", times.max}};
 }
 
-// Results of a GPU are there only when it has caught up.
+// A GPU's results are only available once it has caught up.
 void wait_for(const Placement& placement) {
   if (placement.entry().is_cpu()) return;
   for (const c10::Device& device : placement.devices())
@@ -63,7 +63,7 @@ std::string devices_text(const Placement& placement) {
   return text;
 }
 
-// Milliseconds of a call, with the release of what it returns: both belong to the cost of keeping
+// Milliseconds of a call, including the release of its result: both belong to the cost of keeping
 // activations.
 double time_ms(const std::function<void()>& call, const Placement& placement) {
   const auto begin = std::chrono::steady_clock::now();
@@ -88,7 +88,7 @@ std::int64_t peak_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
-// Times of single decode steps after a prompt, plain and while every layer's stream is kept.
+// Times of single decode steps after a prompt, plain and with every layer's stream kept.
 struct DecodeTimes {
   std::int64_t prompt;  // tokens
   Times plain;
@@ -96,8 +96,8 @@ struct DecodeTimes {
   std::vector<std::string> notes;  // of a generation
 };
 
-// Nothing for models that do not continue text, or have no room for it, and where Ctrl-C came before there
-// was a time of both kinds.
+// Nothing for models that do not continue text, or have no room for it, and if Ctrl-C came before there was a
+// time of both kinds.
 std::optional<DecodeTimes> time_decode(const BenchOptions& options, const HookedTransformer& model,
                                        const at::Tensor& tokens) {
   constexpr std::int64_t kTurns = 4;
@@ -133,7 +133,7 @@ std::optional<DecodeTimes> time_decode(const BenchOptions& options, const Hooked
   return DecodeTimes{prompt, summary(plain_ms), summary(captured_ms), std::move(notes)};
 }
 
-// Times of several kinds of one thing, each beside the first; `tokens` is how many one of them takes.
+// Times of several kinds of one task, each compared with the first; one run of it takes `tokens` tokens.
 void print_times(const std::string& what, std::int64_t tokens,
                  const std::vector<std::pair<std::string, Times>>& kinds) {
   Table table({{what},
@@ -179,10 +179,10 @@ void perform(const BenchOptions& given) {
   const std::vector<std::string> notes = notes_of(cached);
   print_notes(notes);
 
-  // Alternating, so that both meet the machine in the same moods.
+  // Alternating, so that both run under the same conditions.
   std::vector<double> plain_ms;
   std::vector<double> cache_ms;
-  std::optional<InterruptGuard> guard;  // until there is a time, Ctrl-C has nothing to wait for
+  std::optional<InterruptGuard> guard;  // until there is a time, Ctrl-C need not wait
   {
     ProgressBar bar("timing", ProgressUnit::steps);
     for (std::int64_t i = -kWarmUps; i < options.iterations && !interrupted(); ++i) {

@@ -43,7 +43,7 @@ std::int64_t token_id(const std::string& text, std::string_view option, const Ho
   return id;
 }
 
-/// The difference of two logits of row 0.
+/// A difference of two logits of row 0.
 struct LogitDifference {
   std::int64_t answer, against, position;
 
@@ -73,7 +73,7 @@ LogitDifference read_difference(const CacheOptions& options, const HookedTransfo
   return difference;
 }
 
-// What stands beside the activations: the input as --tokens-file reads it, the output, gradients.
+// Saved in addition to the activations: the input as --tokens-file reads it, the output, gradients.
 std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bool stopped) {
   std::vector<TensorBeside> tensors;
   const auto add = [&](std::string name, const at::Tensor& value, const AxisList& axes) {
@@ -84,7 +84,7 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bo
   add("decoder_tokens", input.decoder.tokens, {Axis::batch, Axis::pos});
   if (result.output() == Output::logits)
     add("logits", result.logits(), {Axis::batch, Axis::pos, Axis::vocab_out});
-  // What a model without unembedding puts out; the stream where a run was stopped is among the activations.
+  // The output of a model without unembedding; a stopped run's stream is among the activations.
   if (result.output() == Output::residual && !stopped)
     add("residual", result.residual(), {Axis::batch, Axis::pos, Axis::d_model});
   for (const auto& entry : result.gradients)

@@ -1,4 +1,4 @@
-// hooked circuits: which parts do it, by gradients, and a circuit of them judged by runs.
+// hooked circuits: estimates by gradients which parts matter, and judges a circuit of them by runs.
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@
 namespace hooked::cli {
 namespace {
 
-/// What was found before somebody ended it.
+/// The results up to the point where the run was ended.
 struct Found {
   std::optional<Grid> scores;  ///< of nodes or edges, mean over the pairs
   std::optional<AttributionCheck> check;
@@ -35,7 +35,7 @@ struct Found {
   std::vector<std::string> notes = {};  ///< of its runs
 };
 
-// Of the pairs that were reached, which the title counts where they are not all.
+// Over the pairs that were reached; the title counts them if they are not all.
 Grid mean_over_pairs(const AttributionPatchingReport& report) {
   const Grid mean = report.grid.mean("row");
   const auto pairs = static_cast<std::int64_t>(report.grid.axis("row").labels.size());
@@ -45,7 +45,7 @@ Grid mean_over_pairs(const AttributionPatchingReport& report) {
                .unit = mean.unit()});
 }
 
-/// The clean prompt is run; parts become what they are in the corrupted one.
+/// Runs the clean prompt; parts are replaced by their values in the corrupted run.
 class CircuitFinder {
  public:
   CircuitFinder(const HookedTransformer& model, const CircuitsOptions& options)
@@ -59,7 +59,7 @@ class CircuitFinder {
   }
 
   const PatchPrompts& prompts() const { return prompts_; }
-  /// What parts become.
+  /// What parts are replaced by.
   const std::string& source_text() const { return source_; }
 
   Found find() const {
@@ -98,7 +98,7 @@ class CircuitFinder {
     return source_of(options_.with, std::move(run), {.name = "the corrupted run", .seed = options_.seed});
   }
 
-  // Notes it where the scores of runs without a patch are not finite.
+  // Adds a note if the scores of runs without a patch are not finite.
   static void note_not_finite(const at::Tensor& unpatched, Found& found) {
     if (!found.complete || !found.notes.empty() || std::isfinite(unpatched.sum().item<double>())) return;
     found.notes.push_back(
@@ -136,7 +136,7 @@ class CircuitFinder {
       return;
     }
     Grid mean = mean_over_pairs(report);
-    // No number is left out of a mean because it is not finite.
+    // Means include numbers that are not finite.
     if (!found.notes.empty())
       mean = Grid(report.grid.values().mean(0), mean.axes(), {.title = mean.title(), .unit = mean.unit()});
     found.scores = std::move(mean);
@@ -264,7 +264,7 @@ void perform(const CircuitsOptions& options) {
   const CircuitFinder finder(model, options);
   const InterruptGuard guard;
   const Found found = finder.find();
-  // Shown first: what was computed is not lost with a disk that is full.
+  // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
     Json json = found_json(found, finder);
     json["not_finite"] = not_finite_json(found.notes);

@@ -34,20 +34,20 @@ std::optional<double> as_number(std::string_view text) {
   return number;
 }
 
-/// What an operation is made with.
+/// What an operation is built with.
 struct EditContext {
   const HookedTransformer& model;
   const Input& input;
-  const std::string& from_model;  ///< whose values files may hold besides
+  const std::string& from_model;  ///< other model whose values files may have
 };
 
 /// A tensor of a file.
 struct FileTensor {
-  at::Tensor value;                      ///< in the model's dtype where that loses nothing
-  std::optional<ActivationCache> cache;  ///< with this activation alone, where the file is a saved cache
+  at::Tensor value;                      ///< in the model's dtype if that loses nothing
+  std::optional<ActivationCache> cache;  ///< with only this activation, if the file is a saved cache
 };
 
-// Files that do not say which model they are of are the user's own.
+// Files that do not name a model are the user's own.
 void require_model_of(const SafetensorsFile& file, const EditContext& context) {
   const Provenance from = read_provenance(file);
   const std::shared_ptr<const ModelIdentity> own = context.model.identity();
@@ -84,7 +84,7 @@ Value value_of(const EditText& edit, const EditContext& context) {
   return tensor_of(edit, context).value;
 }
 
-// Whether that axis counts what an encoder reads, and not the main tokens.
+// Whether that axis counts the encoder's tokens, and not the main tokens.
 bool counts_encoder_tokens(const ActivationName& name, Axis axis, const Input& input) {
   return input.feeds_encoder() && counts_source(name, axis);
 }
@@ -99,19 +99,19 @@ std::int64_t full_size(const ActivationName& name, std::size_t dim, const EditCo
   return counts_encoder_tokens(name, site.axes[dim], input) ? input.tokens.size(1) : input.length();
 }
 
-// The places that an address takes out of a whole activation, counted from 0 on: of each axis of tokens those
+// The places that an address selects in a whole activation, counted from 0: on each token axis, only those
 // that this run has.
 AxisIndices places_of(const Address& address, const EditContext& context) {
   const std::string where = address.name().to_string();
   const AxisContext axes{.site = address.name().site, .where = where, .last_positions = {}};
   const AxisList& site = row(address.name().site).axes;
   AxisIndices places;
-  const bool by_expert = per_expert(row(address.name().site));  // whose tokens the run decides
+  const bool by_expert = per_expert(row(address.name().site));  // the run decides whose tokens
   for (std::size_t dim = 0; dim < site.size(); ++dim) {
     const std::int64_t size = full_size(address.name(), dim, context);
     const AxisIndex* index = address.indices().find(site[dim]);
     if (index == nullptr) {
-      // Only axes of tokens have no size of their own.
+      // Only token axes have no fixed size.
       const bool of_tokens = size_of(site[dim], context.model.config(), address.name().layer) < 0;
       if (of_tokens && site[dim] != Axis::batch && !by_expert)
         places.add(site[dim], AxisIndex::Range{0, size});
@@ -126,9 +126,9 @@ AxisIndices places_of(const Address& address, const EditContext& context) {
   return places;
 }
 
-// What `replace` puts at an address. A file's tensor with the activation's axes holds all of the activation,
-// and the address takes from it, column by column, what it takes from the activation; a tensor that is no
-// saved activation may be the block itself.
+// The value that `replace` puts at an address. If a file's tensor has the activation's axes, it is a whole
+// activation, and the address selects from it, column by column, what it selects from the activation; a
+// tensor that is not a saved activation may also be the block itself.
 at::Tensor replacement(const EditText& edit, const Address& address, const EditContext& context) {
   const ActivationName name = address.name();
   const std::string where = name.to_string();
@@ -194,7 +194,7 @@ std::vector<Edit> read_edits(const EditOptions& options, const HookedTransformer
     try {
       EditTarget::parse(edit.address);
     } catch (const HookError& error) {
-      refuse_edit(edit.all, error.what());  // how the option is written, not what the model has
+      refuse_edit(edit.all, error.what());  // wrong in the option's text, whatever the model has
     }
     append(edit, {model, input, options.from_model}, edits);
   }

@@ -9,8 +9,8 @@
 
 namespace hooked::cli {
 
-/// The edits that `ADDRESS OP VALUE` texts describe, in their order. Throws UsageError for texts of another
-/// form, HookError for addresses that the model does not have and for files of another model than this one or
+/// The edits that `ADDRESS OP VALUE` texts describe, in their order. Throws UsageError for malformed texts,
+/// HookError for addresses that the model does not have and for files of a model other than this one or
 /// `from_model`, and the errors of safetensors files.
 std::vector<Edit> read_edits(const EditOptions& options, const HookedTransformer& model, const Input& input);
 

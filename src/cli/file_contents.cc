@@ -56,7 +56,7 @@ std::string input_text(const FileContents& contents) {
   if (count > kRowsShown) rows.push_back(fmt::format("and {} more", count - kRowsShown));
   const auto* ids = contents.file.find("tokens");
   const bool sized = ids != nullptr && ids->shape.size() == 2;
-  // Of a generation they are more than the input.
+  // For a generation, this is more than the input.
   return fmt::format("{}{}", fmt::join(rows, "; "),
                      sized ? fmt::format(" ({} x {} tokens in all)", ids->shape[0], ids->shape[1]) : "");
 }
@@ -101,7 +101,7 @@ void add_provenance(const FileContents& contents, Fields& fields) {
   if (!missing.empty()) fields.push_back({"not recorded", fmt::format("{}", fmt::join(missing, ", "))});
 }
 
-// `q, k, v`, or in brief the first of many.
+// `q, k, v`, or for a brief summary the first of many.
 std::string list_text(std::vector<std::string> words, Detail detail) {
   constexpr std::size_t kWordsShown = 6;
   const std::size_t count = words.size();
@@ -129,7 +129,7 @@ std::string layers_text(Stack stack, const std::set<std::int32_t>& layers) {
                      layers.size() == 1 ? "layer" : "layers", fmt::join(runs, ","));
 }
 
-// What the file holds, by the layers that it holds it of, in the order of the file.
+// The file's content, by the layers that it covers, in the order of the file.
 void add_tensors(const FileContents& contents, Detail detail, Fields& fields) {
   struct Kept {
     Stack stack;

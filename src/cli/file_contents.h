@@ -8,7 +8,7 @@
 
 namespace hooked::cli {
 
-/// What a safetensors file holds and says about itself, of which only the header is read.
+/// What a safetensors file contains and says about itself; only the header is read.
 struct FileContents {
   /// Throws IoError and CheckpointError.
   explicit FileContents(const std::filesystem::path& path);
@@ -21,10 +21,10 @@ struct FileContents {
 /// How much a summary says about where the tensors come from.
 enum class Detail : std::uint8_t {
   brief,  ///< model and input
-  full,   ///< everything that is recorded, and what is not
+  full,   ///< everything that is recorded, and what is missing
 };
 
-/// A line for the file, one or few for each thing it says about itself, and what it holds by layers.
+/// A line for the file, one or a few for each thing it says about itself, and its content by layer.
 void print_summary(const FileContents& contents, Detail detail);
 
 /// A line for each tensor: name, axes with their sizes, dtype.

@@ -29,7 +29,7 @@ struct Seconds {
   double decode = 0.0;
 };
 
-// Takes the time at every step of a generation, besides what its callback does, and ends it on Ctrl-C.
+// Measures every step of a generation, without the time of its callback, and ends it on Ctrl-C.
 class StepTimer {
  public:
   void start(GenerateOptions& options) {
@@ -58,7 +58,7 @@ std::string_view reason_text(StopReason reason) {
     case StopReason::stop_string:
       return "stop_string";
     case StopReason::callback:
-      return "interrupt";  // nothing else ends a generation of this program from outside
+      return "interrupt";  // nothing else ends this program's generations from outside
     case StopReason::length:
       break;
   }
@@ -106,8 +106,8 @@ Json result_json(const GenerateResult& result, const GivenInput& given, const Se
   return input.batch() == 1 ? rows[0] : rows;
 }
 
-// The file is an input, too (--tokens-file): what an encoder reads is `tokens`, what a decoder writes behind
-// it is `decoder_tokens`.
+// The file can also be an input (--tokens-file): an encoder's input is `tokens`, and the decoder's tokens
+// after it are `decoder_tokens`.
 void save_captured(const GenerateCommandOptions& options, const HookedTransformer& model,
                    const GivenInput& given, const GenerateResult& result) {
   const Input& input = given.input;
@@ -134,7 +134,7 @@ void flush(std::string_view text) {
   std::fflush(stdout);
 }
 
-// One row appears as it is made; several are shown when all are there.
+// A single row appears as it is generated; several rows are shown at the end.
 class Stream {
  public:
   Stream(const GenerateCommandOptions& options, const Input& input, const HookedTransformer& model,
@@ -160,10 +160,10 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// The prompt's text, once: what is refused before the first token leaves no output.
+  /// The prompt's text, once: a refusal before the first token then leaves no output.
   void begin() { flush(std::exchange(start_, std::string())); }
 
-  /// What is left of the text: an interrupt leaves characters that might have become something else.
+  /// The rest of the text: an interrupt leaves characters that later tokens could have changed.
   void finish(const GenerateResult& result) {
     begin();
     if (result.texts.size() == 1) flush(std::string_view(result.texts.front()).substr(streamed_));
@@ -233,7 +233,7 @@ void perform(const GenerateCommandOptions& options) {
   timer.start(generate);
   const auto result = model.generate(input, generate);
   const auto seconds = timer.seconds();
-  // Shown first: what was generated is not lost with a disk that is full.
+  // Shown first, so that a full disk does not lose what was generated.
   if (options.json) {
     print_json(result_json(result, given, seconds));
   } else {

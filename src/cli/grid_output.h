@@ -13,7 +13,7 @@ namespace hooked::cli {
 /// A grid as Grid::to_json writes it.
 Json grid_json(const Grid& grid);
 
-/// A grid without the places at the end of an axis that have no number: what somebody's Ctrl-C left out.
+/// A grid without the places at the end of an axis that have no numbers because Ctrl-C ended the run.
 Grid without_missing(const Grid& grid, std::string_view axis);
 
 /// Writes a value that prints itself, a grid's tables or a lens's rows, to stdout.

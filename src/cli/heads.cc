@@ -1,4 +1,4 @@
-// hooked heads: where heads look.
+// hooked heads: where heads attend.
 #include <fmt/format.h>
 
 #include <optional>
@@ -53,12 +53,12 @@ HeadScoreOptions score_options(const HeadsOptions& options) {
   return how;
 }
 
-/// What was found before somebody ended it.
+/// The results up to the point where the run was ended.
 struct HeadsFound {
   std::vector<std::string> names;  ///< of the scores
   HeadRunsReport heads;
   std::optional<RepetitionScores> repetition;  ///< of random tokens
-  std::int64_t repeated_rows = 0;              ///< of which it has numbers
+  std::int64_t repeated_rows = 0;              ///< those of them with numbers
   bool complete;
 };
 
@@ -126,7 +126,7 @@ void perform(const HeadsOptions& options) {
   const Input& input = given.input;
   const HeadsFound found = find_heads(model, options, input);
   const auto& scores = found.heads.scores;
-  // Shown first: what was computed is not lost with a disk that is full.
+  // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
     Json json = heads_json(found, given);
     json["not_finite"] = not_finite_json(found.heads.notes);

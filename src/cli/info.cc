@@ -22,7 +22,7 @@
 namespace hooked::cli {
 namespace {
 
-// The fields that tell two models apart at a glance; --json has all of them.
+// The fields that distinguish models at a glance; --json has all of them.
 void print_config(const ModelConfig& config) {
   const auto json = parse_json(config_json(config), {});
   Table table({{}, {}});
@@ -71,7 +71,7 @@ void print_adapter(const ModelDescription& model) {
                 {"holds", tensors_text(model.adapter->tensors, model.adapter->bytes)}});
 }
 
-// Parts of the checkpoint and files that loading leaves alone.
+// Parts of the checkpoint and files that are not loaded.
 void print_unread(const ModelDescription& model) {
   std::vector<Field> fields;
   for (const auto& part : model.unread_parts)
@@ -141,7 +141,7 @@ void print_info(const std::string& name, const ModelDescription& model) {
   print_list("config keys that nothing reads", model.ignored_keys);
 }
 
-// What --json says of the files, beside the fields that describe the model.
+// What --json says about the files, in addition to the fields that describe the model.
 void add_files(const ModelDescription& model, Json& json) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };

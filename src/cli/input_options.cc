@@ -38,7 +38,7 @@ std::string text_of_standard_input() {
   return text;
 }
 
-// The lines of a file, which are a row each.
+// The lines of a file, one row each.
 std::vector<std::string> lines_of(const std::string& file) {
   std::vector<std::string> lines = lines_of_bytes(read_text_file(file, kTextFileBytes), file);
   if (lines.empty())
@@ -52,7 +52,7 @@ GivenInput input_of_texts(std::vector<std::string> texts, const InputOptions& op
   how.prepend_bos = prepend_bos_of(options.prepend_bos);
   if (options.chat.chat) {
     texts = chat_texts(std::move(texts), options.chat, model.tokenizer());
-    how.prepend_bos = PrependBos::nothing;  // the template writes what stands around a text
+    how.prepend_bos = PrependBos::nothing;  // the template writes the tokens around a text
   }
   Json around = around_json(model, how.prepend_bos);
   note_around(model, how.prepend_bos);
@@ -134,7 +134,7 @@ GivenInput given_input(const InputOptions& options, const HookedTransformer& mod
   return {tensor_of_rows(options.token_rows, "--tokens"), {}, {}};
 }
 
-// Without --decoder-tokens the config must name the token that a decoder starts with.
+// Without --decoder-tokens, the config must name the decoder's start token.
 void require_decoder_start(const Input& input, const ModelConfig& config) {
   if (!config.has_encoder() || input.decoder.tokens.defined() || config.encoder->decoder_start_token) return;
   throw UsageError(

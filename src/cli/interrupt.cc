@@ -7,7 +7,7 @@
 namespace hooked::cli {
 namespace {
 
-volatile std::sig_atomic_t noted = 0;  // a handler can reach nothing but what is global
+volatile std::sig_atomic_t noted = 0;  // a handler can only reach globals
 
 void note(int) {
   static constexpr char kNotice[] = "\nhooked: interrupted, ending after this step; once more ends at once\n";
@@ -25,7 +25,7 @@ InterruptGuard::InterruptGuard() {
   if (before_.sa_handler == SIG_IGN) return;
   struct sigaction once {};
   once.sa_handler = note;
-  once.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the next one has its usual effect
+  once.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the next signal has its usual effect
   sigemptyset(&once.sa_mask);
   ::sigaction(SIGINT, &once, nullptr);
 }

@@ -4,9 +4,9 @@
 
 namespace hooked::cli {
 
-/// While one lives, the first SIGINT (Ctrl-C) is noted, so that the work can end after its current step and
-/// leave what is there; the second ends the program at once. A program that was started to ignore SIGINT goes
-/// on ignoring it.
+/// While one exists, the first SIGINT (Ctrl-C) is only recorded, so that the work can end after its current
+/// step and keep its results; the second ends the program at once. A program that was started to ignore
+/// SIGINT still ignores it.
 class [[nodiscard]] InterruptGuard {
  public:
   InterruptGuard();
@@ -18,10 +18,10 @@ class [[nodiscard]] InterruptGuard {
   struct sigaction before_ {};
 };
 
-/// Whether a SIGINT was noted by the last guard, which may be gone.
+/// Whether the last guard recorded a SIGINT; it may be gone.
 bool interrupted() noexcept;
 
-/// Ends the program as SIGINT does, so that a shell's loop around it ends as well; `$?` is then 130.
+/// Ends the program as SIGINT does, so that a surrounding shell loop ends as well; `$?` is then 130.
 void end_as_interrupted();
 
 }  // namespace hooked::cli

@@ -40,7 +40,7 @@ std::vector<Position> lens_positions(const IntegerList& columns) {
   return {columns.begin(), columns.end()};
 }
 
-// Answers whose other spelling is one token too, at the first position.
+// Answers with another spelling that is also one token, at the first position.
 std::vector<std::string> notes_on(const std::vector<const TokenChoice*>& choices,
                                   const HookedTransformer& model, const Input& input,
                                   SpellingOptions options) {
@@ -136,7 +136,7 @@ void perform(const LensOptions& options) {
   print_notes(notes);
   print_notes(
       notes_on({&options.answers}, model, input, {.position = lens.positions.front(), .edits = edits}));
-  const InterruptGuard guard;  // before, there is nothing to wait for
+  const InterruptGuard guard;  // before this, there is nothing to wait for
   WatchedWork work("lens");
   lens.progress = work.progress();
   const auto made = logit_lens(model, run.cache, lens);
@@ -170,7 +170,7 @@ void perform(const AttributeOptions& options) {
   print_notes(notes);
   print_notes(notes_on({&options.answers, &options.against}, model, input,
                        {.position = positions.front(), .edits = edits}));
-  const InterruptGuard guard;  // before, there is nothing to wait for
+  const InterruptGuard guard;  // before this, there is nothing to wait for
   WatchedWork work("attribution");
   const auto parts =
       options.sources
@@ -186,7 +186,7 @@ void perform(const AttributeOptions& options) {
                  .positions = positions,
                  .progress = work.progress()});
   work.end();
-  // Shown first: what was computed is not lost with a disk that is full.
+  // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
     Json json = grid_json(parts);
     json["complete"] = work.complete();

@@ -1,4 +1,4 @@
-// hooked list: what the local Hugging Face cache holds, and which of it can be loaded.
+// hooked list: the models in the local Hugging Face cache, and which of them can be loaded.
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -28,16 +28,16 @@ namespace {
 
 constexpr std::size_t kCommitLetters = 7;  // as git and the hub shorten commits
 
-/// What is known of a revision's files without reading weights.
+/// What is known about a revision's files without reading weights.
 struct Outline {
   std::string type;
   std::optional<std::int64_t> parameters;
   std::uint64_t bytes = 0;
-  std::string problem;       ///< why it cannot be loaded, whole; empty: it can
-  std::string short_reason;  ///< the same, without what to do about it
+  std::string problem;       ///< why it cannot be loaded, in full; empty: it can be
+  std::string short_reason;  ///< the same, without the remedy
 };
 
-// An error's first clause, and of its place what follows the folder: all else of the folder's name is known.
+// An error's first clause, with its place below the folder: the rest of the folder's name is known.
 std::string short_reason(const Error& error, const std::filesystem::path& folder) {
   std::string_view place = error.where();
   const auto size = folder.native().size() + 1;
@@ -129,10 +129,10 @@ Json entry_json(const Listed& listed) {
 void perform(const ListOptions& options) {
   const auto cache = hub_cache();
   const auto models = cached_models(cache);
-  std::map<std::filesystem::path, Outline> known;  // branches and tags may name one commit
+  std::map<std::filesystem::path, Outline> known;  // branches and tags may name the same commit
   std::vector<Listed> all;
   for (const auto& model : models) {
-    // What is wrong with an entry is its own, what is in a folder everybody's.
+    // A problem of an entry belongs to it alone; problems of a folder are shared.
     const auto [outline, fresh] =
         known.try_emplace(model.problem.empty() ? model.folder : std::filesystem::path(model.id));
     if (fresh) outline->second = examine(model);

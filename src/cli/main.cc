@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   using namespace hooked::cli;
-  // Writing past a limit on file sizes is then an error that names the file, and not the end of the program.
+  // Then exceeding a file size limit is an error that names the file, and does not end the program.
   std::signal(SIGXFSZ, SIG_IGN);
   const int code = run_program(argc, argv);
   if (code == kInterrupted) end_as_interrupted();

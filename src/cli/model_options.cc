@@ -11,7 +11,7 @@
 namespace hooked::cli {
 namespace {
 
-// Nothing when the command line does not say.
+// Nothing if the command line does not say it.
 std::optional<WeightProcessing> processing(const ModelOptions& options) {
   if (options.no_processing) return WeightProcessing::none();
   if (options.process.empty()) return std::nullopt;

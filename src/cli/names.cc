@@ -19,7 +19,7 @@
 namespace hooked::cli {
 namespace {
 
-// The size for batch 1 and --tokens-length; nothing where it depends on the input.
+// The size for batch 1 and --tokens-length; nothing if it depends on the input.
 std::optional<std::int64_t> size_for(Axis axis, const ModelConfig& config, std::int64_t layer,
                                      const NamesOptions& options) {
   if (const auto size = size_of(axis, config, layer); size >= 0) return size;

@@ -13,7 +13,7 @@
 namespace hooked::cli {
 namespace {
 
-// Columns on a terminal, near enough: characters, not bytes.
+// Approximate columns on a terminal: characters, not bytes.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

@@ -25,13 +25,13 @@ class Table {
     Align align = Align::left;
   };
 
-  /// Columns without any title print no title line.
+  /// Columns without any title do not print a title line.
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
-  /// Writes the table to stdout, each line after `indent`. Where a first cell is too long for its row to have
-  /// at most `columns`, it has a line of its own.
+  /// Writes the table to stdout, each line after `indent`. A first cell that would make its row longer than
+  /// `columns` gets a line of its own.
   void print(std::string_view indent = "", std::size_t columns = std::string_view::npos) const;
 
  private:
@@ -39,24 +39,24 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// A thing and what it is.
+/// A label and its text.
 struct Field {
   std::string label;
   std::string text;
 };
 
-/// Writes each field to stdout: labels in a column, texts beside it, wrapped.
+/// Writes each field to stdout: labels in a column, wrapped texts to the right.
 void print_fields(const std::vector<Field>& fields);
 
-/// Writes what is worth knowing about what was computed to stderr, a line for each note: that numbers are not
-/// finite; on a device that replays recorded runs, why this one is not recorded.
+/// Writes notes about the results to stderr, one line each: that numbers are not finite, or, on a device that
+/// replays recorded runs, why this one is not recorded.
 void print_notes(const std::vector<std::string>& notes);
 
-/// A run's notes. Of one on another device than the CPU the numbers are looked at here, where they are read
+/// A run's notes. For a run on a device other than the CPU, the numbers are checked here, where they are read
 /// on the host anyway.
 std::vector<std::string> notes_of(const RunResult& run);
 
-/// Of the notes of a command's runs, those that say that numbers are not finite: its `not_finite` in JSON.
+/// The notes of a command's runs that say that numbers are not finite: its `not_finite` in JSON.
 Json not_finite_json(const std::vector<std::string>& notes);
 
 /// `124,439,808`

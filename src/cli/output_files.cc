@@ -37,7 +37,7 @@ CommandReads& CommandReads::add_path(const std::string& path) {
 
 void CommandReads::require_not_among(const std::filesystem::path& file) const {
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) return;  // and so the model need not be looked for
+  if (!std::filesystem::exists(file, ignored)) return;  // then the model need not be located
   require_not_read(file, files_);
   require_not_read(file, files_read(model_));
 }

@@ -9,7 +9,7 @@
 
 namespace hooked::cli {
 
-/// What a command reads, and so must not write over.
+/// The files that a command reads, and so must not overwrite.
 class CommandReads {
  public:
   explicit CommandReads(const ModelOptions& model) : model_(model.model) {}
@@ -32,19 +32,19 @@ class CommandReads {
   std::vector<std::filesystem::path> files_;  // all but the model's
 };
 
-/// Throws what writing a file would throw about the file: `Grid::require_can_save`.
+/// Throws what writing a file would throw about it: `Grid::require_can_save`.
 using FileCheck = void (*)(const std::filesystem::path& file, Overwrite overwrite);
 
-/// What --force says.
+/// The meaning of --force.
 Overwrite overwrite_of(bool force);
 
 /// Throws IoError unless a command may write that file: what `check` throws, and for a file that it reads,
-/// whatever --force says. For no file, an empty name, there is nothing to say. Called before anything is
-/// loaded, so that no work is lost.
+/// whatever --force says. For no file, an empty name, it does nothing. Called before anything is loaded, so
+/// that no work is lost.
 void require_can_write(const std::string& file, FileCheck check, const CommandReads& reads, bool force);
 
-/// A file of one of several results: where there are several, the name of each stands before the ending.
-/// Characters that are awkward in names of files become `-`.
+/// The file of one of several results: if there are several, the result's name comes before the ending.
+/// Characters that are awkward in file names become `-`.
 std::string file_of(const std::string& file, std::string name, bool several);
 
 }  // namespace hooked::cli

@@ -30,7 +30,7 @@ std::string file_of_sweep(const std::string& file, const SweepChoice& choice, co
   return file_of(file, choice.name, options.sweeps.size() > 1);
 }
 
-// A file of what is done so far is gone on from: --force is not about it.
+// A run continues from a file of partial results: --force does not apply to it.
 void require_can_go_on(const std::filesystem::path& partial, Overwrite) { require_can_keep(partial); }
 
 UnpatchedScores unpatched_scores(const PatchPrompts& prompts) {
@@ -42,10 +42,10 @@ UnpatchedScores unpatched_scores(const PatchPrompts& prompts) {
   return scores;
 }
 
-/// How far the sweeps came.
+/// How far the sweeps got.
 struct Patching {
   std::vector<SweepNumbers> sweeps;
-  std::int64_t done = 0, cells = 0;  ///< of the last one of them
+  std::int64_t done = 0, cells = 0;  ///< of the last sweep
   bool complete = false;             ///< all of all sweeps
 };
 
@@ -65,11 +65,11 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
   return made;
 }
 
-// Of the unpatched runs and of all sweeps, each once.
+// Notes of the unpatched runs and of all sweeps, each once.
 std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps) {
   std::vector<std::string> notes;
   for (const auto& [side, values] : {std::pair{"clean", scores.clean}, {"corrupted", scores.corrupted}}) {
-    bool finite = true;  // a loss of a single token is no number, and no fault of the logits
+    bool finite = true;  // the loss of a single token is NaN, which says nothing about the logits
     for (std::size_t m = 0; m < scores.names.size(); ++m) {
       const double sum = values[static_cast<std::int64_t>(m)].sum().item<double>();
       finite = finite && (std::isfinite(sum) || (std::isnan(sum) && scores.names[m] == "loss"));
@@ -86,7 +86,7 @@ std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vect
   return notes;
 }
 
-// Differences of logits and probabilities are the same in a model whose unembedding is centred.
+// Differences of logits and probabilities do not change if the unembedding is centred.
 void print_centred(const UnpatchedScores& scores, const ModelConfig& config) {
   if (!config.logits_centred() || std::ranges::find(scores.kinds, MetricKind::logit) == scores.kinds.end())
     return;
@@ -136,7 +136,7 @@ void perform(const PatchOptions& options) {
   const InterruptGuard guard;
   const Patching made = run_sweeps(options, sweeps, scores);
   const std::vector<std::string> notes = notes_of(scores, made.sweeps);
-  // Shown first: what was computed is not lost with a disk that is full.
+  // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
     Json json =
         with_tokens(patching_json(made.sweeps, scores, options.per_pair), prompts, sweeps, made.complete);
@@ -160,7 +160,7 @@ void perform(const PatchOptions& options) {
   }
   if (options.partial.empty() || !made.complete) return;
   for (const SweepChoice& choice : options.sweeps) {
-    std::error_code gone;  // it is in nobody's way
+    std::error_code gone;  // leaving it does no harm
     std::filesystem::remove(file_of_sweep(options.partial, choice, options), gone);
   }
 }

@@ -1,4 +1,4 @@
-// The numbers of a sweep: by metric, by pair or of all pairs, as they are or rescaled.
+// The numbers of a sweep: by metric, for each pair or over all pairs, unchanged or rescaled.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isnan.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// One number of each pair, [pair], beside values [pair, ...].
+// One number for each pair, [pair], shaped to broadcast with values [pair, ...].
 at::Tensor beside(at::Tensor of_pairs, const at::Tensor& values) {
   while (of_pairs.dim() < values.dim()) of_pairs = of_pairs.unsqueeze(-1);
   return of_pairs.expand_as(values);
@@ -38,7 +38,7 @@ SweepNumbers::SweepNumbers(std::string name, SweepReport report, const Unpatched
       unpatched_(unpatched),
       values_(report_.grid.values()),
       cells_(report_.grid.axes()) {
-  // The grid has these axes only where they have several places.
+  // The grid has these axes only if they have several places.
   const auto take_axis = [&](std::string_view axis, std::int64_t dimension) {
     if (!cells_.empty() && cells_.front().name == axis) {
       cells_.erase(cells_.begin());
@@ -73,7 +73,7 @@ at::Tensor SweepNumbers::numbers(std::size_t metric, PatchScale scale, bool per_
   const at::Tensor whole = beside(of_pairs(unpatched_.clean), values) - zero;
   const at::Tensor back = values - zero;
   if (per_pair) return quotient(back, whole);
-  // Of the pairs that have a number there.
+  // Only the pairs that have a number there.
   const at::Tensor has_none = at::isnan(values);
   const at::Tensor shares =
       quotient(back.nan_to_num(0.0).masked_fill(has_none, 0).sum(0), whole.masked_fill(has_none, 0).sum(0));

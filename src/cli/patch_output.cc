@@ -26,7 +26,7 @@ void print_grid(const Grid& grid) {
   fmt::print("\n{}", text.str());
 }
 
-// Nested arrays as a grid's own JSON has them: NaN is null.
+// Nested arrays as in a grid's own JSON: NaN is null.
 Json values_json(const Grid& grid) {
   const std::string text = grid.to_json();
   return std::move(parse_json(text, {.bytes = text.size()})["values"]);

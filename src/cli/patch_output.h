@@ -12,7 +12,7 @@
 
 namespace hooked::cli {
 
-/// The metrics of a patching and what the runs without patches score.
+/// The metrics of a patching and the scores of the runs without patches.
 struct UnpatchedScores {
   std::vector<MetricKind> kinds;
   std::vector<std::string> names;  ///< for titles
@@ -21,8 +21,8 @@ struct UnpatchedScores {
 
 /// Which numbers of a sweep are shown.
 enum class PatchScale : std::uint8_t {
-  scores,    ///< as the metrics give them
-  rescaled,  ///< the corrupted run is 0, the clean one 1; NaN where both score the same
+  scores,    ///< as the metrics return them
+  rescaled,  ///< the corrupted run is 0, the clean one 1; NaN if both have the same score
 };
 
 /// The numbers of one sweep.
@@ -33,22 +33,22 @@ class SweepNumbers {
   const std::string& name() const { return name_; }
   const SweepReport& report() const { return report_; }
 
-  /// The pairs that have all of their numbers: fewer than there are where the sweep was ended.
+  /// The number of complete pairs: not all pairs if the sweep was ended early.
   std::int64_t pairs() const { return report_.rows; }
 
-  /// One metric's: each pair's on a first axis `pair`, or what pairs() give together: means of scores, and
-  /// for the rescaled ones the share of the means' difference. NaN is left out, and the title says where
+  /// The numbers of one metric: for each pair on a first axis `pair`, or over all pairs(): means of scores,
+  /// and for rescaled numbers the share of the means' difference. NaN is left out, and the title says if
   /// these are not all pairs.
   Grid of_metric(std::size_t metric, PatchScale scale, bool per_pair) const;
-  /// All metrics', on a first axis `metric` where there are several.
+  /// The numbers of all metrics, on a first axis `metric` if there are several.
   Grid all(PatchScale scale, bool per_pair) const;
   /// Whether the clean and the corrupted run differ in a metric, so that its numbers can be rescaled.
   bool has_scale(std::size_t metric) const;
-  /// How many numbers are missing.
+  /// The number of missing numbers.
   std::int64_t missing() const;
 
  private:
-  /// Whether all runs said so. Then NaN stands for a missing number, which a mean leaves out.
+  /// Whether all runs reported finite numbers. Then NaN is a missing number, which a mean leaves out.
   bool all_finite() const;
   std::string title(bool per_pair) const;
   at::Tensor numbers(std::size_t metric, PatchScale scale, bool per_pair) const;
@@ -61,11 +61,11 @@ class SweepNumbers {
   std::vector<GridAxis> cells_;  // its axes from the third on
 };
 
-/// What one metric scores without patches, and the metric's name, as a table.
+/// The scores without patches and the metrics' names, as a table.
 void print_unpatched(const UnpatchedScores& scores, bool per_pair);
 /// A sweep's tables.
 void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair);
-/// All of a patching: the fields of the contract, and what several metrics and pairs add to them.
+/// All results of a patching: the fields of the contract, and what several metrics and pairs add to them.
 Json patching_json(const std::vector<SweepNumbers>& sweeps, const UnpatchedScores& scores, bool per_pair);
 
 }  // namespace hooked::cli

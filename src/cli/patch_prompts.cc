@@ -28,7 +28,7 @@ std::vector<PromptToken> tokens_of(const std::vector<std::string>& texts, const 
   return tokens;
 }
 
-// What the command line says holds for all pairs; a pair that says something else is not overruled.
+// The answers on the command line are for all pairs, except for pairs with answers of their own.
 void add_answers(std::vector<PromptPair>& pairs, const ScoredPairOptions& options) {
   const auto fill = [&](std::vector<PromptToken> PromptPair::*field, const std::vector<PromptToken>& given,
                         std::string_view option) {
@@ -46,7 +46,7 @@ void add_answers(std::vector<PromptPair>& pairs, const ScoredPairOptions& option
        options.against.empty() ? "--against-token" : "--against");
 }
 
-// Each prompt as what a user says, in the model's chat template.
+// Turns each prompt into a user's message, in the model's chat template.
 void put_into_chat(std::vector<PromptPair>& pairs, const ScoredPairOptions& options,
                    const Tokenizer& tokenizer) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -60,12 +60,12 @@ void put_into_chat(std::vector<PromptPair>& pairs, const ScoredPairOptions& opti
   }
 }
 
-// A chat template writes what stands around a text.
+// A chat template writes the tokens around a text.
 PrependBos around_pairs(const ScoredPairOptions& options) {
   return options.chat.chat ? PrependBos::nothing : prepend_bos_of(options.prepend_bos);
 }
 
-// Of texts, which a file of pairs may have, too.
+// For texts, which a file of pairs may also have.
 Json around_of(const HookedTransformer& model, const ScoredPairOptions& options) {
   const bool ids = !options.clean && options.pairs.empty();
   if (ids || !model.has_tokenizer()) return {};
@@ -87,7 +87,7 @@ PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& 
   return {model, std::move(pairs), {.prepend_bos = around_pairs(options)}};
 }
 
-// A file's pairs decide what is scored where the command line does not.
+// A file's pairs decide the metrics if the command line does not.
 std::vector<MetricKind> metric_kinds_of(const PromptPairs& pairs, const ScoredPairOptions& options) {
   if (!options.metrics.empty()) return options.metrics;
   const auto all_have = [&](std::vector<PromptToken> PromptPair::*field) {
@@ -162,7 +162,7 @@ at::Tensor PatchPrompts::scores(PromptSide side) const {
 }
 
 std::vector<std::string> PatchPrompts::answer_notes() const {
-  constexpr std::size_t most = 4;  // of a file with many answers these say it
+  constexpr std::size_t most = 4;  // of a file with many answers, these suffice
   SpellingOptions options{.position = position(PromptSide::clean, position_), .edits = clean_edits_};
   std::set<std::string> seen;
   std::int64_t row = 0;

@@ -18,32 +18,32 @@ namespace hooked::cli {
 /// The two runs of a pair of prompts.
 enum class PromptSide : std::uint8_t { clean, corrupted };
 
-/// Pairs of prompts, and what is known of them before anything is patched.
+/// Pairs of prompts, and what is known about them before anything is patched.
 class PatchPrompts {
  public:
-  /// Throws UsageError where options and file do not fit together, and what PromptPairs, edits and metrics
+  /// Throws UsageError if options and file do not fit together, and what PromptPairs, edits and metrics
   /// throw.
   PatchPrompts(const HookedTransformer& model, const ScoredPairOptions& options);
 
   const PromptPairs& pairs() const { return pairs_; }
-  /// around_json() of their texts; null where they have none.
+  /// around_json() of their texts; null if they have none.
   const Json& around() const { return around_; }
   const Input& input(PromptSide side) const {
     return side == PromptSide::clean ? pairs_.clean() : pairs_.corrupted();
   }
-  /// Those of --edit, which hold in every run.
+  /// The edits of --edit, which apply to every run.
   const std::vector<Edit>& edits(PromptSide side) const {
     return side == PromptSide::clean ? clean_edits_ : corrupted_edits_;
   }
   /// A column, `last` or the name of a place. Throws ShapeError for a name that a pair lacks.
   Position position(PromptSide side, const std::string& text) const;
-  /// What scores the runs.
+  /// The metrics of the runs.
   const std::vector<MetricKind>& metric_kinds() const { return kinds_; }
-  /// The same, where the runs of that side have their answers.
+  /// The same, with the answers of the runs of that side.
   std::vector<Metric> metrics(PromptSide side) const;
-  /// Their scores of the runs of that side, [metric, row] float64.
+  /// The scores of the runs of that side, [metric, row] float64.
   at::Tensor scores(PromptSide side) const;
-  /// Notes on the first answers whose other spelling is one token too (spelling_notes).
+  /// Notes on the first answers with another spelling that is also one token (spelling_notes).
   std::vector<std::string> answer_notes() const;
 
  private:
@@ -56,16 +56,16 @@ class PatchPrompts {
   std::vector<MetricKind> kinds_;
   std::string position_;
   at::Tensor
-      reference_;  // logits of the clean run, [row, 1, vocab]; undefined where no metric compares with it
+      reference_;  // logits of the clean run, [row, 1, vocab]; undefined unless a metric compares with it
 };
 
-/// How a source is named, and drawn.
+/// How a source is named, and drawn if it is random.
 struct SourceWords {
   std::string name;  ///< of the other run of a pair
   std::uint64_t seed = 0;
 };
 
-/// What `with`, which is not zero, makes of the run that values come from.
+/// The source that `with`, which is not zero, derives from the run that values come from.
 PatchSource source_of(PatchWith with, ActivationCache run, const SourceWords& words);
 
 }  // namespace hooked::cli

@@ -26,7 +26,7 @@ HeadInput input_of(const std::string& direct_path) {
   return direct_path.ends_with('k') ? HeadInput::key : HeadInput::value;
 }
 
-/// `mlp.hook_post` of `{stack}.{layer}.mlp.hook_post`, as `hooked names` shows it behind the layer.
+/// `mlp.hook_post` of `{stack}.{layer}.mlp.hook_post`, as `hooked names` shows it after the layer.
 std::string_view path_in_block(const SiteRow& row) {
   constexpr std::string_view kBlock = "{stack}.{layer}.";
   return row.path.starts_with(kBlock) ? row.path.substr(kBlock.size()) : row.path;
@@ -45,7 +45,7 @@ Site site_of(const SweepChoice& choice) {
                               choice.name, choice.site, nearest(choice.site, words)));
 }
 
-/// What a choice patches.
+/// The sites that a choice patches.
 std::vector<Site> sites_of(const SweepChoice& choice) {
   if (choice.kind == SweepChoice::Kind::direct_path) return {Site::z};
   if (choice.kind == SweepChoice::Kind::site) return {site_of(choice)};
@@ -66,7 +66,7 @@ std::vector<Axis> axes_of(const SweepChoice& choice) {
   return axes;
 }
 
-// Before the first sweep runs, so that the last one's mistake costs nothing.
+// Checked before the first sweep runs, so that a mistake in the last one costs nothing.
 void require_axes(const SweepChoice& choice) {
   if (choice.kind != SweepChoice::Kind::site) return;
   const SiteRow& site = row(site_of(choice));

@@ -13,15 +13,15 @@ namespace hooked::cli {
 /// The sweeps of one patching.
 class PatchSweeps {
  public:
-  /// Throws HookError for sites that there are not, and UsageError where --layers, --heads or --positions
-  /// narrow none of the sweeps, and as replicate() for --replicas.
+  /// Throws HookError for sites that do not exist, UsageError if --layers, --heads or --positions narrow none
+  /// of the sweeps, and as replicate() for --replicas.
   PatchSweeps(const HookedTransformer& model, const PatchOptions& options, const PatchPrompts& prompts);
 
-  /// Where the patches go, and where their values come from.
+  /// The side that is patched, and the side that values come from.
   PromptSide into() const { return options_.noising ? PromptSide::clean : PromptSide::corrupted; }
   PromptSide from() const { return options_.noising ? PromptSide::corrupted : PromptSide::clean; }
 
-  /// Runs one of them. `progress` may end it; `partial` is its file, empty for none. Throws as sweep() does.
+  /// Runs one sweep. `progress` may end it; `partial` is its file, empty for none. Throws as sweep() does.
   SweepReport run(const SweepChoice& choice, std::function<bool(const SweepProgress&)> progress,
                   const std::string& partial) const;
 

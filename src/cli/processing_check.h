@@ -8,15 +8,15 @@
 
 namespace hooked::cli {
 
-/// How far a model that was processed when it was loaded is from the same model as it is stored.
+/// The difference between a model that was processed on loading and the same model as stored.
 struct ProcessingCheck {
   double largest;        ///< difference of a log-probability, in nats
-  std::int64_t tokens;   ///< random tokens that both read
-  at::ScalarType dtype;  ///< in which both ran
+  std::int64_t tokens;   ///< random tokens that both models read
+  at::ScalarType dtype;  ///< in which both models ran
 };
 
-/// Loads the model twice and compares what they predict. Entries with a probability below e^-100 are left
-/// out: masked ones have none. Throws ConfigError for a model without an unembedding.
+/// Loads the model twice and compares its predictions. Entries with a probability below e^-100 are left out:
+/// masked ones have none. Throws ConfigError for a model without an unembedding.
 ProcessingCheck check_processing(const ModelOptions& options);
 
 }  // namespace hooked::cli

@@ -20,7 +20,7 @@
 namespace hooked::cli {
 namespace {
 
-// Whatever goes wrong in a command, as an exit code and a line on stderr.
+// Runs a command; turns every error into an exit code and a line on stderr.
 int run_command(const CommandLine& line) {
   const std::string_view program = line.program;
   try {

@@ -12,12 +12,12 @@ namespace hooked::cli {
 
 enum class ProgressUnit : std::uint8_t { steps, bytes };
 
-/// `loading [######........................] 1.2 GiB of 5.9 GiB`, and where it is known `, 4 min left`.
+/// `loading [######........................] 1.2 GiB of 5.9 GiB`, and if it is known, `, 4 min left`.
 std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done, std::uint64_t total,
                           std::optional<double> seconds_left = std::nullopt);
 
-/// A line on stderr that says how far something is, if stderr is a terminal and it takes longer than
-/// `patience`; erased at the end.
+/// A progress line on stderr, if stderr is a terminal and the work takes longer than `patience`; erased at
+/// the end.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label, ProgressUnit unit = ProgressUnit::bytes,
@@ -26,9 +26,9 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// So much is done.
+  /// Reports that `done` of `total` is done.
   void show(std::uint64_t done, std::uint64_t total, std::optional<double> seconds_left = std::nullopt);
-  /// What calls `show`; not for longer than this lives.
+  /// A function that calls `show`; must not outlive this.
   Progress progress();
 
  private:
@@ -38,7 +38,7 @@ class ProgressBar {
   ProgressUnit unit_;
   bool on_terminal_;
   bool shown_ = false;
-  Clock::time_point next_;  // when the line is to be written again
+  Clock::time_point next_;  // next time to write the line
 };
 
 }  // namespace hooked::cli

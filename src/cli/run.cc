@@ -36,13 +36,13 @@ struct Guess {
   double probability;
 };
 
-/// A token that was asked for.
+/// A token that the user asked about.
 struct AskedToken {
   Guess guess;
   std::int64_t rank;  ///< how many tokens have a larger logit
 };
 
-/// The likeliest tokens after one position of one row, and those that were asked for.
+/// The likeliest tokens after one position of one row, and those that the user asked about.
 struct NextTokens {
   std::int64_t row;
   std::int64_t position;
@@ -58,7 +58,7 @@ std::optional<std::string> piece_of(const HookedTransformer& model, std::int64_t
   return tokenizer.piece(id);
 }
 
-// Whether logits are of tokens; those of a head of scores are of labels.
+// Whether logits are about tokens; those of a score head are about labels.
 bool predicts_tokens(const ModelConfig& config) { return config.d_vocab_out() >= config.d_vocab; }
 
 // `logits` [vocab]
@@ -119,8 +119,8 @@ std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Inpu
   return rows;
 }
 
-// Mean over the predictions whose two tokens are real; NaN when there is none. A model that sees both sides
-// of a position is not asked for the token after it.
+// Mean over the predictions whose two tokens are real; NaN if there are none. A model that sees both sides of
+// a position is not asked for the token after it.
 double loss_of(const ModelConfig& config, const Input& input, const at::Tensor& logits) {
   const bool predicts = config.direction == AttentionDirection::causal && predicts_tokens(config);
   if (!predicts || input.length() < 2) return NAN;
@@ -128,7 +128,7 @@ double loss_of(const ModelConfig& config, const Input& input, const at::Tensor& 
   return next_token_loss(logits, input.main_tokens(), real).item<double>();
 }
 
-// What a token adds to a text; null without a tokenizer.
+// The text that a token adds; null without a tokenizer.
 Json text_of(const HookedTransformer& model, std::int64_t id) {
   if (!piece_of(model, id)) return nullptr;
   return model.tokenizer().printable_piece(id);
@@ -199,7 +199,7 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
                   double loss) {
   for (const auto& row : rows) {
     if (&row != &rows.front()) fmt::print("\n");
-    // A model that reads both ways says what stands at a position, not behind it.
+    // A bidirectional model predicts the token at a position, not the one after it.
     const bool causal = model.config().direction == AttentionDirection::causal;
     fmt::print("row {}, {} position {}, token {}\n", row.row, causal ? "after" : "at", row.position,
                token_text(model, input.main_tokens()[row.row][row.position].item<std::int64_t>()));

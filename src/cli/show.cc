@@ -1,4 +1,4 @@
-// hooked show: what a safetensors file holds and where it comes from, from its header alone.
+// hooked show: the content of a safetensors file and where it comes from, from its header alone.
 #include "cli/actions.h"
 #include "cli/file_contents.h"
 #include "cli/output.h"

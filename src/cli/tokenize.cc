@@ -72,7 +72,7 @@ void perform(const TokenizeOptions& options) {
     const auto encoding = tokenizer.encode(text, encode);
     if (!options.json) return print_encoding(encoding);
     Json json = encoding_json(encoding);
-    if (options.chat.chat) json["text"] = text;  // which the offsets are places of
+    if (options.chat.chat) json["text"] = text;  // the text that offsets refer to
     return print_json(json);
   }
   auto list = Json::array();

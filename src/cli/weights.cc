@@ -23,13 +23,13 @@
 namespace hooked::cli {
 namespace {
 
-/// A grid and what it is called in JSON and in names of files.
+/// A grid and its name in JSON and in file names.
 struct NamedGrid {
   std::string name;
   Grid grid;
 };
 
-// Of the grids that the options ask for.
+// The names of the grids that the options ask for.
 std::vector<std::string> grid_names(const WeightsOptions& options) {
   if (!options.composition.empty()) return options.composition;
   if (options.copying) return {"eigenvalues", "top_k"};
@@ -131,7 +131,7 @@ SingularOf matrix_of(std::string_view word) {
       std::pair{"mlp_out", SingularOf::mlp_out}};
   for (const auto& [name, matrix] : kNames)
     if (word == name) return matrix;
-  return SingularOf::ov_written;  // the parser takes no other
+  return SingularOf::ov_written;  // the parser accepts no other
 }
 
 GridAxis numbers(const char* name, std::int64_t count) {
@@ -163,7 +163,7 @@ void show_singular(const HookedTransformer& model, const WeightsOptions& options
                       {"raised", tokens_json(row.raised)},
                       {"lowered", tokens_json(row.lowered)}});
     }
-    // One matrix is one step: there is no part of it.
+    // One matrix is one step: it cannot be partly done.
     print_json({{"title", found.title}, {"directions", std::move(rows)}, {"complete", true}});
   } else {
     print_printed(found);

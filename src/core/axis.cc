@@ -20,12 +20,12 @@ std::int64_t of(const Optional& part, std::int64_t Part::*size) {
   return part ? (*part).*size : 0;
 }
 
-// How many norms there are for the queries or keys of that many heads.
+// The number of norms for the queries or keys of that many heads.
 std::int64_t norms_of(const ModelConfig& config, std::int64_t heads) {
   return config.qk_norm && config.qk_norm->span == QkNorm::whole_projection ? 1 : heads;
 }
 
-// Entries of the weight of the norm of a layer's queries or keys, of that many heads.
+// Entries of the weight of the norm of a layer's queries or keys, for that many heads.
 std::int64_t norm_width(const ModelConfig& config, std::int64_t layer, std::int64_t heads) {
   const std::int64_t d_head = config.head_width(layer);
   return config.qk_norm && config.qk_norm->span == QkNorm::per_head ? d_head : heads * d_head;

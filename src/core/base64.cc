@@ -26,7 +26,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
       if (digit < 0) return std::nullopt;
       bits = bits << 6 | static_cast<std::uint32_t>(digit);
     }
-    // Bits after the last byte must be zero, so that there is one spelling.
+    // Bits after the last byte must be zero, so that there is only one spelling.
     if ((bits & ((1U << (8 * (4 - digits))) - 1)) != 0) return std::nullopt;
     for (std::size_t i = 0; i + 1 < digits; ++i) bytes += static_cast<char>(bits >> (16 - 8 * i) & 0xFF);
   }

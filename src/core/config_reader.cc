@@ -47,11 +47,11 @@ struct ConfigReader::Document {
   Json root;
   std::string where;
   MakeError error;
-  std::unordered_set<const Json*> read;     // members of objects that somebody asked for
-  std::unordered_set<const Json*> entered;  // objects that a child reader was made for
+  std::unordered_set<const Json*> read;     // members of objects that a getter asked for
+  std::unordered_set<const Json*> entered;  // objects that have a child reader
 
   void collect_unread(const Json& value, const std::string& path, std::vector<std::string>& keys) const {
-    if (value.is_array()) return;  // whoever enters an array reads all of it
+    if (value.is_array()) return;  // a reader of an array reads all of it
     for (const auto& [name, member] : value.get_ref<const Json::object_t&>()) {
       const auto below = path_below(path, name);
       if (entered.contains(&member)) {
@@ -67,7 +67,7 @@ struct ConfigReader::Document {
   }
 };
 
-// Where a value stands, and what it must be there. The path is put together only for an error.
+// Where a value is in the file, and what it must be. The path is put together only for an error.
 class ConfigReader::Place {
  public:
   Place(const ConfigReader& reader, std::string_view key) : reader_(reader), key_(key) {}
@@ -118,7 +118,7 @@ class ConfigReader::Place {
     return value;
   }
 
-  // Every element of an array through the check of one.
+  // Every element of an array, each through the check for one.
   template <class Element>
   auto list(const Json& value, Element (Place::*convert)(const Json&) const) {
     std::vector<std::decay_t<Element>> list;

@@ -7,8 +7,8 @@ namespace hooked {
 Error::Error(std::string_view where, std::string_view message)
     : std::runtime_error(fmt::format("[{}] {}", where, message)), where_(where) {}
 
-// Here, so that only the library holds the classes' type information: a plug-in that catches an Error shows
-// none of it.
+// Defined here, so that only the library holds the classes' type information: a plug-in that catches an Error
+// exports none of it.
 Error::~Error() = default;
 CheckpointError::~CheckpointError() = default;
 ConfigError::~ConfigError() = default;

@@ -21,7 +21,7 @@ constexpr std::size_t kPrintedBytes = 160;
 
 constexpr std::string_view kNotJson = "not valid JSON";
 
-// What Python writes for numbers that are not finite, which JSON has no words for.
+// What Python writes for numbers that are not finite, for which JSON has no words.
 constexpr const char* kPythonWords[] = {"NaN", "Infinity", "-Infinity"};
 
 enum class Dialect : std::uint8_t { json, python };
@@ -38,10 +38,10 @@ class TreeReader {
   }
 
  private:
-  /// What of JsonLimits::repeating leads on from the value at hand; nothing where the path leads elsewhere.
+  /// The rest of JsonLimits::repeating, from the current value on; nothing if that path leads elsewhere.
   using Path = std::optional<std::span<const std::string_view>>;
 
-  /// A value inside `depth` arrays and objects.
+  /// A value nested in `depth` arrays and objects.
   Json value(std::size_t depth, Path path) {
     const char next = cursor_.peek();
     if (next == '{') return object(depth, path);

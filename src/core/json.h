@@ -11,10 +11,10 @@
 
 namespace hooked {
 
-/// What a JSON document may be, by the kind of file it stands in.
+/// What a JSON document may be, depending on the kind of file that contains it.
 struct JsonLimits {
   std::size_t bytes = 1 << 20;
-  std::size_t depth = 64;  ///< arrays and objects open at once; the reader recurses as deep
+  std::size_t depth = 64;  ///< arrays and objects open at once; the reader's recursion depth
   /// The path of the one object whose keys may repeat, `{"model", "vocab"}`; an empty path is the whole
   /// document. The parsed object has all of its members, in the file's order.
   std::optional<std::vector<std::string_view>> repeating{};
@@ -23,17 +23,17 @@ struct JsonLimits {
 /// Parses one JSON value. Refuses, with the byte position: more bytes or depth than allowed, text that is not
 /// valid UTF-8, a byte order mark, duplicate keys (but see `repeating`), unfinished input and anything after
 /// the value. Time is n log n, memory a small multiple of the text. Throws std::invalid_argument with the
-/// plain reason; the caller's room turns that into its own Error class.
+/// plain reason; the caller turns it into an Error class of its own.
 Json parse_json(std::string_view text, const JsonLimits& limits);
 
-/// A value in one line. Bytes of texts that are not UTF-8 are replaced by U+FFFD.
+/// A value in one line. Bytes of texts that are not valid UTF-8 are replaced by U+FFFD.
 std::string json_text(const Json& value);
 
-/// `text` with control characters and bytes that are not UTF-8 escaped, cut to a readable length: for
+/// `text` with control characters and bytes that are not UTF-8 escaped, cut to a readable length, for use in
 /// messages.
 std::string printable(std::string_view text);
 
-/// What kind of JSON value this is, with its article: `an integer`, `a string`.
+/// The kind of a JSON value, with its article: `an integer`, `a string`.
 std::string_view json_kind(const Json& value) noexcept;
 
 }  // namespace hooked

@@ -8,21 +8,21 @@
 
 namespace hooked {
 
-/// Reads JSON forward, a token at a time: all that reads JSON here reads with it. parse_json() builds
-/// documents from it; what may have 100 MB of a known layout, such as safetensors headers, goes straight into
-/// values, in memory for what is kept and no more. See docs/decisions/0033-one-json-reader.md.
+/// Reads JSON forward, a token at a time; all JSON here is read with it. parse_json() builds documents from
+/// it. What may have 100 MB of a known layout, such as safetensors headers, goes straight into values, using
+/// memory only for what is kept. See docs/decisions/0033-one-json-reader.md.
 ///
-/// Grammar: RFC 8259, strictly. All members throw std::invalid_argument with a text that says the byte
-/// position (counted from `first_byte`), what was expected and what was met.
+/// Grammar: RFC 8259, strictly. All members throw std::invalid_argument with a text that gives the byte
+/// position (counted from `first_byte`), what was expected and what was found.
 class JsonCursor {
  public:
   /// Checks that all of `text`, which must outlive the cursor, is UTF-8 and starts without a byte order mark.
   explicit JsonCursor(std::string_view text, std::uint64_t first_byte = 0);
 
-  /// Passes blanks and then `token`, one of `{ } [ ] : ,`. `what` says what it belongs to.
+  /// Skips blanks and then `token`, one of `{ } [ ] : ,`. `what` says what it belongs to.
   void expect(char token, std::string_view what);
 
-  /// Passes blanks, and `token` if it comes next; says whether it did.
+  /// Skips blanks, and `token` if it comes next; returns whether it did.
   bool consume(char token);
 
   /// The same for one of the words true, false and null.
@@ -37,7 +37,7 @@ class JsonCursor {
   /// A non-negative integer below 2^63.
   std::int64_t size(std::string_view what);
 
-  /// Any number: an integer where it is written as one and fits into 64 bits, else a double.
+  /// Any number: an integer if it is written as one and fits into 64 bits, else a double.
   std::variant<std::int64_t, std::uint64_t, double> number(std::string_view what);
 
   /// Checks that only blanks are left.
@@ -46,7 +46,7 @@ class JsonCursor {
   /// The next byte after blanks, counted from `first_byte`.
   std::uint64_t position();
 
-  /// Throws: `what` at the current byte; expected `wanted`, got what is there.
+  /// Throws: `what` at the current byte; expected `wanted`, got the text found there.
   [[noreturn]] void fail(std::string_view what, std::string_view wanted);
 
  private:

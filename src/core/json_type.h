@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-/// Keys keep the order of the file. Looking one up is linear: walk large objects instead of indexing them.
+/// Keys keep the order of the file. Lookup is linear: iterate over large objects instead of indexing them.
 using Json = nlohmann::ordered_json;
 
 }  // namespace hooked

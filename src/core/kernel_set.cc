@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 5> kNames = {"plain", "avx2", "avx512", "
 std::vector<KernelSet> sets_of_this_processor() {
   std::vector<KernelSet> sets = {KernelSet::plain};
 #ifdef HOOKED_COMPILES_KERNELS
-  // Linux keeps the registers of tiles for those who ask (Documentation/arch/x86/xstate.rst), all threads of
-  // a process at once.
+  // Linux enables the tile registers only for processes that request them
+  // (Documentation/arch/x86/xstate.rst), for all threads of a process at once.
   const auto has_tiles = [] {
     constexpr long kRequestPermission = 0x1023, kTileData = 18;
     return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&

@@ -37,7 +37,7 @@ bool ModelConfig::lends_keys(std::int64_t l) const {
 
 std::int64_t ModelConfig::last_start(std::int64_t l, std::int64_t end_layer) const {
   std::int64_t start = l;
-  // An earlier start makes more layers run, which need keys, too.
+  // With an earlier start more layers run, which need keys, too.
   for (std::int64_t later = end_layer - 1; later >= std::max(start, layers_with_keys()); --later) {
     start = std::min(start, key_layer(later));
   }

@@ -10,20 +10,20 @@
 #include "hooked/core/model_config.h"
 
 // Note [Fields of a config]
-// Every field of ModelConfig is named here once, with its path and with what it may be by itself. From this
-// come the checks of single values (model_config_validate.cc), the native folder's JSON (families/shared/
-// native_config.cc) and the names in errors. What fields must be together is in model_config_rules.cc.
+// Every field of ModelConfig is listed here once, with its path and its allowed values. This list gives the
+// checks of single values (model_config_validate.cc), the native folder's JSON (families/shared/
+// native_config.cc) and the names in errors. Rules between fields are in model_config_rules.cc.
 
 namespace hooked {
 
-// Limits of what a config may ask for, so that a hostile file is refused before anything is allocated.
+// Limits on what a config may ask for, so that a hostile file is refused before anything is allocated.
 inline constexpr std::int64_t kMaxLayers = 10'000;
 inline constexpr std::int64_t kMaxHeads = 1 << 14;
 inline constexpr std::int64_t kMaxWidth = 1 << 24;  // d_model, d_mlp, n_heads * d_head, n_ctx, d_vocab
 inline constexpr std::int64_t kMaxExperts = 1 << 12;
 inline constexpr std::int64_t kMaxExpertModules = 1 << 18;  // of all layers together
 
-/// What the value of one field may be.
+/// The allowed values of one field.
 namespace field {
 
 struct Any {};
@@ -48,23 +48,23 @@ struct AtLeast {  ///< finite
   double least;
 };
 struct Scaling {};  ///< a factor that scales: finite, above 0 and not 1
-struct EachLayer {  ///< a flag for each layer, true for at least one
+struct EachLayer {  ///< a flag per layer, true for at least one
   std::int64_t n_layers;
   bool may_be_empty;
 };
-struct Finite {  ///< so many numbers
+struct Finite {  ///< a list of this length
   std::int64_t count;
   std::string_view of;
 };
-struct AllPositive {  ///< so many numbers
+struct AllPositive {  ///< a list of this length
   std::int64_t count;
   std::string_view of;
 };
 struct KnownActivation {
-  bool with_weights = true;  ///< xielu, whose numbers only MLPs hold, is allowed
+  bool with_weights = true;  ///< allow xielu, whose trained slopes only MLPs hold
 };
 struct FloatDtype {};
-struct StepNames {};  ///< not empty, each once
+struct StepNames {};  ///< not empty, each at most once
 template <class E, std::size_t N>
 struct OneOf {
   const Word<E> (&words)[N];

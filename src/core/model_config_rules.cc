@@ -102,7 +102,7 @@ void check_router(const Experts& e) {
   const bool mixer = e.router == RouterKind::sparse_mixer;
   expect(!mixer || e.per_token == 2, "experts.per_token", e.per_token, because("2"));
   expect(mixer || e.mixer_tolerance == 0, "experts.mixer_tolerance", e.mixer_tolerance, because("0"));
-  if (mixer || e.router == RouterKind::choose_then_softmax) {  // which do not weigh all experts
+  if (mixer || e.router == RouterKind::choose_then_softmax) {  // which do not weight all experts
     expect(!e.choice_bias, "experts.choice_bias", e.choice_bias, because("false"));
     expect(!e.renormalised, "experts.renormalised", e.renormalised, because("false"));
     expect(e.n_groups == 1, "experts.n_groups", e.n_groups, because("1"));
@@ -172,7 +172,7 @@ void check_positions(const ModelConfig& c) {
          rotary->base, "more than 1, because the scaling kind is yarn");
 }
 
-// Heads of other sizes in layers without a window.
+// Heads with other sizes in layers without a window.
 void check_full_heads(const ModelConfig& c) {
   const FullHeads& heads = *c.full_heads;
   const auto because = [](std::string_view expected) {
@@ -195,7 +195,7 @@ void check_full_heads(const ModelConfig& c) {
          fmt::format("at most {}, the pairs of the narrowest heads", pairs));
 }
 
-// Layers that attend with the keys and values of others.
+// KV sharing: layers that attend with the keys and values of others.
 void check_shared_keys(const ModelConfig& c) {
   const auto because = [](std::string_view expected) {
     return fmt::format("{}, because of shared_keys", expected);
@@ -214,7 +214,7 @@ void check_shared_keys(const ModelConfig& c) {
          fmt::format("d_mlp = {}, because every MLP is a mixture of experts", c.d_mlp));
 }
 
-// What blocks read of each token besides the stream.
+// Per-layer embeddings: what blocks read of each token in addition to the stream.
 void check_layer_input(const ModelConfig& c) {
   const auto because = [](std::string_view expected) {
     return fmt::format("{}, because of layer_input", expected);
@@ -230,7 +230,7 @@ void check_layer_input(const ModelConfig& c) {
          "a normed or summed embedding", because("none"));
 }
 
-// Layers of one kind that is not attention, by the field that names them.
+// Layers of one kind that is not attention, by the field that lists them.
 void check_layers_besides_attention(const ModelConfig& c, std::string_view field,
                                     const std::vector<bool>& layers) {
   const auto because = [&](std::string_view expected) {
@@ -274,7 +274,7 @@ void check_ends(const ModelConfig& c) {
                      c.d_vocab));
 }
 
-// A wider weight is multiplied by what is wider, which has to be known to be.
+// A weight in a wider dtype meets values in that dtype, so these must be known to be wider.
 void check_least_dtypes(const ModelConfig& c) {
   const LeastDtypes& least = c.least_dtypes;
   const auto expect_never = [&](bool allowed, std::string_view group, KeptInFloat32 value,
@@ -294,7 +294,7 @@ void check_least_dtypes(const ModelConfig& c) {
                "mlp_out", least.mlp_out, "something else than norms reads the stream, which would be wider");
 }
 
-// Both stacks are made by the one description of a block, so what has no meaning in one of them is refused.
+// One description of a block makes both stacks, so what is meaningless in one of them is refused.
 void check_encoder(const ModelConfig& c) {
   const auto expect_plain = [&](bool allowed, std::string_view field, const auto& value,
                                 std::string_view expected) {

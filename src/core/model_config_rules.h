@@ -16,7 +16,7 @@ void expect(bool allowed, std::string_view field, const Value& value, std::strin
     throw ConfigError(field, fmt::format("value not allowed; expected {}, got {}", expected, value));
 }
 
-/// What the fields of a config must be together, where each is allowed by itself. Throws ConfigError.
+/// Rules between fields of a config whose single values are allowed. Throws ConfigError.
 void check_rules(const ModelConfig& config);
 
 }  // namespace hooked

@@ -12,8 +12,8 @@
 
 namespace hooked {
 
-/// A value and the word for it in files and messages. In a table the first word of a value is the one
-/// written; later ones are read only.
+/// A value and the word for it in files and messages. Of a value's words in a table, the first is the one
+/// written; the others are accepted when reading.
 template <class E>
 struct Word {
   E value;
@@ -113,7 +113,7 @@ constexpr std::string_view word_of(const Word<E> (&words)[N], E value) noexcept 
   return "?";
 }
 
-/// The value that `text` stands for.
+/// The value with the word `text`.
 template <class E, std::size_t N>
 constexpr std::optional<E> value_of(const Word<E> (&words)[N], std::string_view text) noexcept {
   for (const auto& word : words) {

@@ -23,7 +23,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 namespace {
 
-// A name met in a hostile file can be long; comparing its beginning is enough for a suggestion.
+// A name in a hostile file can be long; comparing its beginning is enough for a suggestion.
 constexpr std::size_t kCompared = 256;
 
 }  // namespace

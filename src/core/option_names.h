@@ -5,8 +5,8 @@
 
 namespace hooked {
 
-// Names that configs and command lines spell out. They stand apart from what they name so that a command line
-// is read without LibTorch.
+// Names that configs and command lines spell out. They are kept apart from what they name so that a command
+// line can be read without LibTorch.
 
 /// The dtypes that weights may have.
 inline constexpr std::array<std::string_view, 4> kFloatDtypeNames = {"float32", "float64", "bfloat16",

@@ -17,7 +17,7 @@
 namespace hooked {
 namespace {
 
-/// Words of a c10::Error that say that memory ran out.
+/// A phrase in a c10::Error that says that memory ran out.
 struct Saying {
   std::string_view words;
   bool of_host;
@@ -25,13 +25,13 @@ struct Saying {
 constexpr std::array kSayings = {
     Saying{"DefaultCPUAllocator: can't allocate memory", true},
     Saying{"CUDA out of memory", false},
-    // Outside of LibTorch's allocator: graphs, and the libraries of products, which make room for themselves.
+    // Outside LibTorch's allocator: graphs, and the matrix product libraries, which allocate for themselves.
     Saying{"CUDA error: out of memory", false},
     Saying{"CUBLAS_STATUS_ALLOC_FAILED", false},
     Saying{"CUDNN_STATUS_ALLOC_FAILED", false},
 };
 
-// The number and the unit behind `Tried to allocate` or `you tried to allocate`.
+// The number and the unit after `Tried to allocate` or `you tried to allocate`.
 std::optional<std::uint64_t> needed_bytes(std::string_view text) {
   constexpr std::string_view kBefore = "ried to allocate ";
   constexpr std::array<std::string_view, 4> kUnits = {" bytes", " KiB", " MiB", " GiB"};
@@ -53,14 +53,14 @@ struct Room {
   std::uint64_t free, total;  // bytes
 };
 
-// Of a device beside the host; nothing where its backend does not tell.
+// For a device other than the host; nothing if its backend does not report it.
 std::optional<Room> room_of(const c10::Device& device) {
   if (device.is_cpu()) return std::nullopt;
   try {
     auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
     if (allocator == nullptr) return std::nullopt;
     const auto [free, total] = allocator->getMemoryInfo(device.index());
-    // What was given back lies with the allocator, which hands it out again.
+    // Freed memory stays with the allocator, which hands it out again.
     constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const auto stats = allocator->getDeviceStats(device.index());
     const std::int64_t kept = stats.reserved_bytes[kAll].current - stats.allocated_bytes[kAll].current;

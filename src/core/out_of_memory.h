@@ -14,15 +14,15 @@
 
 namespace hooked {
 
-/// What was said when memory ran out.
+/// What the error said when memory ran out.
 struct OutOfMemory {
-  bool of_host = false;  ///< not of a device beside it
+  bool of_host = false;  ///< the host's memory, not a device's
   std::optional<std::uint64_t> needed =
-      std::nullopt;  ///< bytes that there was no room for, where it was told
+      std::nullopt;  ///< bytes that there was no room for, if the error says so
 };
 
-/// What `error` says of memory that ran out: LibTorch has a class for it on some devices, and only words on
-/// others. Nothing where it says something else, or is a MemoryError already.
+/// What `error` says if memory ran out: on some devices LibTorch has a class for it, on others only words.
+/// Nothing if it says something else, or is a MemoryError already.
 std::optional<OutOfMemory> out_of_memory(const std::exception& error);
 
 /// Whether `error` says that memory ran out; a MemoryError does, too.
@@ -33,16 +33,16 @@ struct MemoryUse {
   std::string_view where;                 ///< for the error: `run`
   std::string_view cure;                  ///< what to do, for the error: `give fewer rows`
   std::vector<c10::Device> devices = {};  ///< where the work computes
-  /// Lets go of memory that is only kept for later, and says whether the work may be done once more. Null:
-  /// nothing is kept.
+  /// Frees memory that is only kept for later, and returns whether the work may be retried. Null: nothing is
+  /// kept.
   std::function<bool(const OutOfMemory&)> make_room = nullptr;
 };
 
-/// The error that tells it, with what is free on the devices at this moment.
+/// The error to throw, with what is free on the devices at this moment.
 MemoryError memory_error(const OutOfMemory& said, const MemoryUse& use);
 
-/// What `work` gives. Where memory runs out, room is made and the work is done once more, if it may be; then
-/// MemoryError is thrown. By then nothing of the work is left.
+/// The result of `work`. If memory runs out, memory is freed and the work is retried once, if possible (OOM
+/// retry); then MemoryError is thrown. By then nothing of the work is left.
 template <typename Work>
 std::invoke_result_t<const Work&> with_memory(const MemoryUse& use, const Work& work) {
   for (bool again = false;; again = true) {

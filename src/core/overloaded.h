@@ -2,7 +2,7 @@
 
 namespace hooked {
 
-/// One function object of several, for std::visit.
+/// Several function objects as one, for std::visit.
 template <typename... F>
 struct Overloaded : F... {
   using F::operator()...;

@@ -17,16 +17,16 @@
 
 // Note [Large tasks]
 // LibTorch's operators share their work among OpenMP's threads, and a thread that is done waits for the
-// others by spinning. Beside another busy process a thread may lose its processor, and the others spin for a
-// whole slice of the scheduler's: milliseconds, at each of the thousands of small operators that loading a
-// model takes. So a long stretch of work is cut into large tasks that threads take as they get free, and
-// operators inside a task run on its thread. Who is done waits blocked.
+// others by spinning. If another process is busy, a thread may lose its processor, and the others spin for a
+// whole scheduler time slice: milliseconds, at each of the thousands of small operators that loading a model
+// takes. So a long stretch of work is cut into large tasks, which threads take as they become free, and
+// operators inside a task run on its thread. Threads that are done block instead of spinning.
 
 namespace hooked {
 namespace {
 
-// The runtimes' own settings for one thread. at::set_num_threads would also set what threads start with that
-// have computed nothing yet. Null where LibTorch was built without that runtime.
+// The runtimes' own settings for one thread. at::set_num_threads would also set the number for new threads
+// that have computed nothing yet. Null if LibTorch was built without that runtime.
 template <typename Function>
 Function* runtime_function(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
@@ -49,13 +49,13 @@ void set_openmp_threads(int threads) {
 int set_mkl_threads(int threads) { return runtimes().set_mkl != nullptr ? runtimes().set_mkl(threads) : 0; }
 
 // Note [A forked child]
-// A child process has the one thread that called fork. OpenMP's runtime still counts on the others of the
-// team that this thread had in the parent, and would wait for them for ever. So a forked child computes with
-// one thread, whatever it is asked for. The handler is called in the child before fork returns there.
+// A child process has only the thread that called fork. OpenMP's runtime still counts on the other threads of
+// its team in the parent, and would wait for them forever. So a forked child computes with one thread,
+// whatever it is asked for. The handler is called in the child before fork returns there.
 class ForkedChild {
  public:
   ForkedChild() {
-    runtimes();  // found in the parent: a child may not wait for the loader's lock
+    runtimes();  // looked up in the parent: a child may not wait for the loader's lock
     ::pthread_atfork(nullptr, nullptr, [] {
       forked_ = true;
       set_openmp_threads(1);
@@ -119,7 +119,7 @@ ThreadLimit::ThreadLimit(std::optional<int> threads) {
   }
   if (ForkedChild::here()) threads = 1;
   if (!threads) return;
-  // A thread's first parallel operator sets its number; later it would undo what is set here.
+  // A thread's first parallel operator sets its number; later that would undo what is set here.
   openmp_before_ = at::get_num_threads();
   at::internal::lazy_init_num_threads();
   set_openmp_threads(*threads);

@@ -6,7 +6,7 @@
 
 namespace hooked {
 
-/// The integer that all of `text` spells in decimal, with a minus sign or none; nothing where it spells none
+/// The integer that all of `text` spells in decimal, with or without a minus sign; nothing if it spells none
 /// or one beyond 64 bits.
 std::optional<std::int64_t> parse_integer(std::string_view text) noexcept;
 

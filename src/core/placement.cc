@@ -62,7 +62,7 @@ std::vector<std::int64_t> evenly_cut(const std::vector<std::int64_t>& block_byte
   const auto bytes_of = [&](std::int64_t part, std::int64_t first, std::int64_t end) {
     return sum[end] - sum[first] + (part == 0 ? before : 0) + (part + 1 == parts ? behind : 0);
   };
-  // least[part][end]: what the largest of the parts up to this one holds where they end there at best.
+  // least[part][end]: the smallest possible largest part, if the parts up to this one end there.
   struct Cut {
     std::int64_t largest, first;
   };

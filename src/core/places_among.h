@@ -7,8 +7,8 @@
 
 namespace hooked {
 
-/// Where each number stands in `among`, -1 where it does not; of one that stands there several times the
-/// first place.
+/// The index of each number in `among`, -1 if it is not there; for one that occurs several times, the first
+/// index.
 inline std::vector<std::int64_t> places_among(std::vector<std::int64_t> numbers,
                                               const std::vector<std::int64_t>& among) {
   std::unordered_map<std::int64_t, std::int64_t> places;

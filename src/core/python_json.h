@@ -12,8 +12,8 @@ namespace hooked {
 /// `{"__float__": "Infinity"}`.
 inline constexpr const char* kNotFiniteKey = "__float__";
 
-/// As parse_json, for files that Python's json module writes: `NaN`, `Infinity` and `-Infinity` are values,
-/// too. They become the form above, so that a document survives being written again, and so that whoever
+/// Like parse_json, for files that Python's json module writes: `NaN`, `Infinity` and `-Infinity` are values,
+/// too. They become the form above, so that a document survives being written again, and so that code that
 /// reads a number there refuses it. Throws std::invalid_argument.
 Json parse_python_json(std::string_view text, const JsonLimits& limits);
 

@@ -16,7 +16,7 @@ void share_stretches(std::int64_t count, std::int64_t least,
     work(0, count);
     return;
   }
-  // It walks over one byte for each number.
+  // The iterator walks over one byte per number.
   at::Tensor bytes = at::empty({count}, at::TensorOptions(at::kByte));
   const char* const begin = static_cast<const char*>(bytes.const_data_ptr());
   auto iterator = at::TensorIterator::borrowing_nullary_op(bytes);
@@ -35,7 +35,7 @@ void share_operations(std::int64_t count, std::int64_t operations,
 }
 
 void share_among_threads(std::int64_t count, c10::function_ref<void(std::int64_t)> work) {
-  const at::ThreadLocalState modes;  // LibTorch's threads do not know the caller's: inference mode and others
+  const at::ThreadLocalState modes;  // LibTorch's threads do not have the caller's: inference mode and others
   share_stretches(count, 1, [&](std::int64_t first, std::int64_t end) {
     const at::ThreadLocalStateGuard guard(modes);
     const at::NoGradGuard no_grad;

@@ -14,7 +14,7 @@ std::string text_of_bytes(std::string_view bytes, std::string_view where) {
   if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
   if (const auto bad = first_invalid_byte(bytes)) {
     const std::string_view before = bytes.substr(0, *bad);
-    const auto line_begin = before.rfind('\n') + 1;  // 0 where there is none
+    const auto line_begin = before.rfind('\n') + 1;  // 0 if there is none
     throw CheckpointError(where,
                           fmt::format("line {}: byte {} of the line is not UTF-8; expected a text in UTF-8; "
                                       "convert the file, for instance with iconv",

@@ -6,11 +6,11 @@
 
 namespace hooked {
 
-/// The text in a file's bytes: without the byte order mark that Windows' editors put in front, its lines
-/// ended by LF alone. Throws CheckpointError for bytes that are not UTF-8; `where` names the file.
+/// The text in a file's bytes, without the byte order mark that Windows editors add, and with lines ended by
+/// LF alone. Throws CheckpointError for bytes that are not UTF-8; `where` names the file.
 std::string text_of_bytes(std::string_view bytes, std::string_view where);
 
-/// The lines of that text. Blank lines at the end are none.
+/// The lines of that text, without blank lines at the end.
 std::vector<std::string> lines_of_bytes(std::string_view bytes, std::string_view where);
 
 /// A text without the blank lines at its end.

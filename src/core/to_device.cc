@@ -6,18 +6,18 @@
 #include <stdexcept>
 
 // Note [What the host waits for]
-// A GPU works behind the host, which only hands it kernels. Wherever the host wants a number, or a size that
-// depends on numbers, it waits until all that it has handed out is done, and the GPU is idle afterwards until
-// there is more; nothing of the sort can be recorded as a CUDA graph. So no run and no step of a generation
-// waits between its first kernel and its last: what is checked is checked at the door, on the host where the
-// input came from, indices go over by copies that nobody waits for, and a generation asks once a step for
-// what was picked. Copies to or from memory that the system may move (pageable memory) wait, whatever they
-// are told.
+// A GPU runs later than the host, which only launches its kernels. Whenever the host needs a number, or a
+// size that depends on numbers, it waits until all that it has launched is done, and afterwards the GPU is
+// idle until there is more; such a wait also cannot be recorded in a CUDA graph. So no run and no step of a
+// generation waits between its first kernel and its last. Checks happen on entry, on the host where the input
+// came from; indices are sent by copies that nobody waits for; and a generation asks once per step for the
+// picked tokens. Copies to or from memory that the system may move (pageable memory) wait, even if they are
+// told not to.
 
 namespace hooked {
 namespace {
 
-// Of the thread that records; there is one such scope at a time.
+// Of the recording thread; there is one such scope at a time.
 struct Scope {
   HostCopies* kept = nullptr;
   const HostCopies* reused = nullptr;
@@ -53,7 +53,7 @@ at::Tensor to_device(const at::Tensor& x, const c10::Device& device) {
   if (x.device() == device) return x;
   if (device.is_cpu() || !x.is_cpu()) return x.to(device);
   if (scope.reused != nullptr) return next_copy(x);
-  // Nothing is pinned of which one number stands for several, as in an expanded tensor.
+  // Tensors in which one number is read at several places, such as expanded ones, are never pinned.
   const at::Tensor whole = x.is_non_overlapping_and_dense() ? x : x.contiguous();
   at::Tensor there = whole.pin_memory().to(device, x.scalar_type(), /*non_blocking=*/true);
   if (scope.kept != nullptr) scope.kept->push_back(there);

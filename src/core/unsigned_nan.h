@@ -5,7 +5,7 @@
 
 namespace hooked {
 
-/// The number as it is printed: a NaN's sign says nothing, and would show as `-nan`.
+/// The number to print: the sign of a NaN means nothing, and would show as `-nan`.
 inline double unsigned_nan(double number) {
   return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
 }

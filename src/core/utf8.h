@@ -7,14 +7,14 @@
 
 namespace hooked {
 
-/// The bytes of the character that `text`, not empty, begins with; 0 where it begins with none (RFC 3629: no
-/// overlong forms, no surrogates).
+/// The number of bytes of the first character of `text`, which is not empty; 0 if it does not begin with one
+/// (RFC 3629: no overlong forms, no surrogates).
 std::size_t utf8_length(std::string_view text) noexcept;
 
 /// The offset of the first byte of `text` that is not part of valid UTF-8, or nothing.
 std::optional<std::size_t> first_invalid_byte(std::string_view text) noexcept;
 
-/// Appends a character as UTF-8.
+/// Appends a character, encoded as UTF-8.
 void append_utf8(std::string& text, char32_t character);
 
 }  // namespace hooked

@@ -12,8 +12,8 @@ namespace {
 constexpr std::string_view kBlock = "{stack}.{layer}.";
 constexpr std::string_view kExpert = "{expert}";
 
-// What a config must say besides having the part that a weight belongs to; the words follow those of the
-// part.
+// What a config must say in addition to having the part that a weight belongs to; these words follow those of
+// the part.
 namespace options {
 
 using Config = const ModelConfig&;
@@ -23,7 +23,7 @@ bool keeps_mean(Config c) { return c.unembedding->keeps_mean; }
 
 constexpr WeightOption any{[](Config) { return true; }, ""};
 
-// Norms carry weights until these are folded into what reads them; those of sublayers' outputs do so always.
+// Norms have weights until these are folded into their readers; norms of sublayers' outputs always have them.
 constexpr WeightOption unfolded{[](Config c) { return !c.norm_folded; }, "; not folded"};
 constexpr WeightOption shift{[](Config c) { return is_biased(c.norm, c) && !c.norm_folded; },
                              "; a LayerNorm with `norm_bias`, not folded"};
@@ -85,7 +85,7 @@ std::span<const WeightRow> table() {
   return kRows;
 }
 
-// `blocks.3.mlp.experts.12.W_in.weight` inside its block and for any expert:
+// `blocks.3.mlp.experts.12.W_in.weight` without its block and for any expert:
 // `mlp.experts.{expert}.W_in.weight`.
 std::string pattern_of(std::string_view name) {
   for (const Stack stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
@@ -115,7 +115,7 @@ void for_each_expert(const WeightRow& row, const ModelConfig& config,
   }
 }
 
-// Weights with a least dtype of their own, besides those of norms.
+// Weights with a least dtype of their own, other than those of norms.
 constexpr std::pair<std::string_view, KeptInFloat32 LeastDtypes::*> kKeptInFloat32[] = {
     {"mlp.choice_bias", &LeastDtypes::choice_bias},
     {"mlp.W_gate.weight", &LeastDtypes::router},

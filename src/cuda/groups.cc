@@ -1,4 +1,4 @@
-// Whether a card multiplies groups of rows without telling the host how long they are.
+// Whether a GPU multiplies groups of rows without reporting their lengths to the host.
 #include <ATen/TensorOperators.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/_grouped_mm.h>
@@ -15,14 +15,14 @@
 namespace hooked {
 namespace {
 
-// LibTorch 2.11 has a kernel for bfloat16 on these generations; else its operator copies the lengths to the
-// host and goes group by group.
+// LibTorch 2.11 has a kernel for bfloat16 on these generations; otherwise its operator copies the lengths to
+// the host and processes the groups one by one.
 bool has_kernel(int index, c10::ScalarType dtype) {
   const int generation = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(index))->major;
   return dtype == c10::ScalarType::BFloat16 && (generation == 9 || generation == 10);
 }
 
-// What it gives for groups of 5, 0 and 11 rows of ones, whose matrices are ones, twos and threes.
+// Tests the product for groups of 5, 0 and 11 rows of ones, whose matrices are ones, twos and threes.
 bool multiplies(int index, c10::ScalarType dtype) {
   constexpr std::int64_t kSize = 16;
   const auto there = at::TensorOptions(dtype).device(at::kCUDA, static_cast<c10::DeviceIndex>(index));

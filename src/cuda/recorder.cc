@@ -1,5 +1,5 @@
-// libhooked_cuda.so: what the engine needs of CUDA that only LibTorch's CUDA half has. It is loaded when a
-// CUDA device is opened, and nothing links it.
+// libhooked_cuda.so: the CUDA features for the engine that only LibTorch's CUDA half has. It is loaded when a
+// CUDA device is opened; nothing links it.
 #include "models/replay/recorder.h"
 
 #include <ATen/cuda/CUDAGraph.h>
@@ -39,15 +39,15 @@ class CudaRecorder final : public Recorder {
   std::unique_ptr<Recording> record(const Work& work) override {
     auto made = std::make_unique<CudaRecording>(device_);
     on_own_stream([&] {
-      // All graphs share their memory: what one of them leaves there is copied out before the next begins.
-      // Other threads may go on allocating meanwhile.
+      // All graphs share their memory: results of one are copied out before the next begins. Other threads
+      // may continue to allocate in the meantime.
       made->graph.capture_begin(memory_, cudaStreamCaptureModeThreadLocal);
       try {
         work();
       } catch (...) {
         const std::exception_ptr thrown = std::current_exception();
         try {
-          made->graph.capture_end();  // which throws where what was thrown has ended it
+          made->graph.capture_end();  // rethrows if an exception ended it
         } catch (const std::exception&) {
           static_cast<void>(cudaGetLastError());
         }
@@ -59,7 +59,7 @@ class CudaRecorder final : public Recorder {
   }
 
  private:
-  // A graph cannot be recorded on the stream that everything is on unless somebody chose another.
+  // A graph cannot be recorded on the default stream, which everything uses unless another was chosen.
   void on_own_stream(const Work& work) {
     const c10::cuda::CUDAGuard on(device_);
     const c10::cuda::CUDAStream before = c10::cuda::getCurrentCUDAStream(device_);

@@ -11,17 +11,17 @@ namespace {
 void set_ids(ActivationCache& cache, Stack of, const at::Tensor& ids) {
   if (!ids.defined() || !cache.tokens(of)) return;
   TokenColumns columns = *cache.tokens(of);
-  const std::int64_t before = columns.end - ids.size(1);  // what the ids begin with
+  const std::int64_t before = columns.end - ids.size(1);  // number of leading ids outside the columns
   if (before > columns.first || before < 0) return;
   columns.ids = ids.narrow(1, columns.first - before, columns.end - columns.first);
   cache.set_tokens(std::move(columns), of);
 }
 
-// On a device a copy would be one more launch of every run; there the caller's ids are copies already, unless
-// they lay there.
+// On a device a copy would be one more launch per run. There the caller's ids have been copied already,
+// unless they were on that device.
 at::Tensor own(const at::Tensor& ids) { return ids.defined() && ids.is_cpu() ? ids.clone() : ids; }
 
-// What is `there`, as the caller gave it where that lies on the host.
+// `there`, but as the caller gave it if that is on the host.
 at::Tensor as_given(const at::Tensor& given, const at::Tensor& there) {
   if (!there.defined() || !given.defined() || !given.is_cpu() || given.numel() != there.numel()) return there;
   return given.reshape(there.sizes());

@@ -9,19 +9,19 @@
 
 namespace hooked {
 
-/// Says in a cache that this model made it, and of which ids [batch, pos] (undefined: not known), of which
-/// those of the cache's columns are kept.
+/// Records in a cache that this model made it, and the ids [batch, pos] it read (undefined: unknown). Of
+/// these, only the ids of the cache's columns are kept.
 void set_origin(ActivationCache& cache, const LoadedModel& model, const at::Tensor& ids);
 
-/// An input as the caller gave it, and the same checked.
+/// An input as the caller gave it, and the same input after the checks.
 struct RunInput {
   const Input& given;
   const Input& checked;
 };
 
-/// The same for what a run left. Ids that the caller may write into are copied; those that something in the
-/// plan may change are not known. Of a cache that is kept on the host ids and masks lie there, too, if they
-/// were given there.
+/// The same for a finished run. Ids that the caller may write into are copied; ids that something in the plan
+/// may change are recorded as unknown. If a cache is kept on the host, its ids and masks are there too,
+/// provided they were given there.
 void set_origin(ActivationCache& cache, const LoadedModel& model, const RunInput& input,
                 const WatchPlan& plan);
 

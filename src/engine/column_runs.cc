@@ -20,7 +20,7 @@
 namespace hooked {
 namespace {
 
-// Steps whose captures are copied by one launch for each activation.
+// Number of steps whose captures are copied by one launch per activation.
 constexpr std::size_t kCopiedTogether = 32;
 
 std::int64_t columns_of_source(const Input& prompt) {
@@ -53,7 +53,7 @@ ColumnRuns::ColumnRuns(std::shared_ptr<const LoadedModel> model, const Input& pr
 
 KeyRooms::Lent ColumnRuns::room_for(std::int64_t columns) const {
   KeyRooms& rooms = *model_->key_rooms;
-  // One that is lent again would keep memory for recordings that there will not be.
+  // A room that is lent again would hold memory for recordings that will never be made.
   return eager_ ? rooms.own(kind_, columns) : rooms.lend(kind_, columns);
 }
 
@@ -96,7 +96,7 @@ at::Tensor ColumnRuns::run(const Step& step, const StepWatch& watch) {
 at::Tensor ColumnRuns::run_columns(const Step& step, const StepWatch& watch) {
   const std::int64_t length = step.tokens.size(1);
   RunExtent extent = extent_of_step(step);
-  // Many steps go to the host at a time.
+  // Many steps are sent to the host at a time.
   extent.keeps_here = !step.is_prompt && watch.plan->kept().transport != nullptr;
   Run run{.watch = Watch(watch.plan, std::move(extent)),
           .sequence = Sequence(model_->config, model_->config.main_stack(),
@@ -112,7 +112,7 @@ at::Tensor ColumnRuns::run_columns(const Step& step, const StepWatch& watch) {
           .workspace = &model_->workspace};
   GraphInput input{.tokens = step.tokens};
   if (step.is_prompt) input.encoder_tokens = graph_input(prompt_).encoder_tokens;
-  // Logits of other columns than the last cost much and are made only where they are watched.
+  // Logits of columns other than the last are expensive and computed only if they are watched.
   at::Tensor wanted = step.last;
   if (!watch.plan->watches_exit() && length > 1) {
     if (wanted.defined()) {
@@ -125,7 +125,7 @@ at::Tensor ColumnRuns::run_columns(const Step& step, const StepWatch& watch) {
   const at::Tensor logits = model_->graph->forward(input, reach_, run);  // [batch, column, vocab]
   cache().advance(length, step.real);
   if (room_) room_->columns.settle_encoder();
-  // A step of which nothing is kept is a part of the sequence too.
+  // A step that keeps nothing is a part of the sequence too.
   if (watch.plan->captures()) captured_.append(run.watch.take_cache());
   if (!wanted.defined()) return logits.select(1, -1);
   const at::Tensor columns = to_device(wanted, logits.device());
@@ -196,7 +196,7 @@ ActivationCache ColumnRuns::kept_at(const ActivationCache& kept, const RunExtent
   for (ActivationCache::Entry entry : kept) {
     if (!entry.positions.empty()) entry.positions = {extent.columns.first};
     at::Tensor value = entry.value();
-    // Behind the column nothing is attended to.
+    // After its own column nothing is attended to.
     if (row(entry.name.site).axes.find(Axis::key)) value = value.narrow(-1, 0, extent.columns.end);
     entry.held = asked.device && !asked.transport ? value.to(*asked.device) : value;
     here.insert(std::move(entry));

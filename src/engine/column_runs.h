@@ -18,67 +18,67 @@
 
 namespace hooked {
 
-/// Some columns of a generation, which are run together.
+/// Some columns of a generation, which run together.
 struct Step {
   at::Tensor tokens;            ///< [batch, pos] int64
   at::Tensor real;              ///< [batch, pos] bool; undefined: all are
   at::Tensor last = {};         ///< [batch] int64: the columns whose logits are wanted, among the step's own;
                                 ///< undefined: the last of all
-  at::Tensor row_lengths = {};  ///< [batch] int64, where they are not what was run so far
-  bool is_prompt = false;       ///< an encoder runs with it
+  at::Tensor row_lengths = {};  ///< [batch] int64, if they are not what was run so far
+  bool is_prompt = false;       ///< the encoder runs with it
 };
 
 /// What is done at the points in steps of one kind.
 struct StepWatch {
-  RunOptions options;                     ///< hooks, edits, captures and what is kept of these
+  RunOptions options;                     ///< hooks, edits, captures and how much of these is kept
   std::shared_ptr<const WatchPlan> plan;  ///< the same, resolved
 };
 
 /// The kinds of steps of a generation.
 struct StepKinds {
   const StepWatch& prompt;
-  const StepWatch& later;  ///< behind it
+  const StepWatch& later;  ///< after it
   bool uncentred = false;  ///< their logits are those of the checkpoint (Run::uncentred)
 };
 
-/// Runs a prompt and then column after column behind it, on remembered keys and values, and keeps what is
-/// captured on the way.
+/// Runs a prompt, and then one column after another, with a KV cache, and keeps what is captured on the
+/// way.
 ///
-/// Where the device replays recorded runs, keys and values lie in a room of the model's, and a column behind
-/// the prompt is computed by work that is the same at every column (Note [A column that the device knows]):
-/// recorded at the second column of a room and replayed from the third on, and of later generations from the
-/// first. What cannot be recorded, and everything on other devices, attends to the columns that are there.
+/// If the device replays recorded runs, the KV cache is in a room of the model's, and the work for a column
+/// after the prompt is the same for every column (Note [A column that the device knows]). It is recorded at
+/// the second column in a room and replayed from the third on; later generations replay it from their first
+/// column. What cannot be recorded, and everything on other devices, attends to the existing columns.
 class ColumnRuns {
  public:
-  /// Behind a checked `prompt`, which may come to `end` columns with those of its prefix. All but the prompt,
-  /// which must outlive it, are copied.
+  /// Starts after a checked `prompt`; there may be up to `end` columns, including those of its prefix.
+  /// Everything but the prompt, which must outlive this, is copied.
   ColumnRuns(std::shared_ptr<const LoadedModel> model, const Input& prompt, std::int64_t end,
              const StepKinds& kinds, bool eager);
 
-  /// Computes a step and keeps what it captures; logits [batch, vocab] at its last columns.
+  /// Computes a step and keeps what it captures; returns the logits [batch, vocab] at its last columns.
   at::Tensor run(const Step& step, const StepWatch& watch);
-  /// What the watch of a step is made for, which would be the next one.
+  /// The extent to make a step's watch for, if it is the next step.
   RunExtent extent_of_step(const Step& step);
-  /// Forgets the keys and values of all columns behind the prefix; what was captured stays.
+  /// Forgets the keys and values of all columns after the prefix; what was captured is kept.
   void restart();
 
-  /// All that was captured.
+  /// Everything that was captured.
   ActivationCache take_captured() { return captured_.take(); }
-  /// Why steps were computed kernel by kernel although the device replays recorded runs, if they were.
+  /// Why steps launched each kernel separately although the device replays recorded runs, if they did.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
   KvCache& cache() { return room_ ? room_->columns : *columns_; }
-  /// As what each layer's keys are kept in a room.
+  /// The form in which each layer's keys are kept in a room.
   std::vector<KeyForm> forms_for(const StepKinds& kinds) const;
-  /// An empty room for so many columns.
+  /// An empty room for `columns` columns.
   KeyRooms::Lent room_for(std::int64_t columns) const;
-  /// Of any columns, behind those that are there.
+  /// Runs any number of columns, after the existing ones.
   at::Tensor run_columns(const Step& step, const StepWatch& watch);
-  /// Of one column, in the room.
+  /// Runs one column, in the room.
   at::Tensor run_at_column(const Step& step, const StepWatch& watch);
-  /// What a step of `extent` kept, as that step's (it may be a replay of one at another column) and where it
-  /// is asked for; what is to go to the host is taken there by those that it is appended to.
+  /// What a step of `extent` kept, labelled as that step's (it may be a replay of one at another column) and
+  /// on the requested device. What goes to the host is taken there by the cache that it is appended to.
   ActivationCache kept_at(const ActivationCache& kept, const RunExtent& extent, const Kept& asked) const;
 
   const std::shared_ptr<const LoadedModel> model_;
@@ -87,10 +87,10 @@ class ColumnRuns {
   const std::int64_t end_;
   const bool eager_;
   const bool uncentred_;
-  std::int64_t past_ = 0;           // columns of a prefix that is read where it lies
-  RoomKind kind_;                   // of rooms that serve
-  KeyRooms::Lent room_;             // where a column's place is known to the device
-  std::optional<KvCache> columns_;  // elsewhere
+  std::int64_t past_ = 0;           // columns of a prefix that is read in place
+  RoomKind kind_;                   // the kind of room that fits
+  KeyRooms::Lent room_;             // if the device knows a column's place
+  std::optional<KvCache> columns_;  // otherwise
   GrowingCache captured_;
   std::vector<std::string> notes_;
 };

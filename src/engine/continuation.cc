@@ -42,7 +42,7 @@ at::Tensor log_probs_of(const HookedTransformer& model, const Input& given, cons
     }
     mask = at::cat({mask, at::ones_like(next, mask.options())}, 1);
   }
-  // The logits at each token before one of the continuation.
+  // The logits at the token before each token of the continuation.
   const std::int64_t past = input.first_column();
   std::vector<std::int64_t> before(static_cast<std::size_t>(next.size(1)));
   std::iota(before.begin(), before.end(), past + tokens.size(1) - 1);

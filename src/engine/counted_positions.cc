@@ -12,9 +12,9 @@
 namespace hooked {
 
 // Note [Positions by a padding token]
-// Positions count the tokens that the mask calls real. In some families transformers counts the tokens that
-// are not the padding token, whatever the mask says, and gives a padding token a row of its own. The two are
-// one as long as padding tokens are masked, and nothing else is before a real token.
+// Positions count the tokens that the mask calls real. In some families transformers instead counts the
+// tokens that are not the padding token, whatever the mask says, and gives a padding token a row of its own.
+// Both agree as long as padding tokens are masked, and no other masked token is before a real token.
 void require_one_count(std::optional<std::int64_t> padding_token, const at::Tensor& tokens,
                        const MaskedInput& input) {
   if (!padding_token || !tokens.defined()) return;

@@ -7,14 +7,14 @@
 
 namespace hooked {
 
-/// The mask of some tokens, and how errors name them.
+/// The mask of some tokens, and their name in errors.
 struct MaskedInput {
   const at::Tensor& mask;  ///< [batch, pos] bool; undefined: all are real
   const char* where;
 };
 
-/// Throws ShapeError for `tokens` [batch, pos] whose positions would depend on whether they are counted by
-/// the mask or by the tokens that are not `padding_token`. Nothing without such a token.
+/// Throws ShapeError for `tokens` [batch, pos] whose positions would depend on whether the mask or
+/// `padding_token` decides which tokens count. Does nothing without such a token.
 void require_one_count(std::optional<std::int64_t> padding_token, const at::Tensor& tokens,
                        const MaskedInput& input);
 

@@ -1,4 +1,4 @@
-// Generation: the prompt is run once, then one column after the other, on cached keys and values.
+// Generation: the prompt is run once, then one column at a time, with a KV cache.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
@@ -35,7 +35,7 @@ namespace hooked {
 namespace {
 
 constexpr std::int64_t kMaxNewTokens = std::int64_t{1} << 30;
-constexpr std::int64_t kNoToken = -1;  // what on_tokens sees of a row that has ended
+constexpr std::int64_t kNoToken = -1;  // passed to on_tokens for a row that has ended
 
 void require_generation(const LoadedModel& model, const GenerateOptions& options) {
   require_sampling_options(options.sampling);
@@ -139,7 +139,7 @@ class Generation {
     at::Tensor logits = columns_.run(prompt_step(), prompt_watch_);
     for (std::int64_t made = 0;; ++made) {
       const bool more = pick_next(logits, made);
-      // The last token need not be run, but what is kept of a generation covers it, too.
+      // The last token need not be run, but captures cover it, too.
       if (!more && !later_watch_.plan->captures()) break;
       if (passed_trained_context_) run_all_again();
       logits = columns_.run(newest_step(), later_watch_);
@@ -164,7 +164,7 @@ class Generation {
   }
   Step newest_step() const { return new_step(tokens_.size() - 1); }
 
-  // Which of the new tokens from the `from`-th on are no padding, [batch, pos] bool; undefined: all of them.
+  // Which new tokens from the `from`-th on are real, [batch, pos] bool; undefined: all of them.
   at::Tensor real_since(std::size_t from) const {
     std::vector<at::Tensor> steps(reals_.begin() + static_cast<std::ptrdiff_t>(from), reals_.end());
     const auto all_are = [](const at::Tensor& real) { return !real.defined(); };
@@ -175,13 +175,13 @@ class Generation {
     return at::stack(steps, 1);
   }
 
-  // Tokens of each row, the newest included, [batch] int64.
+  // Number of tokens in each row, including the newest, [batch] int64.
   at::Tensor row_lengths() const { return to_device(lengths_, model_->device); }
 
   // Note [Keys that rotate again]
-  // Under longrope all of a row's keys rotate by other frequencies once the row is longer than the trained
-  // context. All columns are run again when the newest token crosses that line, as transformers does by
-  // dropping its cache.
+  // Under longrope all keys of a row are rotated with other frequencies once the row is longer than the
+  // trained context. All columns are run again when the newest token crosses that limit, as transformers does
+  // by dropping its cache.
   std::optional<std::int64_t> trained_context() const {
     const RotaryPositions* rotary = model_->config.rotary();
     const auto* longrope = rotary == nullptr ? nullptr : std::get_if<LongropeScaling>(&rotary->scaling);
@@ -189,7 +189,7 @@ class Generation {
                                : std::optional(static_cast<std::int64_t>(longrope->original_n_ctx));
   }
 
-  // Whether something is told each row's tokens of the prompt.
+  // Whether anything needs each row's tokens of the prompt.
   bool reads_rows() const { return model_->rules != TokenRules() || model_->tokenizer || trained_context(); }
 
   void run_all_again() {
@@ -205,7 +205,7 @@ class Generation {
     columns_.run(before, watch(options_.new_token_edits, {}));
   }
 
-  // What is done at the points in steps of one kind, which have `more` edits than the others.
+  // What is done at the points in steps of one kind; `more` are the edits that only these steps have.
   StepWatch watch(const std::vector<Edit>& more, const Selection& capture) const {
     RunOptions options{
         .hooks = options_.hooks, .edits = options_.edits, .capture = capture, .keep = options_.keep};
@@ -214,7 +214,7 @@ class Generation {
     return {std::move(options), std::move(plan)};
   }
 
-  // Picks the next token of every row that has not ended; returns whether any row continues after it.
+  // Picks the next token of every row that has not ended; returns whether any row continues.
   bool pick_next(const at::Tensor& logits, std::int64_t made) {
     const PickedTokens picked = sampler_.pick(logits, rules_);
     rules_.add(picked.here);
@@ -256,7 +256,7 @@ class Generation {
     return std::any_of(ended_.begin(), ended_.end(), [](const auto& reason) { return !reason; });
   }
 
-  // Adds a column: what was picked, and padding in rows that had ended before.
+  // Adds a column: the picked tokens, and padding in rows that had already ended.
   void add_tokens(const PickedTokens& picked, const std::vector<std::int64_t>& continued) {
     tokens_.push_back(to_device(picked.there, model_->device));
     reals_.emplace_back();
@@ -301,14 +301,14 @@ class Generation {
   Sampler sampler_;
   const std::vector<std::int64_t> stop_tokens_;
   const std::vector<std::vector<std::int64_t>>
-      prompt_rows_;  // each row's real tokens, where something reads them
+      prompt_rows_;  // each row's real tokens, if anything reads them
   RuledTokens rules_;
-  std::vector<GeneratedText> texts_;  // one a row; none without a tokenizer
+  std::vector<GeneratedText> texts_;  // one per row; none without a tokenizer
   std::vector<std::optional<StopReason>> ended_;
-  std::vector<std::int64_t> lengths_;           // each row's tokens; empty where nothing depends on them
+  std::vector<std::int64_t> lengths_;           // each row's number of tokens; empty if nothing depends on it
   bool passed_trained_context_ = false;         // with the newest token
-  std::vector<at::Tensor> tokens_, log_probs_;  // one a step, [batch]
-  std::vector<at::Tensor> reals_;               // the same in bool; undefined: all rows go on
+  std::vector<at::Tensor> tokens_, log_probs_;  // one per step, [batch]
+  std::vector<at::Tensor> reals_;               // the same in bool; undefined: all rows continue
 };
 
 }  // namespace
@@ -349,7 +349,7 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
                                  prompt.batch()));
   }
   const at::NoGradGuard no_grad;
-  // The last token's column is computed for what is kept of it alone.
+  // The last token's column is computed only for captures.
   check_generation_edits(model, prompt, options, options.capture.empty() ? end - 1 : end);
   const std::vector<Hook> scoped = hooks_->snapshot();
   return Generation(loaded(), scoped, prompt, options).finish();

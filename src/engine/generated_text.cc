@@ -31,7 +31,7 @@ std::string GeneratedText::add(std::int64_t id) {
   if (stopped_) return hand_out(held_.size());
   std::size_t certain = held_.size();
   for (const std::string& stop : stop_strings_) {
-    // The longest end of the text that is the beginning of a stop string.
+    // The longest suffix of the text that is the beginning of a stop string.
     for (std::size_t length = std::min(stop.size() - 1, held_.size()); length > 0; --length) {
       if (!held_.ends_with(std::string_view(stop).substr(0, length))) continue;
       certain = std::min(certain, held_.size() - length);

@@ -15,15 +15,15 @@ class GeneratedText {
   GeneratedText(Tokenizer tokenizer, std::vector<std::int64_t> prompt,
                 const std::vector<std::string>& stop_strings);
 
-  /// Adds a token. Returns what is certain now: text that no later token can change and that is not the
+  /// Adds a token. Returns the text that is now certain: no later token can change it and it is not the
   /// beginning of a stop string.
   std::string add(std::int64_t id);
-  /// The row ends: what was held back.
+  /// Ends the row; returns the text that was held back.
   std::string finish();
 
-  /// Whether a stop string was met.
+  /// Whether a stop string occurred.
   bool stopped() const noexcept { return stopped_; }
-  /// All that was handed out.
+  /// All text that was returned.
   const std::string& text() const noexcept { return text_; }
 
  private:
@@ -34,7 +34,7 @@ class GeneratedText {
   text::TextStream stream_;
   const std::vector<std::string>& stop_strings_;
   std::string text_;
-  std::string held_;  // known, but perhaps the beginning of a stop string
+  std::string held_;  // certain, but perhaps the beginning of a stop string
   bool stopped_ = false;
 };
 

@@ -25,7 +25,7 @@ struct StepColumns {
   std::int64_t first, end;
 };
 
-/// Where the columns of a generation lie, and which part of the model computes them.
+/// Where the columns of a generation are, and which part of the model computes them.
 class Steps {
  public:
   Steps(const LoadedModel& model, const Input& prompt, std::int64_t end)
@@ -35,15 +35,15 @@ class Steps {
         prompt_columns_{prompt.first_column(), prompt.first_column() + prompt.length()},
         new_columns_{prompt_columns_.end, end} {}
 
-  /// An edit that applies in steps of these kinds.
+  /// Throws unless the steps of these kinds compute the columns that an edit means.
   void require_named(const Edit& edit, std::string_view field, bool in_prompt, bool in_new) const;
-  /// Throws what the step of a new column would throw for the value of an edit.
+  /// Throws what the step of a new column would throw for an edit's value.
   void require_fitting(const Edit& edit) const;
 
  private:
-  /// Whether the step of the prompt computes a column that one place of an index names.
+  /// Whether the prompt's step computes the column of a single place of an index.
   bool in_prompt(const AxisIndex& place) const;
-  /// Which of `columns` an index names in the step that computes it as the newest column.
+  /// Which of `columns` an index means in the step that computes it as the newest column.
   std::vector<std::int64_t> new_columns(const AxisIndex& index) const;
   /// The first two new columns that an edit applies to: a value that fits both fits all.
   std::vector<std::int64_t> edited_columns(const Edit& edit, const ActivationName& name) const;
@@ -55,7 +55,7 @@ class Steps {
   const StepColumns prompt_columns_, new_columns_;
 };
 
-// A list is as many places of their own, each of which may miss.
+// A list is split into its places; each may be out of range.
 std::vector<AxisIndex> places_of(const AxisIndex& index) {
   const auto* list = std::get_if<std::vector<std::int64_t>>(&index.value);
   if (list == nullptr) return {index};
@@ -74,14 +74,14 @@ bool Steps::in_prompt(const AxisIndex& place) const {
   if (const auto* one = std::get_if<std::int64_t>(&place.value))
     return counted(*one) >= first && counted(*one) < end;
   const auto* range = std::get_if<AxisIndex::Range>(&place.value);
-  if (range == nullptr) return true;  // the last of each row
+  if (range == nullptr) return true;  // each row's last
   return std::max(first, counted(range->begin.value_or(0))) <
          std::min(end, counted(range->end.value_or(end)));
 }
 
 std::vector<std::int64_t> Steps::new_columns(const AxisIndex& index) const {
   const auto [first, end] = new_columns_;
-  std::set<std::int64_t> tried{first, first + 1};  // where an index begins to name columns
+  std::set<std::int64_t> tried{first, first + 1};  // where an index begins to match columns
   std::vector<AxisIndex> places = places_of(index);
   for (const AxisIndex& place : places) {
     if (const auto* one = std::get_if<std::int64_t>(&place.value)) tried.insert(*one);
@@ -139,8 +139,8 @@ void Steps::require_fitting(const Edit& edit) const {
   if (!std::holds_alternative<at::Tensor>(edit.value)) return;  // a number fits everything
   for (const std::size_t point : edited_points(edit.target, model_.points, reach_)) {
     const ActivationName& name = model_.points.name(point);
-    // What the encoder computes belongs to the prompt's step, and how many tokens an expert gets is known
-    // when it gets them.
+    // What the encoder computes belongs to the prompt's step, and the number of tokens that an expert gets is
+    // known only then.
     if (name.stack == Stack::encoder || per_expert(row(name.site)) || row(name.site).axes.find(Axis::source))
       continue;
     for (const std::int64_t column : edited_columns(edit, name)) require_fitting(edit, point, column);
@@ -153,7 +153,7 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
   const auto plan = std::make_shared<WatchPlan>(model_.points, reach_, Kept{}, model_.placement);
   Edit here = edit;
   here.target = {Selection(name), edit.target.indices};
-  // On the host, where nothing is launched. A value on another kind of device keeps it, for the error.
+  // On the host, where nothing is launched. A value on another kind of device stays there, for the error.
   const bool elsewhere = value.device().type() != model_.device.type();
   if (!elsewhere) here.value = at::ones(value.sizes(), value.scalar_type());
   plan->add_edit(here);
@@ -178,7 +178,7 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
   Watch(plan, std::move(extent)).fire(point, at::zeros(sizes, options));
 }
 
-// The encoder runs with the prompt only, and so do the maps of its output to keys and values.
+// The encoder runs only with the prompt, and so do the maps from its output to keys and values.
 void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<Edit>& edits) {
   if (!model.config.has_encoder()) return;
   const Reach everything = Reach::everything(model.points);

@@ -38,14 +38,14 @@ std::set<std::string> saved_file_names() {
   return names;
 }
 
-// The weights alone.
+// Only the weights.
 std::shared_ptr<LoadedModel> on_cpu(const LoadedModel& model) {
   auto copy = std::make_shared<LoadedModel>(model.config, c10::Device(at::kCPU));
   fill(*copy, copy_weights(model));
   return copy;
 }
 
-// A model whose weights have been read for its identity, which needs memory on their devices.
+// A model whose weights have been read for its identity, which takes memory on their devices.
 std::shared_ptr<LoadedModel> identified(std::shared_ptr<LoadedModel> model, std::string_view door) {
   with_memory(memory_of_weights(door, model->placement.devices()), [&] { model->identity(); });
   return model;
@@ -66,7 +66,7 @@ HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const Mo
 
 HookedTransformer::HookedTransformer(std::shared_ptr<const LoadedModel> model)
     : model_(std::move(model), "model"), hooks_(std::make_shared<ScopedHooks>(), "model") {
-  model_->identity();  // reads the device, which runs do not wait for
+  model_->identity();  // reads the device; runs must not wait for that
 }
 HookedTransformer::HookedTransformer(const HookedTransformer& other) : HookedTransformer(other.loaded()) {}
 HookedTransformer& HookedTransformer::operator=(const HookedTransformer& other) {

@@ -11,7 +11,7 @@ namespace hooked {
 
 namespace {
 
-// Tokens on another device are not looked at, as that would wait for it.
+// Tokens on another device are not checked, as that would wait for it.
 void require_predicted(const at::Tensor& tokens, std::int64_t vocab) {
   if (!tokens.is_cpu() || tokens.numel() == 0) return;
   const auto largest = tokens.max().item<std::int64_t>();

@@ -3,7 +3,7 @@
 namespace hooked {
 namespace {
 
-// Whether there was any to let go.
+// Whether there was any memory to free.
 bool let_go(const LoadedModel& model, const OutOfMemory& said) {
   if (!said.of_host) {
     bool any = model.transport != nullptr && model.transport->let_go();

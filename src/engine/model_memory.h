@@ -16,12 +16,12 @@ inline constexpr Door kRunDoor{"run", "give fewer rows or columns, or keep fewer
 inline constexpr Door kGenerateDoor{"generate", "give fewer rows or new tokens, or keep fewer points"};
 inline constexpr Door kTrainDoor{"train", "give fewer rows or columns"};
 
-/// Whether work may be done once more: not where it may have called functions of the caller's, which would
-/// see everything twice.
+/// Whether work may be retried: not if it may have called functions of the caller, which would see everything
+/// twice.
 enum class Again : std::uint8_t { allowed, refused };
 
-/// The memory that a model's work needs. Where it runs out, the model lets go of its recorded runs, or of
-/// idle memory for activations. The model must outlive it.
+/// The memory that a model's work needs. If it runs out, the model frees its recorded runs, or idle memory of
+/// activations. The model must outlive the result.
 MemoryUse memory_of(const LoadedModel& model, const Door& door, Again again);
 
 }  // namespace hooked

@@ -1,4 +1,4 @@
-// Text in and out of a model: its tokenizer, and the tokens that stand around a text.
+// Text in and out of a model: its tokenizer, and the tokens around a text.
 #include "engine/model_text.h"
 
 #include <ATen/ops/cat.h>
@@ -68,7 +68,7 @@ TokensAround chosen_around(const LoadedModel& model, PrependBos choice) {
   return with_bos(std::move(by_file), *bos);
 }
 
-// Those around one text. A BOS token that no file asks for does not come before its own spelling.
+// The tokens around one text. A BOS token that no file asks for is not put before its own spelling.
 TokensAround around_text(const std::vector<std::int64_t>& ids, const LoadedModel& model, PrependBos choice) {
   TokensAround around = chosen_around(model, choice);
   const bool asked_for = choice != PrependBos::by_default || tokenizer_of(model).around();
@@ -124,7 +124,7 @@ Input HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
   for (const std::vector<std::int64_t>& row : rows) {
     const auto length = static_cast<std::int64_t>(row.size());
     const std::int64_t missing = static_cast<std::int64_t>(longest) - length;
-    // Padding is masked, so that any id will do but where positions are counted by one.
+    // Padding is masked, so any id will do unless positions are counted by the padding token.
     const at::Tensor ids = at::tensor(row, at::kLong);
     const at::Tensor padding = at::full({missing}, model_->padding_token.value_or(0), at::kLong);
     const at::Tensor real = at::ones({length}, at::kBool), unreal = at::zeros({missing}, at::kBool);

@@ -9,7 +9,7 @@
 
 namespace hooked {
 
-/// Throws TokenizerError with the reason where the model has no tokenizer that can be used.
+/// Throws TokenizerError with the reason if the model has no tokenizer that can be used.
 const Tokenizer& tokenizer_of(const LoadedModel& model);
 
 /// Ids of a text, [1, pos] int64 on the model's device. Throws TokenizerError.

@@ -1,4 +1,4 @@
-// What a run is asked for, checked at the door.
+// What a run is asked for, checked before anything runs.
 #include "engine/planned_run.h"
 
 #include <fmt/format.h>
@@ -72,14 +72,14 @@ std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& pos
   return resolved;
 }
 
-// Throws ShapeError where a position that counts from the end is padding in some row: whoever gives one means
+// Throws ShapeError if a position that counts from the end is padding in some row: callers that give one mean
 // the end of a row's tokens.
 void refuse_padding(const std::vector<std::int64_t>& positions, const RunColumns& columns,
                     const char* where) {
   if (!columns.mask.defined()) return;
   for (const std::int64_t position : positions) {
     const std::int64_t column = position + columns.end - columns.first;
-    if (position >= 0 || column < 0) continue;  // out of range is told elsewhere
+    if (position >= 0 || column < 0) continue;  // out of range is reported elsewhere
     const at::Tensor real = columns.mask.select(1, column);
     if (real.all().item<bool>()) continue;
     const auto row = real.to(at::kLong).argmin(0).item<std::int64_t>();
@@ -90,7 +90,7 @@ void refuse_padding(const std::vector<std::int64_t>& positions, const RunColumns
   }
 }
 
-// The columns that the metric declares; none where there is no metric, or it declares none.
+// The columns that the metric declares; none without a metric, or if it declares none.
 std::vector<std::int64_t> metric_columns(const RunOptions& options, const RunColumns& columns) {
   if (!options.gradients) return {};
   const LogitMetric& metric = options.gradients->metric;
@@ -104,7 +104,7 @@ std::vector<std::int64_t> metric_columns(const RunOptions& options, const RunCol
   return resolve_positions(metric.positions(), columns, "gradients.metric");
 }
 
-// Whoever leaves out positions puts what is computed back to its place, of which there is one.
+// A run that skips positions puts what is computed back to its position, so each may occur only once.
 void require_each_once(const std::vector<std::int64_t>& positions) {
   for (auto p = positions.begin(); p != positions.end(); ++p) {
     if (std::find(positions.begin(), p, *p) == p) continue;
@@ -113,7 +113,7 @@ void require_each_once(const std::vector<std::int64_t>& positions) {
   }
 }
 
-// Throws for what a run of rows with first columns of their own cannot do.
+// Throws for what a run whose rows have different first columns cannot do.
 void require_ragged(const Input& input, const RunOptions& options, const RunExtent& extent,
                     const WatchPlan& plan) {
   constexpr const char* where = "first_columns";
@@ -166,7 +166,7 @@ void require_tokens(const std::vector<std::int64_t>& tokens, const ModelConfig& 
   }
 }
 
-// Throws where a function of the run takes other logits than the run computes.
+// Throws if a function of the run takes other logits than the run computes.
 void require_logits_of(const RunMetric& metric, const RunExtent& extent, const RunOptions& options) {
   const bool columns = metric.logit_positions && metric.logit_positions != extent.logit_positions;
   if (!columns && (!metric.logit_tokens || metric.logit_tokens == options.logit_tokens)) return;
@@ -181,7 +181,7 @@ std::optional<std::vector<std::int64_t>> asked_columns(const RunOptions& options
                                                        const std::vector<std::int64_t>& metric_columns) {
   if (options.logit_positions) {
     auto asked = resolve_positions(*options.logit_positions, extent.columns, "logit_positions");
-    // Columns that are not a row's own are told by require_ragged().
+    // require_ragged() reports columns that are not a row's own.
     if (!extent.ragged) refuse_padding(*options.logit_positions, extent.columns, "logit_positions");
     if (options.output == Output::loss) {
       throw ShapeError("logit_positions",

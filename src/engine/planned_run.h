@@ -13,7 +13,7 @@
 
 namespace hooked {
 
-/// A run that was checked: what it reads and what it computes.
+/// A checked run: what it reads and what it computes.
 struct PlannedRun {
   const LoadedModel& model;
   const RunOptions& options;
@@ -24,17 +24,17 @@ struct PlannedRun {
   std::vector<std::int64_t> metric_columns;  ///< whose logits a metric of logits declares to read
   std::shared_ptr<const WatchPlan> plan;
 
-  /// Whether the run itself makes a loss. (Beside gradients a metric reads the logits, and the loss is made
-  /// of these.)
+  /// Whether the run itself computes a loss. (With gradients, a metric reads the logits, and the loss is
+  /// computed from these.)
   bool makes_loss() const { return options.output == Output::loss && !options.gradients; }
 };
 
-/// Checks all that is asked for. Throws ShapeError, HookError and TokenizerError before anything is computed.
+/// Checks everything that is asked for. Throws ShapeError, HookError and TokenizerError before it computes.
 PlannedRun plan_run(const LoadedModel& model, const Input& given, const RunOptions& options,
                     const std::vector<Hook>& attached);
 
-/// The extent with what it has of the numbers of an input: masks, and rows that begin at columns of their
-/// own.
+/// The extent, completed with what depends on the numbers of an input: masks, and rows with different first
+/// columns.
 RunExtent with_numbers_of(const LoadedModel& model, const Input& input, RunExtent extent);
 
 }  // namespace hooked

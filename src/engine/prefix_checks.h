@@ -8,14 +8,14 @@
 
 namespace hooked {
 
-/// Throws ShapeError if `input` cannot follow its prefix: a prefix of another model, with another number of
-/// rows, or whose keys would not hold.
+/// Throws ShapeError if `input` cannot follow its prefix: the prefix is of another model, has another number
+/// of rows, or its keys would not remain valid.
 void require_prefix(const Prefix& prefix, const LoadedModel& model, const Input& input);
 
 /// Throws ShapeError if a row of `input` cannot begin at its first column.
 void require_first_columns(const Input& input, const ModelConfig& config);
 
-/// Throws ShapeError when the keys of a prefix would have to turn again in a sequence of `length` tokens.
+/// Throws ShapeError if the keys of a prefix would have to be rotated again in a sequence of `length` tokens.
 void require_lasting_keys(const ModelConfig& config, std::int64_t length);
 
 }  // namespace hooked

@@ -32,7 +32,7 @@ void for_each_tensor_of(SomeInput& input, const Use& use) {
   }
 }
 
-// The same with the values of edits.
+// The same including the values of edits.
 template <typename SomeOptions, typename Use>
 void for_each_edit_tensor(SomeOptions& options, const Use& use) {
   for (auto& edit : options.edits) {
@@ -40,14 +40,14 @@ void for_each_edit_tensor(SomeOptions& options, const Use& use) {
   }
 }
 
-// And with what a loss compares with.
+// And including what a loss compares with.
 template <typename SomeOptions, typename Use>
 void for_each_tensor_of_options(SomeOptions& options, const Use& use) {
   for_each_edit_tensor(options, use);
   if (options.loss.targets.defined()) use(options.loss.targets);
 }
 
-// The numbers of a mask, which decide on kernels.
+// The numbers of a mask, which affect the choice of kernels.
 std::string mask_text(const at::Tensor& mask) {
   if (!mask.defined()) return "none";
   const at::Tensor real = mask.to(at::kCPU, at::kBool).contiguous();
@@ -56,7 +56,7 @@ std::string mask_text(const at::Tensor& mask) {
   return text;
 }
 
-// What LibTorch is told elsewhere and chooses kernels by.
+// LibTorch's global settings by which it chooses kernels.
 std::string settings_text() {
   const at::Context& torch = at::globalContext();
   return fmt::format(
@@ -66,7 +66,7 @@ std::string settings_text() {
       torch.userEnabledCuDNNSDP(), torch.userEnabledMathSDP());
 }
 
-// Why a run is not recorded, whatever is watched in it; empty where it may be.
+// Why a run is not recorded, whatever is watched in it; empty if it may be.
 std::string refusal_of(const Input& input, const RunOptions& options) {
   if (options.gradients) return "gradients are not recorded: their metric is a function";
   if (input.prefix && input.prefix->columns()->encoder().real.defined()) {
@@ -75,7 +75,7 @@ std::string refusal_of(const Input& input, const RunOptions& options) {
   return {};
 }
 
-// What is asked for at the end.
+// The outputs that are asked for.
 std::string ends_text(const RunOptions& options) {
   std::string text;
   if (options.output == Output::loss)
@@ -86,7 +86,7 @@ std::string ends_text(const RunOptions& options) {
 
 constexpr const char* kFunctions = "hooks that are functions cannot be recorded";
 
-// How a prefix lies, which decides on kernels; its numbers do not.
+// The layout of a prefix, which affects the choice of kernels; its numbers do not.
 std::string prefix_text(const std::optional<Prefix>& prefix) {
   if (!prefix) return "none";
   const KvCache& columns = *prefix->columns();

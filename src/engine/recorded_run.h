@@ -17,55 +17,55 @@ namespace hooked {
 
 /// Whether a run can be recorded and replayed with other numbers.
 struct RunKey {
-  /// Everything that its kernels depend on but the numbers that it reads.
+  /// Everything that its kernels depend on except the numbers that it reads.
   std::string key;
-  /// Why it cannot be recorded; empty where it can. Then there is no key.
+  /// Why it cannot be recorded (the key is then empty); empty if it can.
   std::string refusal = {};
   /// Where its edits apply, which it reads as numbers.
   std::vector<std::int64_t> places = {};
 };
 
-/// Of a run of what `given` became when it was checked.
+/// The key of a checked run; `given` is its input before the checks.
 RunKey run_key(const PlannedRun& planned, const Input& given);
 
-/// Why steps of a generation are not recorded, where one column is computed behind others and that is done
-/// at the points; empty where they may be.
+/// Why steps of a generation that compute one column after the existing ones are not recorded, because of
+/// what is done at the points; empty if they may be.
 std::string refusal_of_steps(const WatchPlan& plan);
 
-/// Why runs that are watched so cannot be recorded, whatever else they are; empty where they may be.
+/// Why runs with these points watched cannot be recorded, whatever else they are; empty if they can.
 std::string refusal_of_points(const WatchPlan& plan);
 
-/// Of a step that computes one column of `rows` in that room.
+/// The key of a step that computes one column of `rows` in that room.
 std::string step_key(const LoadedModel& model, const RunExtent& extent,
                      const std::shared_ptr<const WatchPlan>& plan, const KeyRoom& room);
 
-/// The tensors whose numbers such a run reads: of a checked input, its edits' values, what a loss compares
-/// with, edits' places, and behind these a prefix, into which nobody writes.
+/// The tensors whose numbers such a run reads: those of a checked input, its edits' values, what a loss
+/// compares with, edits' places, and after these a prefix, into which nobody writes.
 struct RunTensors {
-  /// Of such a run; `places` are those of its key.
+  /// For such a run; `places` are those of its key.
   RunTensors(const LoadedModel& model, const Input& input, const RunOptions& options,
              const std::vector<std::int64_t>& places);
 
   std::vector<at::Tensor> all;
-  std::size_t frozen = 0;  ///< how many of the last belong to the prefix
+  std::size_t frozen = 0;  ///< how many of the last tensors belong to the prefix
   bool places = false;     ///< whether there are places, before these
 
-  bool logit_tokens = false;  ///< whether there are those of the options, before the places
+  bool logit_tokens = false;  ///< whether those of the options are there, before the places
 
-  /// Numbers that a recording reads where a run reads them from its options, undefined without.
+  /// Numbers that a recording reads instead of those in a run's options; undefined if there are none.
   struct Numbers {
     at::Tensor edit_places, logit_tokens;
   };
-  /// Puts others into the input and the edits, which are in the same order, and gives back the numbers.
+  /// Replaces the tensors in the input and the edits, in the same order, and returns the numbers.
   Numbers put(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) const;
 };
 
-/// Whether work is given the tensors that it was asked for with, and not others in their place.
+/// Whether work gets the same tensors that it was requested with, and not replacements.
 bool are_the_same(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& asked);
 
-/// The values of edits that are tensors, in order.
+/// The edits' values that are tensors, in order.
 std::vector<at::Tensor> edit_tensors(const RunOptions& options);
-/// Puts others in their places, from `tensors[first]` on.
+/// Replaces them, from `tensors[first]` on.
 void put_edit_tensors(const std::vector<at::Tensor>& tensors, std::size_t first, RunOptions& options);
 
 }  // namespace hooked

@@ -29,7 +29,7 @@ bool ends_with(const Tokens& tokens, Tokens::const_iterator first, Tokens::const
   return static_cast<std::ptrdiff_t>(tokens.size()) >= count && std::equal(first, end, tokens.end() - count);
 }
 
-// What would make the last tokens a second copy of `size` of them.
+// The tokens that would make the last ones a second copy of `size` earlier ones.
 Tokens repeating(const Tokens& tokens, std::int64_t size) {
   Tokens found;
   for (auto at = tokens.begin(); tokens.end() - at >= size; ++at) {
@@ -38,8 +38,8 @@ Tokens repeating(const Tokens& tokens, std::int64_t size) {
   return found;
 }
 
-// The last tokens of forbidden sequences of which the others are there. A stop token cannot be forbidden, as
-// in transformers.
+// The last tokens of forbidden sequences whose other tokens the row ends with. A stop token cannot be
+// forbidden, as in transformers.
 Tokens completing(const Tokens& tokens, const TokenRules& rules, const Tokens& stop_tokens) {
   Tokens found;
   for (const Tokens& sequence : rules.banned) {

@@ -13,8 +13,8 @@ namespace hooked {
 /// The logit of a token that cannot be picked.
 inline constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
 
-/// What a model's rules leave of the tokens that may come next, as transformers' logits processors do it, in
-/// their order.
+/// The tokens that a model's rules allow next, like transformers' logits processors, applied in the same
+/// order.
 class RuledTokens {
  public:
   /// The end of each row's continuation.
@@ -23,12 +23,12 @@ class RuledTokens {
     std::int64_t max_new_tokens;
   };
 
-  /// `rows` are each row's tokens before the continuation, without padding; not read where there are no
-  /// rules. `rules` must outlive this.
+  /// `rows` are each row's tokens before the continuation, without padding; not read without rules. `rules`
+  /// must outlive this.
   RuledTokens(const TokenRules& rules, std::vector<std::vector<std::int64_t>> rows, End end);
 
-  /// `logits` [batch, vocab] in float32 or better, -inf where a rule forbids a token. Where one is forced, it
-  /// has 0 and all others -inf.
+  /// `logits` [batch, vocab] in float32 or better, -inf where a rule forbids a token. If a token is forced,
+  /// it gets 0 and all others -inf.
   at::Tensor allowed(const at::Tensor& logits) const;
 
   /// Each row's next token.

@@ -1,4 +1,4 @@
-// One run: planned, computed or replayed, and handed back.
+// One run: planned, computed or replayed, and returned.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -35,7 +35,7 @@
 namespace hooked {
 namespace {
 
-// Room for a run's columns behind a copy of its prefix.
+// Room for a run's columns after a copy of its prefix.
 KvCache room_for(const LoadedModel& model, const Input& input) {
   const std::int64_t past = input.first_column();
   KvCache room(model.config.n_layers, {.batch = input.batch(), .capacity = past + input.length()});
@@ -52,7 +52,7 @@ at::Tensor require_scalar(const at::Tensor& metric) {
   return metric.reshape({});
 }
 
-// The logits at `wanted` columns, out of those that the run computed.
+// The logits at `wanted` columns, taken from those that the run computed.
 at::Tensor logits_at(const std::vector<std::int64_t>& wanted, const at::Tensor& logits,
                      const RunExtent& extent) {
   if (extent.logit_positions == wanted) return logits;
@@ -72,10 +72,10 @@ at::Tensor logits_at(const std::vector<std::int64_t>& wanted, const at::Tensor& 
   return logits.index_select(1, to_device(places, logits.device()));
 }
 
-// What a loss may hold of logits at a time: 32 MiB in float32.
+// The number of logits that a loss may hold at a time: 32 MiB in float32.
 constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 23;
 
-// The loss of the stream behind the last block, of a few columns' logits at a time.
+// The loss from the stream after the last block, computed from a few columns' logits at a time.
 at::Tensor loss_in_parts(const LoadedModel& model, const at::Tensor& stream, const at::Tensor& targets,
                          const at::Tensor& real, LossReduction reduction, Run& run) {
   const std::int64_t predictions = stream.size(1) - 1;
@@ -91,7 +91,7 @@ at::Tensor loss_in_parts(const LoadedModel& model, const at::Tensor& stream, con
   return reduced_loss(-at::cat(log_probs, 1), real, reduction);
 }
 
-// What a run made.
+// The results of a run.
 struct Made {
   Computed computed;
   ActivationCache gradients = {};
@@ -99,7 +99,7 @@ struct Made {
   std::string refusal = {};  // why it was not recorded
 };
 
-// A run that begins, of an input and a plan that a recording may have put in place of the planned ones.
+// A run that begins, with the input and plan of a recording or the planned ones.
 Run started(const PlannedRun& planned, const Input& input, std::shared_ptr<const WatchPlan> plan,
             const RunExtent& extent, std::optional<KvCache>& kept) {
   const LoadedModel& model = planned.model;
@@ -126,7 +126,7 @@ struct RunReads {
   const at::Tensor& logit_tokens;
 };
 
-// Its output; undefined where it ends with its last watched point.
+// Its output; undefined if it ends with its last watched point.
 at::Tensor output_of(const PlannedRun& planned, const RunReads& reads, Run& run) {
   if (run.watch.is_over()) return {};
   const LoadedModel& model = planned.model;
@@ -173,7 +173,7 @@ Made compute(const PlannedRun& planned) {
   return made;
 }
 
-// The same by a recording: made where it is the second such run, replayed from the third on.
+// The same by a recording: made at the second such run, replayed from the third on.
 Made replay(const PlannedRun& planned, RunKey key) {
   const LoadedModel& model = planned.model;
   Made made;
@@ -229,7 +229,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   const LoadedModel& model = *model_;
   const ThreadLimit limit(options.threads);
   const PlannedRun planned = plan_run(model, given, options, hooks_->snapshot());
-  // Grad modes belong to the thread and are restored when the run ends, also by a throw.
+  // Grad modes belong to the thread and are restored when the run ends, even by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
   Made made = compute_or_replay(planned, given);
   at::Tensor& output = made.computed.output;

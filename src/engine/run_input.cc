@@ -73,7 +73,7 @@ at::Tensor check_token_types(const at::Tensor& given, const Input& input, const 
   return to_device(types, model.device);
 }
 
-// The mask of `columns` [batch, pos, ...]; undefined where it masks nothing.
+// The mask of `columns` [batch, pos, ...]; undefined if it masks nothing.
 at::Tensor check_mask(const at::Tensor& mask, const char* where, const at::Tensor& columns) {
   if (!mask.defined()) return {};
   if (mask.dim() != 2 || mask.size(0) != columns.size(0) || mask.size(1) != columns.size(1)) {
@@ -104,7 +104,7 @@ at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedMo
   return to_device(ids, model.device);
 }
 
-// What blocks read besides the stream where a run starts inside; undefined where they read nothing.
+// What blocks read in addition to the stream if a run starts inside; undefined if they read nothing.
 at::Tensor check_start_tokens(const StartAtLayer& start, std::int64_t layer, const LoadedModel& model) {
   if (!start.tokens.defined() && (!model.config.layer_input || layer == model.config.n_layers)) return {};
   if (!model.config.layer_input) {
@@ -148,7 +148,7 @@ StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
           check_start_tokens(start, layer, model)};
 }
 
-// Fills in what the only stack reads, or, behind the prefix of an encoder-decoder, the decoder.
+// Fills in what the only stack reads, or, after an encoder-decoder's prefix, what the decoder reads.
 void check_one_stack(Input& input, const LoadedModel& model) {
   if (input.decoder.tokens.defined() || input.decoder.attention_mask.defined()) {
     throw ShapeError(input.decoder.tokens.defined() ? "decoder_tokens" : "decoder_attention_mask",
@@ -170,7 +170,7 @@ void check_one_stack(Input& input, const LoadedModel& model) {
   require_one_count(model.padding_token, input.tokens, {.mask = input.attention_mask, .where = "tokens"});
 }
 
-// Fills in what the encoder reads and what the decoder does.
+// Fills in what the encoder and the decoder read.
 void check_two_stacks(Input& input, const LoadedModel& model) {
   input.tokens = check_ids(input.tokens, "tokens", model);
   input.attention_mask = check_mask(input.attention_mask, "attention_mask", input.tokens);
@@ -197,7 +197,7 @@ void check_two_stacks(Input& input, const LoadedModel& model) {
                     {.mask = decoder.attention_mask, .where = "decoder_tokens"});
 }
 
-// With the tokens of a text instead of it.
+// With a text replaced by its tokens.
 Input without_text(const LoadedModel& model, const Input& given) {
   Input input = given;
   if (!input.text) return input;
@@ -284,7 +284,7 @@ at::Tensor check_targets(const LoadedModel& model, const Input& input, const Run
                      "a loss needs token ids and this run starts from a residual; expected loss.targets "
                      "[batch, pos]");
   }
-  // The ids of the input were checked, but for another vocabulary.
+  // The ids of the input were checked, but against another vocabulary.
   if (options.loss.targets.defined() || model.config.d_vocab_out() != model.config.d_vocab) {
     require_ids(targets, "target_tokens", model.config.d_vocab_out());
   }

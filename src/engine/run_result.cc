@@ -38,20 +38,20 @@ bool predicts(const TokenColumns& columns) {
   return real.narrow(1, 0, predictions).logical_and(real.narrow(1, 1, predictions)).any().item<bool>();
 }
 
-// The dimension of a row's tokens, of those that write: of a pattern its queries.
+// The dimension of a row's tokens, of those that write: for a pattern, the queries.
 std::optional<std::size_t> token_dimension(const SiteRow& site) {
   return site.axes.find(Axis::pos) ? site.axes.find(Axis::pos) : site.axes.find(Axis::query);
 }
 
-// The last value that was kept and is there, of the tokens that the stack which predicts reads; null for
-// none.
+// The last kept value that is available and has an axis of the tokens of the stack that predicts; null if
+// there is none.
 const ActivationCache::Entry* last_kept(const ActivationCache& cache) {
   const ActivationCache::Entry* last = nullptr;
   for (const ActivationCache::Entry& entry : cache) {
     const SiteRow& site = row(entry.name.site);
     const bool of_source = entry.name.stack == Stack::encoder || counts_source(entry.name, Axis::pos);
     if (of_source || entry.row_positions.defined() || !token_dimension(site)) continue;
-    // Scores are -inf where a key is not seen.
+    // Scores are -inf at keys that are not seen.
     if (std::isfinite(site.unseen) && at::isFloatingType(entry.held.scalar_type()) && entry.held.made())
       last = &entry;
   }
@@ -59,7 +59,7 @@ const ActivationCache::Entry* last_kept(const ActivationCache& cache) {
 }
 
 // [batch, pos]: where the logits [batch, pos, token] are not finite. -inf rules a token out, as heads do for
-// padding of the vocabulary, and says nothing unless it rules out the whole of it.
+// padding of the vocabulary, and is an error only if it rules out the whole vocabulary.
 at::Tensor without_answer(const at::Tensor& logits, bool whole_vocabulary) {
   const at::Tensor ruled_out = logits.isneginf();
   const at::Tensor wrong = logits.isfinite().logical_or(ruled_out).logical_not().any(-1);
@@ -106,7 +106,7 @@ std::optional<NotFinite> RunResult::not_finite() const {
     try {
       numbers = last->value().movedim(static_cast<std::int64_t>(*token_dimension(row(last->name.site))), 1);
     } catch (const HookError&) {
-      return std::nullopt;  // somebody has written into it, which whoever reads it is told
+      return std::nullopt;  // somebody has written into it; reading it reports that
     }
     if (!last->positions.empty()) columns = last->positions;
   } else if (kind_ == Output::logits) {

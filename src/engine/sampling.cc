@@ -52,15 +52,15 @@ at::Tensor only_top_k(const at::Tensor& logits, std::int64_t k) {
   return logits.masked_fill(logits < kth, kRuledOut);
 }
 
-// The `n` likeliest tokens' probabilities and ids, the likeliest first; of all tokens, the smaller id first
-// where two are equal.
+// The `n` likeliest tokens' probabilities and ids, the likeliest first; with all tokens, ties are in order of
+// their ids.
 std::tuple<at::Tensor, at::Tensor> likeliest(const at::Tensor& probabilities, std::int64_t n) {
   if (n < probabilities.size(-1)) return at::topk(probabilities, n);
   return at::sort(probabilities, /*stable=*/true, /*dim=*/-1, /*descending=*/true);
 }
 
 // A few tokens hold nearly all of a distribution, so the likeliest few are looked at first: sorting a whole
-// vocabulary is the dearest step of sampling.
+// vocabulary is the most expensive step of sampling.
 at::Tensor only_top_p(const at::Tensor& logits, double p) {
   constexpr std::int64_t kFirstLook = 256, kWider = 8;
   const at::Tensor probabilities = at::softmax(logits, -1);
@@ -68,14 +68,14 @@ at::Tensor only_top_p(const at::Tensor& logits, double p) {
   std::int64_t looked_at = std::min(kFirstLook, vocab);
   while (true) {
     const auto [ranked, ids] = likeliest(probabilities, looked_at);
-    at::Tensor ruled_out = at::cumsum(ranked, -1) - ranked >= p;  // those before it are enough
+    at::Tensor ruled_out = at::cumsum(ranked, -1) - ranked >= p;  // the earlier ones are enough
     ruled_out.narrow(-1, 0, 1).fill_(false);                      // the likeliest token stays, whatever p is
     if (looked_at < vocab) {
       if (!ruled_out.select(-1, looked_at - 1).all().item<bool>()) {
         looked_at = std::min(kWider * looked_at, vocab);
         continue;
       }
-      // Of equals on both sides of the edge, which ones stay must not depend on the order that topk found.
+      // If tokens on both sides of the edge are equal, which ones stay must not depend on topk's order.
       const std::int64_t pairs = looked_at - 1;
       const at::Tensor edge = ruled_out.narrow(-1, 1, pairs).logical_xor(ruled_out.narrow(-1, 0, pairs));
       if ((ranked.narrow(-1, 1, pairs) == ranked.narrow(-1, 0, pairs)).logical_and(edge).any().item<bool>()) {
@@ -93,7 +93,7 @@ at::Tensor only_min_p(const at::Tensor& logits, double p) {
   return logits.masked_fill(probabilities < p * probabilities.amax(-1, /*keepdim=*/true), kRuledOut);
 }
 
-// What temperature and filters leave of logits that penalties have been taken off.
+// The logits, penalties already applied, after temperature and filters.
 at::Tensor filtered(at::Tensor changed, const SamplingOptions& options) {
   if (options.temperature != 1.0) changed = changed / options.temperature;
   if (options.top_k > 0) changed = only_top_k(changed, options.top_k);
@@ -109,7 +109,7 @@ at::Tensor filtered(at::Tensor changed, const SamplingOptions& options) {
                               row));
 }
 
-// Whether the kernel of rows serves the logits [batch, vocab].
+// Whether the row kernel supports the logits [batch, vocab].
 bool can_take_rows(const at::Tensor& logits) {
   return logits.device().is_cpu() && logits.scalar_type() == at::kFloat && logits.stride(1) == 1 &&
          kernels::own_kernels() != nullptr;
@@ -189,7 +189,7 @@ at::Tensor Sampler::drawn(const at::Tensor& logits) {
   const at::Tensor sums = at::cumsum(at::softmax(logits.to(at::kDouble), -1), -1);  // [batch, vocab]
   const at::Tensor draw = to_device(at::tensor(draws(), at::kDouble), logits.device()).unsqueeze(1);
   const at::Tensor total = sums.narrow(1, -1, 1);  // 1 up to rounding
-  // The first token whose sum is above the draw: one that was ruled out adds nothing and is never that.
+  // The first token whose sum exceeds the draw: one that was ruled out adds nothing and is never that one.
   return at::searchsorted(sums.contiguous(), draw * total, /*out_int32=*/false, /*right=*/true).squeeze(1);
 }
 
@@ -221,7 +221,7 @@ PickedTokens Sampler::picked_by_rows(const at::Tensor& logits, const at::Tensor&
 PickedTokens Sampler::picked_by_operators(const at::Tensor& logits, const at::Tensor& changed) {
   const at::Tensor sound = changed.amax(-1).isfinite();
   const at::Tensor picked = options_.greedy ? at::argmax(changed, -1) : drawn(changed);
-  // All that the host has to know of a step comes in one piece.
+  // Everything that the host must know of a step comes in one copy.
   const auto rows = static_cast<std::ptrdiff_t>(picked.size(0));
   std::vector<std::int64_t> here = id_list(at::cat({picked, sound.to(at::kLong)}));
   if (const auto bad = std::find(here.begin() + rows, here.end(), 0); bad != here.end()) {

@@ -11,17 +11,17 @@
 
 namespace hooked {
 
-/// Throws ConfigError naming the option for values that mean nothing.
+/// Throws ConfigError naming the option for meaningless values.
 void require_sampling_options(const SamplingOptions& options);
 
-/// The next token of each row, on the device of the logits and on the host.
+/// The next token of each row, on the logits' device and on the host.
 struct PickedTokens {
   at::Tensor there;                ///< int64 [batch]
   std::vector<std::int64_t> here;  ///< the same
-  at::Tensor log_probs;            ///< what the logits say of them, whatever they were picked by, [batch]
+  at::Tensor log_probs;            ///< their log probabilities by the logits, whatever picked them, [batch]
 };
 
-/// Whether what is picked depends on where the logits' 0 is.
+/// Whether what is picked changes if a constant is added to all logits.
 bool reads_logit_sizes(const SamplingOptions& options);
 
 /// Picks the next token of each row.
@@ -31,17 +31,17 @@ class Sampler {
   Sampler(const SamplingOptions& options, const at::Tensor& tokens, const at::Tensor& real,
           std::int64_t d_vocab);
 
-  /// One token for each row of `logits` [batch, vocab], of those that `rules` leave. The host waits once for
-  /// the device.
+  /// One token for each row of `logits` [batch, vocab], among those that `rules` leave. The host waits for
+  /// the device once.
   PickedTokens pick(const at::Tensor& logits, const RuledTokens& rules);
 
  private:
-  /// From `logits` as sampling options leave them: `changed`. In one pass over each row, for float32 on the
-  /// CPU.
+  /// From `logits` and from what the sampling options turn them into, `changed`. In one pass over each row,
+  /// for float32 on the CPU.
   PickedTokens picked_by_rows(const at::Tensor& logits, const at::Tensor& changed);
   PickedTokens picked_by_operators(const at::Tensor& logits, const at::Tensor& changed);  ///< the same
   at::Tensor drawn(const at::Tensor& logits);
-  /// A number from 0 to less than 1 for each row.
+  /// A number in [0, 1) for each row.
   std::vector<double> draws();
 
   const SamplingOptions& options_;

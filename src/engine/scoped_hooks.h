@@ -12,7 +12,7 @@
 
 namespace hooked {
 
-/// The hooks that are attached to one handle, in order of attachment.
+/// The hooks attached to one handle, in order of attachment.
 class ScopedHooks {
  public:
   /// Throws HookError while a hook of another thread is attached.
@@ -29,7 +29,7 @@ class ScopedHooks {
   }
 
   void remove(std::uint64_t id) {
-    // Declared first, so that the callable dies after the lock: it may own handles of other hooks here.
+    // Declared first, so that the callable is destroyed after unlocking: it may own handles of other hooks.
     std::map<std::uint64_t, Attached>::node_type removed;
     const std::lock_guard lock(mutex_);
     removed = hooks_.extract(id);
@@ -40,7 +40,7 @@ class ScopedHooks {
     return hooks_.empty();
   }
 
-  /// What a run starts with: changes made while it is under way take effect in the next one.
+  /// The hooks that a run starts with; changes made while it runs take effect in the next one.
   std::vector<Hook> snapshot() const {
     const std::lock_guard lock(mutex_);
     std::vector<Hook> hooks;

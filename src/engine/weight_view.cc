@@ -16,7 +16,7 @@
 namespace hooked {
 namespace {
 
-// What stands in the place of heads' matrices where heads are made from a latent; empty for other weights.
+// What replaces heads' matrices if heads are made from a latent; empty for other weights.
 std::string_view instead_of(std::string_view local_name) {
   if (local_name == "attn.W_Q") return "W_DQ and W_UQ";
   if (local_name == "attn.W_K") return "W_DKV, W_UK and W_KR";
@@ -36,14 +36,14 @@ std::string_view instead_of(std::string_view local_name) {
                                       find_weight_row(local_name)->when_there()));
 }
 
-// The matrix that a bias belongs to: `attn.W_Q` of `attn.b_Q`.
+// The matrix that a bias belongs to: `attn.W_Q` for `attn.b_Q`.
 std::string matrix_of(std::string_view bias) {
   std::string matrix(bias);
   matrix[matrix.rfind('.') + 1] = 'W';
   return matrix;
 }
 
-// A weight of a part of the model, in plain spelling. A bias that is not there is zeros where its matrix is.
+// A weight of a part of the model, in plain spelling. A missing bias is zeros if its matrix exists.
 at::Tensor weight_of(const LoadedModel& model, const WeightPart& part, std::string_view local_name) {
   const std::string name = weight_name(part, local_name, model.config);
   const at::Tensor found = model.weight(name);

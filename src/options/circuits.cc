@@ -10,7 +10,7 @@
 namespace hooked::cli {
 namespace {
 
-/// What the parser fills in besides the options.
+/// What the parser fills in addition to the options.
 struct CircuitWords {
   std::vector<std::string> metrics, hold;
   std::string with;

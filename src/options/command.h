@@ -15,18 +15,18 @@ class App;
 
 namespace hooked::cli {
 
-/// What is to be done: a text to print, where no engine is needed, or what the engine is told.
+/// What is to be done: a text to print, if no engine is needed, or the options for the engine.
 using Request = std::variant<std::string, CommandOptions>;
 
-/// What a command's options say, once they are parsed. Throws UsageError where they do not fit together.
+/// A command's options once they are parsed. Throws UsageError if they do not fit together.
 using Reader = std::function<Request()>;
 
 /// One command of the program.
 struct Command {
   std::string_view name;
   std::string_view summary;
-  /// Command lines for `--help`, one a line or continued as a shell does. They run as they stand where
-  /// examples/toy_model is; a test runs them.
+  /// Command lines for `--help`, one on each line or continued as in a shell. They run unchanged in the
+  /// folder of examples/toy_model; a test runs them.
   std::string_view examples;
   /// Adds the command's options to its part of the parser.
   Reader (*define)(CLI::App& app);

@@ -28,7 +28,7 @@
 namespace hooked::cli {
 namespace {
 
-// Errors are one line, whatever is in them.
+// Errors are one line, whatever they contain.
 std::string one_line(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   std::string line(text);
@@ -52,7 +52,7 @@ std::string command_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// CLI11 says which arguments are left over; we say which option they are nearest to.
+// CLI11 says which arguments are left over; we add the nearest option.
 std::string unexpected_arguments(CLI::App& app, std::string_view what) {
   for (const auto& argument : app.remaining(true)) {
     if (argument.rfind("--", 0) != 0) continue;
@@ -66,7 +66,7 @@ std::string unexpected_arguments(CLI::App& app, std::string_view what) {
   return std::string(what);
 }
 
-// CLI11's sentence, or ours where ours is clearer.
+// CLI11's sentence, or ours if it is clearer.
 std::string usage_text(CLI::App& app, const CLI::ParseError& error) {
   const std::string_view what = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_arguments(app, what);
@@ -103,8 +103,8 @@ std::optional<Number> number_of(const std::string& text) {
   return error == std::errc() && stopped == end ? std::optional(number) : std::nullopt;
 }
 
-// CLI11 alone takes the nearest number of the option's type for one that is out of range, and lets negative
-// ones wrap around.
+// CLI11 alone replaces an out-of-range number by the nearest one of the option's type, and lets negative ones
+// wrap around.
 void require_numbers_in_range(CLI::App& part) {
   for (CLI::Option* option : part.get_options()) {
     const std::string type = option->get_type_name();

@@ -12,24 +12,24 @@ enum ExitCode : int {
   kDone = 0,
   kFailed = 1,
   kUsage = 2,
-  kInterrupted = 130,  ///< what shells make of a program that SIGINT ended
+  kInterrupted = 130,  ///< shells report this for a program that SIGINT ended
 };
 
-/// A call of the program that is to be carried out.
+/// A call of the program that is to be executed.
 struct CommandLine {
-  std::string program;  ///< `hooked run`: what errors begin with
+  std::string program;  ///< `hooked run`: the prefix of errors
   CommandOptions options;
 };
 
-/// Reads the arguments of a call. Where they ask for help, the version or what a command knows without the
-/// engine, or are wrong, that is answered here, on stdout or as one line on stderr, and the exit code is
+/// Reads the arguments of a call. If they ask for help, the version or something that needs no engine, or if
+/// they are wrong, the answer is written here, to stdout or as one line to stderr, and the exit code is
 /// returned. Loads nothing and does not throw.
 std::variant<int, CommandLine> read_command_line(int argc, const char* const* argv);
 
 /// Writes `PROGRAM: MESSAGE` to stderr as one line and returns the code.
 int report(ExitCode code, std::string_view program, std::string_view message);
 
-/// The same for a wrong command line, with a word on where its options are listed. Returns kUsage.
+/// The same for a wrong command line, with a hint where its options are listed. Returns kUsage.
 int report_usage(std::string_view program, std::string_view message);
 
 }  // namespace hooked::cli

@@ -9,13 +9,13 @@
 
 namespace hooked::cli {
 
-// What each command is told, as the command line says it. No type of LibTorch stands here: the program reads
-// its command line before it loads the engine.
+// The options of each command, as given on the command line. No type of LibTorch is used here: the program
+// reads its command line before it loads the engine.
 
-/// What is given as 1,2,-3; empty where it is not given.
+/// A value given as 1,2,-3; empty if it is not given.
 using IntegerList = std::vector<std::int64_t>;
 
-/// Of commands that load a model.
+/// Options of commands that load a model.
 struct ModelOptions {
   std::string model;
   std::string device = "cpu";
@@ -25,13 +25,13 @@ struct ModelOptions {
   bool no_processing = false;
 };
 
-/// Texts as what a user says in a conversation.
+/// Texts as a user's messages in a conversation.
 struct ChatTextOptions {
   bool chat = false;  ///< texts go through the model's chat template
   std::optional<std::string> system;
 };
 
-/// Of commands that run a model on something.
+/// Options of commands that run a model on an input.
 struct InputOptions {
   std::vector<std::string> texts;  ///< `-` is standard input
   std::string text_file;
@@ -46,7 +46,7 @@ struct InputOptions {
 /// Interventions, and what they may read.
 struct EditOptions {
   std::vector<std::string> texts;  ///< `ADDRESS OP VALUE` each
-  std::string from_model;          ///< whose values files may hold; empty: those of the model that runs
+  std::string from_model;          ///< model whose values files may have; empty: the model that runs
 };
 
 struct ListOptions {
@@ -127,14 +127,14 @@ struct AttributeOptions {
 struct HeadsOptions {
   ModelOptions model;
   InputOptions input;
-  std::int64_t half = 0;  ///< of random tokens said twice; 0: the input
-  std::int64_t rows = 8;  ///< of these
+  std::int64_t half = 0;  ///< of random tokens that are repeated once; 0: the input
+  std::int64_t rows = 8;  ///< of such tokens
   std::uint64_t seed = 0;
   EditOptions edits;
   std::vector<std::string> scores;
   std::string measure = "share";
   bool exclude_bos = false, exclude_current_token = false;
-  std::string of;  ///< whose heads: encoder or cross; empty: those of the stack that predicts
+  std::string of;  ///< whose heads: encoder or cross; empty: those of the predicting stack
   bool per_row = false;
   std::string out;
   bool force = false;  ///< `out` may replace any file
@@ -163,7 +163,7 @@ struct ShowOptions {
   bool json = false;
 };
 
-/// What is not given is as GenerateOptions has it (hooked/engine/generate_options.h).
+/// Options that are not given have the defaults of GenerateOptions (hooked/engine/generate_options.h).
 struct GenerateCommandOptions {
   ModelOptions model;
   InputOptions input;
@@ -178,7 +178,7 @@ struct GenerateCommandOptions {
   std::vector<std::string> prompt_edits, new_token_edits;
   std::vector<std::string> stop_strings;
   IntegerList stop_tokens;
-  bool ignores_stop_tokens = false;  ///< those that the model names
+  bool ignores_stop_tokens = false;  ///< the model's stop tokens
   std::string capture;
   std::string out;
   bool force = false;  ///< `out` may replace any file
@@ -195,7 +195,7 @@ struct SaveOptions {
 struct BenchOptions {
   ModelOptions model;
   std::int64_t batch = 1;
-  std::int64_t length = 0;  ///< 0: the usual one, or what the context has room for
+  std::int64_t length = 0;  ///< 0: the usual one, or as the context allows
   std::int64_t iterations = 20;
   std::uint64_t seed = 0;
   bool json = false;
@@ -210,7 +210,7 @@ struct SweepChoice {
   std::vector<std::string> axes = {};  ///< of a site
 };
 
-/// What scores a run.
+/// What a run is scored by.
 enum class MetricKind : std::uint8_t {
 #define HOOKED_METRIC(name, needs) name,
 #include "core/metrics.inc"
@@ -219,7 +219,7 @@ enum class MetricKind : std::uint8_t {
 /// What places are patched with.
 enum class PatchWith : std::uint8_t { other_run, zero, mean_rows, mean_rows_and_positions, resampled };
 
-/// Pairs of prompts, and what scores their runs.
+/// Pairs of prompts, and the metrics of their runs.
 struct ScoredPairOptions {
   ModelOptions model;
   std::optional<std::string> clean, corrupted;
@@ -229,7 +229,7 @@ struct ScoredPairOptions {
   IntegerList answer_tokens, against_tokens;
   std::string prepend_bos;
   ChatTextOptions chat;
-  std::vector<MetricKind> metrics;  ///< none: a logit difference, or a logit where nothing is held against it
+  std::vector<MetricKind> metrics;  ///< none: logit difference, or logit if there is nothing to subtract
   std::string position = "last";
   EditOptions edits;
 };
@@ -255,13 +255,13 @@ struct CircuitsOptions : ScoredPairOptions {
   bool edges = false;      ///< scores of edges, not of nodes
   std::int64_t steps = 0;  ///< of integration over inputs; 0: one gradient
   bool hold_norms = false, hold_patterns = false;
-  std::int64_t check = 0;  ///< cells that are swept as well; of nodes
+  std::int64_t check = 0;  ///< cells that are also swept; of nodes
   std::optional<std::int64_t> top;
   std::optional<double> threshold;
   bool greedy = false;
   std::string circuit;                ///< a file: that circuit instead of a choice
   std::string save;                   ///< a file for the chosen one
-  std::optional<std::int64_t> judge;  ///< other sets that it is compared with
+  std::optional<std::int64_t> judge;  ///< other sets to compare it with
   PatchWith with = PatchWith::other_run;
   std::uint64_t seed = 0;
   std::int64_t top_k = 20;  ///< scores that are shown
@@ -274,12 +274,12 @@ struct WeightsOptions {
   ModelOptions model;
   std::vector<std::string> composition;  ///< by queries (q), keys (k), values (v); none: something else
   bool copying = false;
-  std::string singular;  ///< of which matrix the directions are read, as SingularOf names it
+  std::string singular;  ///< matrix whose directions are read, by its name in SingularOf
   std::int64_t layer = 0;
   std::int64_t index = 0;  ///< head or expert
   std::int64_t directions = 10;
   std::int64_t draws = 64;    ///< pairs of random heads
-  std::int64_t sample = 500;  ///< tokens that are asked
+  std::int64_t sample = 500;  ///< tokens to test
   std::uint64_t seed = 0;
   std::int64_t top_k = 5;
   std::int64_t largest = 20;  ///< pairs of heads that are shown
@@ -290,7 +290,7 @@ struct WeightsOptions {
   bool json = false;
 };
 
-/// One command's, whichever was called.
+/// The options of the command that was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,

@@ -1,5 +1,5 @@
 // The options of `hooked completion`, and the script that it prints: the parser's own tables as shell code,
-// and functions that read them. bash takes it as it is, zsh through its bashcompinit.
+// and functions that read them. bash uses it directly, zsh through its bashcompinit.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@
 namespace hooked::cli {
 namespace {
 
-// bash cuts words at = : and @, and replaces only what follows the last of them.
+// bash splits words at = : and @, and replaces only the text after the last of them.
 constexpr std::string_view kFunctions = R"sh(
 # Adds those lines of stdin that begin with $1, after $2.
 _hooked_add() {
@@ -100,7 +100,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// The set that a check of the option names, as CLI11 writes sets: {a,b}.
+// The set that a check of the option allows, as CLI11 writes sets: {a,b}.
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const auto begin = type.find('{');
@@ -109,7 +109,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
 }
 
-// What the value of an option is, as the functions above read it; empty where it has none.
+// The kind of an option's value, as the functions above read it; empty if it has none.
 std::string_view kind_of(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return {};
   if (!choices_of(option).empty()) return option.get_delimiter() == ',' ? "list" : "words";
@@ -128,7 +128,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// Lines of words, as a text of the shell.
+// Lines of words, as a shell text.
 std::string lines_of(const std::vector<std::string>& words) {
   return fmt::format("$'{}'", fmt::join(words, "\\n"));
 }
@@ -155,7 +155,7 @@ std::string value_table(const CLI::App& app) {
   return text + "    *) kind= choices= ;;\n  esac\n}\n";
 }
 
-// The options of each command, and of the program the commands, too.
+// The options of each command, and the commands of the program.
 std::string option_table(const CLI::App& app) {
   std::vector<std::string> first;
   std::string text = "_hooked_options() {\n  case $1 in\n";
@@ -167,7 +167,7 @@ std::string option_table(const CLI::App& app) {
   return text + fmt::format("    '') choices={} ;;\n    *) choices= ;;\n  esac\n}}\n", lines_of(first));
 }
 
-// zsh has the functions of bash's completion in bashcompinit; it needs to be told that words may be files.
+// zsh has the functions of bash's completion in bashcompinit; it must be told that words may be files.
 std::string completion_script(const CLI::App& app, bool zsh) {
   return fmt::format(
       "# Completion of hooked {}, made from the program's own tables:\n"

@@ -28,7 +28,7 @@ class HelpFormat : public CLI::Formatter {
     return out.str();
   }
 
-  // The value's name alone: the description says the rest in words.
+  // The value's name alone: the description says the rest.
   std::string make_option_opts(const CLI::Option* option) const override {
     const auto text = option->get_option_text();
     return text.empty() ? text : " " + text;

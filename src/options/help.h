@@ -10,13 +10,13 @@ class Option;
 
 namespace hooked::cli {
 
-/// How `--help` is laid out: one line of names and value per option, then its description, wrapped.
+/// The layout of `--help`: one line of names and value per option, then its description, wrapped.
 std::shared_ptr<CLI::FormatterBase> help_format();
 
-/// Options of which exactly one must be given.
+/// Options that exclude each other; exactly one must be given.
 using OneOf = std::vector<const CLI::Option*>;
 
-/// Throws UsageError naming the options when none or several of them were given.
+/// Throws UsageError naming the options if none or several of them were given.
 void require_one(const OneOf& options);
 
 }  // namespace hooked::cli

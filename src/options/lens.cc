@@ -21,7 +21,7 @@ CLI::Option* add_grain(CLI::App& app, const char* name, std::string& grain, cons
       ->check(CLI::IsMember({"layer", "head", "expert", "neuron"}));
 }
 
-/// A token as text or as id, either of which may be a set.
+/// A token as text or as id; both may be sets.
 }  // namespace
 
 Reader define_lens(CLI::App& app) {

@@ -9,7 +9,7 @@
 namespace hooked::cli {
 namespace {
 
-// What MODEL can be, one a line.
+// Possible values of MODEL, one on each line.
 std::string cached_names() {
   std::string lines;
   for (const auto& model : cached_models()) {

@@ -1,5 +1,5 @@
-// The program `hooked`: answers what needs no model, and hands everything else to the engine's program.
-// Loading LibTorch takes longer than most answers, so this one does not link it
+// The program `hooked`: answers what needs no model, and passes everything else to the engine's program.
+// Loading LibTorch takes longer than most answers, so this program does not link it
 // (docs/decisions/0029-a-program-in-two.md).
 #include <fmt/format.h>
 #include <unistd.h>

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, PatchWith>, 4> kWith{
      {"mean_rows_and_positions", PatchWith::mean_rows_and_positions},
      {"resampled", PatchWith::resampled}}};
 
-// What scores the runs of one pair; those of a file may have answers of their own.
+// Requires answers for the runs of one pair; pairs of a file may have their own.
 void require_answers(const ScoredPairOptions& options) {
   if (!options.pairs.empty()) return;
   const bool answer = !options.answers.empty() || !options.answer_tokens.empty();

@@ -19,7 +19,7 @@
 namespace hooked::cli {
 namespace {
 
-/// What the parser fills in besides the options, to be read when all is there.
+/// What the parser fills in addition to the options, to be read when everything is parsed.
 struct PatchWords {
   std::vector<std::string> sweeps, metrics;
   std::string source, with;

@@ -13,7 +13,7 @@
 namespace hooked::cli {
 namespace {
 
-/// A preset as the command line names it.
+/// A preset by its names on the command line.
 struct PresetName {
   std::string_view name, also;
 };
@@ -48,7 +48,7 @@ void require_axis(std::string_view word, std::string_view sweep) {
       printable(word), printable(sweep), nearest(word, known)));
 }
 
-// `site`: the choice before, where it is a site, to which the word may be meant as an axis.
+// `site`: the preceding choice if it is a site; then the word may be meant as one of its axes.
 [[noreturn]] void refuse_sweep(const std::string& word, const SweepChoice* site) {
   std::vector<std::string> known = sweep_names();
   if (site == nullptr) {

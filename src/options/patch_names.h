@@ -12,7 +12,7 @@ namespace hooked::cli {
 /// What a metric needs in addition to a run.
 enum class MetricNeeds : std::uint8_t { nothing, answer, against, reference };
 
-/// A metric as the command line names it (core/metrics.inc).
+/// A metric by its name on the command line (core/metrics.inc).
 struct MetricName {
   std::string_view name;
   MetricKind kind;
@@ -24,7 +24,7 @@ struct MetricName {
 /// All metrics, in the order of MetricKind.
 std::span<const MetricName> metric_names() noexcept;
 
-/// Those that need no answer, in words: `loss, kl_divergence or js_divergence`.
+/// The metrics that need no answer, in words: `loss, kl_divergence or js_divergence`.
 std::string metrics_without_answer();
 
 /// The row of a metric.
@@ -33,11 +33,11 @@ const MetricName& metric_name(MetricKind kind) noexcept;
 /// The metric of a name. Throws UsageError with the nearest name.
 MetricKind read_metric(std::string_view name);
 
-/// Names of all sweeps that are not spelled out: the presets and the paths into heads.
+/// Names of all sweeps except sites with axes: the presets and the paths into heads.
 std::vector<std::string> sweep_names();
 
-/// The sweeps that a list such as `resid_pre,post:layer,d_mlp` names, cut at its commas: an axis's name
-/// behind a `SITE:axis` belongs to it. Throws UsageError for a name that there is not and for one that stands
+/// The sweeps in a list such as `resid_pre,post:layer,d_mlp`, split at its commas: an axis's name
+/// after a `SITE:axis` belongs to that. Throws UsageError for an unknown name and for one that appears
 /// twice.
 std::vector<SweepChoice> read_sweeps(const std::vector<std::string>& words);
 

@@ -32,8 +32,8 @@ void require_one_of(std::string_view option, std::string_view file,
                   printable(file), endings.size() > 1 ? "one of " : "", fmt::join(endings, ", ")));
 }
 
-// Wrong spellings of option values are errors of usage, found while the command line is read. A usual
-// abbreviation of a dtype becomes its name.
+// Misspelled option values are usage errors, found while the command line is read. A common abbreviation of a
+// dtype becomes its name.
 std::string read_dtype(std::string& name) {
   constexpr std::pair<std::string_view, std::string_view> kAbbreviations[] = {
       {"fp32", "float32"}, {"f32", "float32"},  {"fp64", "float64"},  {"f64", "float64"},
@@ -53,7 +53,7 @@ std::string check_step(const std::string& name) {
                      fmt::join(names, ", "), nearest(name, names));
 }
 
-// A set of values as CLI11 writes those of its own checks: {a,b}. Help does not show it, completion reads it.
+// A set of values as CLI11 writes those of its own checks: {a,b}. Help does not show it; completion reads it.
 std::string set_text(const auto& values) { return fmt::format("{{{}}}", fmt::join(values, ",")); }
 
 IntegerList read_integers(std::string_view text, std::string_view option) {

@@ -16,13 +16,13 @@ class Validator;
 
 namespace hooked::cli {
 
-// How help writes values that a shell can complete.
+// Names in help for values that a shell can complete.
 inline constexpr const char* kModelWord = "MODEL";
 inline constexpr const char* kFileWord = "F";
 inline constexpr const char* kFileArgument = "FILE";  // without an option's name before it
 inline constexpr const char* kFolderWord = "DIR";
 
-/// The options of which one says what a command reads, in help.
+/// In help, the group of options that give a command's input; one is required.
 inline constexpr const char* kInputGroup = "Input, one of";
 
 /// Adds MODEL.
@@ -35,21 +35,21 @@ void add_model_options(CLI::App& app, ModelOptions& options);
 /// --tokens-file, which are returned.
 OneOf add_input_options(CLI::App& app, InputOptions& options);
 
-/// Adds --chat and --system; --chat excludes what `others` are, which are no texts or say what is put around
-/// one.
+/// Adds --chat and --system; --chat excludes `others`, which are not texts or say what is put around a
+/// text.
 void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector<CLI::Option*>& others);
 
 /// Adds --edit, which may be given several times.
 void add_edit_option(CLI::App& app, EditOptions& edits);
 
-/// Adds another option of edits, with its description.
+/// Adds another option for edits, with its description.
 void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::string& name,
                      const std::string& text);
 
 /// Adds --NAME and --NAME-token: tokens by their texts or their ids.
 void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text);
 
-/// A check that all values pass, with some that a shell offers.
+/// A check that accepts all values, with some that a shell offers.
 CLI::Validator offering(const std::vector<std::string>& values);
 /// Adds --list: every tensor of a file.
 CLI::Option* add_list_option(CLI::App& app, bool& list);
@@ -57,19 +57,19 @@ CLI::Option* add_list_option(CLI::App& app, bool& list);
 /// Adds --json.
 CLI::Option* add_json_option(CLI::App& app, bool& json);
 
-/// Adds --force, which is about the files of `outs`.
+/// Adds --force, for the files of `outs`.
 CLI::Option* add_force_option(CLI::App& app, bool& force, const std::vector<CLI::Option*>& outs);
 
-/// Throws UsageError unless --out is empty or a kind of file that a grid is written as.
+/// Throws UsageError unless --out is empty or a kind of file that grids can be written to.
 void require_grid_file(std::string_view out);
 
-/// Throws UsageError unless the option's file is empty or has this ending, which says what is written.
+/// Throws UsageError unless the option's file is empty or has this ending, which determines the format.
 void require_ending(std::string_view option, std::string_view file, std::string_view ending);
 
-/// What files of tensors end in.
+/// The ending of files of tensors.
 inline constexpr std::string_view kTensorEnding = ".safetensors";
 
-/// An option's check: an integer from 1 on.
+/// An option's check: an integer of at least 1.
 CLI::Validator at_least_one();
 
 /// Adds an option of integers such as 1,2,-3. Anything else is a UsageError.

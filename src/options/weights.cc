@@ -14,7 +14,7 @@
 namespace hooked::cli {
 namespace {
 
-/// An option that says something of some of what can be shown, and whether it was given.
+/// An option that applies to some of the results only, and whether it was given.
 struct OfSome {
   CLI::Option* option;
   std::vector<CLI::Option*> of;

@@ -6,10 +6,10 @@
 
 namespace hooked::cli {
 
-/// Columns that everything printed for people fits in.
+/// Maximum width, in columns, of everything printed for people.
 inline constexpr std::size_t kColumns = 80;
 
-/// `text` in lines of at most so many characters, broken at blanks, and within words that are longer.
+/// `text` in lines of at most `columns` characters, broken at blanks, and within words that are longer.
 std::string wrapped(std::string_view text, std::size_t columns);
 
 }  // namespace hooked::cli

@@ -15,14 +15,14 @@
 namespace hooked::weights {
 namespace {
 
-/// A sum over blocks, added up in one order whatever threads meet which block.
+/// A sum over blocks, added up in one order whichever thread has which block.
 class GroupSums {
  public:
   void add(const TensorBlock& block, const at::Tensor& part) {
     at::Tensor& sum = sums_[static_cast<std::size_t>(block.group)];
     sum = sum.defined() ? sum.add_(part) : part;
     if (!block.ends_group) return;
-    // Groups end nearly in their order, so that few sums wait for those before them.
+    // Groups end nearly in order, so that few sums wait for earlier ones.
     const std::lock_guard lock(mutex_);
     ended_.insert(block.group);
     for (; ended_.contains(next_); ++next_) {
@@ -63,7 +63,7 @@ std::int64_t BlockedWeight::dimension_of(Axis axis) const {
   return *found;
 }
 
-// `coefficients` with the weight's rank: axes that are not in `over` have size one.
+// `coefficients` reshaped to the weight's rank: axes that are not in `over` have size one.
 at::Tensor BlockedWeight::shaped(const AxisList& over, const at::Tensor& coefficients) const {
   std::vector<std::int64_t> sizes(axes_.size(), 1);
   for (const Axis axis : over) {
@@ -125,7 +125,7 @@ at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& c
   for (const Axis axis : over) summed.push_back(dimension_of(axis));
   const auto gone = [&](std::int64_t d) { return std::ranges::find(summed, d) != summed.end(); };
   const bool across = gone(stored_.dimension);
-  std::int64_t kept = 0;  // the dimension of the sum that blocks are cut along, unless it is summed over
+  std::int64_t kept = 0;  // the dimension of the result that blocks are cut along, unless it is summed over
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(axes_.size()); ++d) {
     if (gone(d)) continue;
     sizes.push_back(stored_.shape[static_cast<std::size_t>(d)]);
@@ -140,7 +140,7 @@ at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& c
     for_each_changed([&](const TensorBlock& block) { sums.add(block, product(block)); });
     return sums.total();
   }
-  // All of it at once: small parts that stay among large blocks that go would leave the heap full of holes.
+  // Allocated at once: small parts that stay among large blocks that are freed would fragment the heap.
   at::Tensor sum = at::empty(sizes, at::TensorOptions(at::kDouble).device(stored_.device));
   for_each_changed([&](const TensorBlock& block) {
     const at::Tensor part = product(block);
@@ -181,7 +181,7 @@ at::Tensor BlockedWeight::values() const {
 }
 
 void BlockedWeight::write(const WriteStretch& write, at::ScalarType dtype) const {
-  // Rounded where it lies: a copy that rounds and transposes at once is slow.
+  // Rounded in place: a copy that rounds and transposes at once is slow.
   for_each_changed(
       [&](const TensorBlock& block) { write(stored_.dimension, block.first, block.values.to(dtype)); });
 }

@@ -12,12 +12,12 @@ namespace hooked::weights {
 /// A matrix with its two dimensions exchanged.
 StoredTensor transposed(StoredTensor matrix);
 
-/// A weight and what is to become of it, in float64, block by block. Scaling and centring are recorded and
-/// happen whenever blocks are read, so that a matrix never exists in float64; a mean over the dimension that
-/// blocks are cut along takes a pass of its own.
+/// A weight and the changes to it, in float64, block by block. Scaling and centring are recorded and happen
+/// whenever blocks are read, so that a matrix never exists in float64. A mean over the dimension that blocks
+/// are cut along takes a separate pass.
 ///
-/// Its dimensions are known by name, so that no code asks a size what an axis means: d_mlp may equal d_model,
-/// and d_vocab may equal either.
+/// Its dimensions are known by name, so that no code infers the meaning of an axis from its size: d_mlp may
+/// equal d_model, and d_vocab may equal either.
 class BlockedWeight {
  public:
   BlockedWeight(StoredTensor stored, AxisList axes);
@@ -26,13 +26,13 @@ class BlockedWeight {
   const std::vector<std::int64_t>& shape() const noexcept { return stored_.shape; }
   at::Device device() const noexcept { return stored_.device; }
 
-  /// Every slice along `along` is multiplied by its entry of `factors` [along].
+  /// Multiplies every slice along `along` by its entry of `factors` [along].
   void scale(Axis along, const at::Tensor& factors);
 
-  /// Loses its mean over `over`.
+  /// Subtracts its mean over `over`.
   void center(Axis over);
 
-  /// The same, and gives that mean, which takes a pass of its own: the layout without that axis.
+  /// The same, and returns that mean, which takes a separate pass: the layout without that axis.
   at::Tensor take_mean(Axis over);
 
   /// Its mean over `over`: the layout without that axis.
@@ -45,7 +45,7 @@ class BlockedWeight {
   /// The matrix with its two axes exchanged.
   BlockedWeight transposed() const;
 
-  /// The same numbers under other names for their axes, of the same sizes.
+  /// The same numbers with other axes of the same sizes.
   BlockedWeight with_axes(const AxisList& axes) const;
 
   /// All of it in float64, in fresh memory.
@@ -55,7 +55,7 @@ class BlockedWeight {
   void write(const WriteStretch& write, at::ScalarType dtype) const;
 
  private:
-  /// Broadcast over the weight.
+  /// A change, broadcast over the weight.
   struct Change {
     enum class Kind { multiply, subtract, center } kind;
     at::Tensor operand;          ///< of multiply and subtract: the weight's rank, float64

@@ -16,8 +16,8 @@
 namespace hooked::weights {
 namespace {
 
-/// Calls `use` with everything that is added to the stream; however a token's experts are weighed, their sum
-/// has no mean if each has none.
+/// Calls `use` with every weight that is added to the stream. However a token's experts are weighted, their
+/// sum has no mean if each one has none.
 void for_each_writer(const ModelConfig& config, const WeightPart& part,
                      const std::function<void(const WeightRow& row, const std::string& name)>& use) {
   if (!part && config.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
@@ -34,18 +34,18 @@ void center_writers(WorkingWeights& part, const ModelConfig& before) {
 
 double root_mean_square(const at::Tensor& values) { return values.square().mean().sqrt().item<double>(); }
 
-/// Why a weight cannot lose its mean over d_model: beside that mean, its dtype does not hold the rest.
+/// Why a weight cannot lose its mean over d_model: next to that mean, its dtype cannot represent the rest.
 std::optional<std::string> writer_risk(const StoredNumbers& numbers, const WeightPart& part,
                                        const WeightRow& row, const std::string& name) {
   const auto sample = numbers.sample(part, name, Axis::d_model);
   if (!sample) return std::nullopt;
   const at::Tensor means = sample->values.mean(*row.axes.find(Axis::d_model), /*keepdim=*/true);
-  // What is not finite stays within its own vector, with the mean or without.
+  // A value that is not finite stays within its own vector, with or without the mean.
   const at::Tensor counts = means.isfinite();
   const double shift = root_mean_square(at::where(counts, means, 0.0));
   const double spread = root_mean_square(at::where(counts, sample->values - means, 0.0));
   const at::ScalarType kept = numbers.kept_dtype(sample->stored);
-  // A bias is one vector and may well be even; the stream that it is added to has a spread of about 1.
+  // A bias is one vector and may be constant; the stream that it is added to has a spread of about 1.
   const double least = row.axes.size() == 1 ? 1.0 : 0.0;
   if (shift <= std::max(spread, least) * largest_shift(kept)) return std::nullopt;
   return fmt::format(
@@ -62,7 +62,7 @@ std::optional<std::string> writers_risk(const StoredNumbers& numbers, const Weig
   return found;
 }
 
-/// Centring the stream changes nothing only if everything that reads the stream subtracts its mean.
+/// Centring the stream changes nothing only if every reader of the stream subtracts its mean.
 std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
   using enum Obstacle::Kind;
   if (config.norm == NormKind::none) {
@@ -97,7 +97,7 @@ void center_vocabulary(WorkingWeights& part, const ModelConfig& before) {
   if (part.part()) return;
   untie(part, before);
   const auto take_mean = [&](const std::string& name, const std::string& mean) {
-    // What was taken before, where that was not recorded as a step, stays taken.
+    // A mean that was subtracted earlier, but not recorded as a step, stays subtracted.
     const bool more = before.unembedding->keeps_mean && part.has(mean);
     const at::Tensor taken = part.take_mean(name, Axis::vocab_out);
     part.set(mean, more ? part.get(mean) + taken : taken);
@@ -106,7 +106,7 @@ void center_vocabulary(WorkingWeights& part, const ModelConfig& before) {
   if (before.unembedding->bias) take_mean("unembed.b_U", "unembed.b_mean");
 }
 
-/// Half of the distances of numbers from their median are below `spread`.
+/// Half of the numbers are closer to their median than `spread`.
 struct Middle {
   at::Tensor median, spread;
 };
@@ -116,13 +116,13 @@ Middle middle_of(const at::Tensor& values, std::int64_t dimension) {
   return {median, std::get<0>(at::nanmedian((values - median).abs(), dimension, /*keepdim=*/true))};
 }
 
-// A mean that a few entries carry is far from the median. Taking it away would give every other entry a
-// number of its size, and the dtype's digits with it.
+// A mean that comes from a few entries is far from the median. Subtracting it would give every other entry a
+// number of its size, which would use up the dtype's digits.
 constexpr double kFarFromMedian = 8.0;
 // float32 has digits to spare.
 constexpr double kFarInSingle = 64.0;
 
-/// Why b_U cannot lose its mean: it masks entries of the vocabulary, say.
+/// Why b_U cannot lose its mean: for example, because it masks entries of the vocabulary.
 std::optional<std::string> output_bias_risk(const at::Tensor& bias) {
   if (const std::string where = not_finite(bias); !where.empty())
     return fmt::format("unembed.b_U holds {}, so it has no mean over the vocabulary", where);
@@ -137,7 +137,7 @@ std::optional<std::string> output_bias_risk(const at::Tensor& bias) {
       bias[farthest].item<double>(), farthest);
 }
 
-/// The same of W_U, whose mean is one over the vocabulary for each entry of the stream.
+/// The same for W_U, with one mean over the vocabulary for each entry of the stream.
 std::optional<std::string> unembedding_risk(const StoredNumbers& numbers) {
   const auto weight = numbers.find(std::nullopt, "unembed.W_U");
   if (!weight) return std::nullopt;
@@ -150,7 +150,7 @@ std::optional<std::string> unembedding_risk(const StoredNumbers& numbers) {
   const at::Tensor typical = middle.spread.mean();
   const at::ScalarType kept = numbers.kept_dtype(sample.stored);
   const double limit = c10::elementSize(kept) > 2 ? kFarInSingle : kFarFromMedian;
-  // Of a small vocabulary some entries lie close together by chance.
+  // In a small vocabulary, some entries are close together by chance.
   const at::Tensor far = (means - middle.median).abs() > limit * (middle.spread + 0.25 * typical);
   if (far.any().item<bool>())
     return "few rows of unembed.W_U carry its mean over the vocabulary, next to which the others would lose "

@@ -22,24 +22,24 @@ namespace hooked::weights {
 namespace {
 
 // Note [Folding norms]
-// A norm's output is n ⊙ w + β, with n the normalised stream, so a reader computes (n ⊙ w + β) W + b
-// = n (w ⊙ W) + (b + β W): the gain scales W's input axis and the bias moves into b, which comes into being
-// where the reader had none. A LayerNorm's n has mean zero, so W may lose its mean over the input axis as
-// well; then W reads only directions that n can have. An RMSNorm's n has a mean, and its readers keep theirs.
-// ln1_post, ln2_post, the norms behind experts and a shared expert, those of q and k, those of latents and
-// those of the embedding and of the masked-LM head are not read by a linear map alone (or their input axis is
-// not the reader's, or the reader is tied): they stay.
+// A norm's output is n ⊙ w + β, with n the normalised stream, so a reader computes (n ⊙ w + β) W + b = n (w ⊙
+// W) + (b + β W): the gain scales W's input axis and the bias moves into b, which is created if the reader
+// had none. A LayerNorm's n has mean zero, so W may lose its mean over the input axis as well; then W reads
+// only directions that n can have. An RMSNorm's n has a mean, and its readers keep theirs. ln1_post,
+// ln2_post, the norms after experts and a shared expert, and those of q and k, of latents, of the embedding
+// and of the masked-LM head stay: they are not read by a linear map alone (or their input axis is not the
+// reader's, or the reader is tied).
 //
 // Note [Gated MLP with its bias after the product]
 // TransformerLens's native files have (act(x W_gate) ⊙ (x W_in) + b_in) W_out + b_out. β W_in belongs inside
 // the up branch, where b_in is not. W_out reads the sum directly (a gated MLP has no norm over its neurons),
-// so b_in W_out is a constant that b_out can take; then b_in is free to stand inside, and b_gate beside it.
+// so b_in W_out is a constant that b_out can take; then b_in and b_gate are free to be inside.
 
 bool has_bias(NormKind kind, const ModelConfig& config) {
   return kind == NormKind::layer_norm && config.norm_bias;
 }
 
-/// A norm that folds: its place and kind, and by how much its output is multiplied before it is read.
+/// A norm that folds: its place and kind, and the factor on its output before it is read.
 struct FoldedNorm {
   std::string place;
   NormKind kind;
@@ -52,7 +52,7 @@ struct NormValues {
   at::Tensor shift;  ///< the same; undefined without
 };
 
-/// The norm that stands before what a weight reads, or nothing where none does or where it stays.
+/// The norm before the input of a weight, or nothing if there is none or it stays.
 std::optional<FoldedNorm> norm_before(const WeightRow& row, const WeightPart& part,
                                       const ModelConfig& config) {
   const bool decoder = config.has_encoder() && part && part->stack == Stack::decoder;
@@ -95,7 +95,7 @@ std::optional<FoldedNorm> norm_before(const WeightRow& row, const WeightPart& pa
   return std::nullopt;
 }
 
-/// The bias beside a matrix: `attn.b_Q` of `attn.W_Q`, `mlp.W_gate.bias` of `mlp.W_gate.weight`.
+/// The bias that belongs to a matrix: `attn.b_Q` for `attn.W_Q`, `mlp.W_gate.bias` for `mlp.W_gate.weight`.
 std::string bias_of(std::string_view weight) {
   constexpr std::string_view kWeight = ".weight";
   if (weight.ends_with(kWeight))
@@ -105,7 +105,7 @@ std::string bias_of(std::string_view weight) {
   return bias;
 }
 
-/// What a norm multiplies by, of its weight as it is stored.
+/// The factor of a norm, from its weight as stored.
 at::Tensor gain_of(const at::Tensor& stored, const std::string& place, const ModelConfig& before) {
   const bool offset = before.norm_offset && find_weight_row(place + ".w")->kind == WeightKind::gain;
   return offset ? stored + 1.0 : stored;
@@ -122,7 +122,7 @@ Axis input_of(const WeightRow& row) {
   return row.reads == WeightInput::neurons ? Axis::d_mlp : Axis::d_model;
 }
 
-/// Folds a norm's weights into the matrix `name` that reads it, and into the bias beside it, which exists.
+/// Folds a norm's weights into the matrix `name` that reads it, and into that matrix's bias, which exists.
 void fold_into(const WeightRow& row, const std::string& name, const NormValues& norm, bool centers,
                WorkingWeights& weights) {
   const Axis input = input_of(row);
@@ -139,7 +139,7 @@ bool mlp_biases_appear(const ModelConfig& before) {
          (has_bias(before.norm, before) || (before.mlp_norm && before.norm_bias));
 }
 
-/// Whether b_in leaves its place after the product. See Note [Gated MLP with its bias after the product].
+/// Whether b_in moves before the product. See Note [Gated MLP with its bias after the product].
 bool moves_bias_inside(const ModelConfig& before) {
   return before.mlp == MlpKind::gated && before.gated_bias_after_product && has_bias(before.norm, before) &&
          before.mlp_bias;
@@ -159,7 +159,7 @@ void fold_part(WorkingWeights& part, const ModelConfig& before) {
   const WeightPart& place = part.part();
   if (place && moves_bias_inside(before)) move_bias_inside(part);
   if (!place && before.tied_unembedding() && !after.tied_unembedding()) untie(part, before);
-  // Biases that come into being, and those that files may lack, start as zeros.
+  // New biases, and those that files may lack, start as zeros.
   for_each_weight(after, place, [&](const WeightRow& row, const std::string& name) {
     const bool may_be_absent = row.optional() || !row.there(before, place);
     if (row.is_bias() && may_be_absent && !part.has(name)) part.set(name, part.zeros(name));
@@ -172,7 +172,7 @@ void fold_part(WorkingWeights& part, const ModelConfig& before) {
     if (!read.gain.defined()) read = read_norm(part, *norm, before);
     fold_into(row, name, read, norm->kind == NormKind::layer_norm, part);
   });
-  // The weights of the norms, which no model has any more.
+  // The weights of the norms, which no processed model has.
   for_each_weight(before, place, [&](const WeightRow& row, const std::string& name) {
     if (!row.there(after, place)) part.erase(name);
   });
@@ -252,8 +252,8 @@ std::optional<std::string> norm_risk(const StoredNumbers& numbers, const WeightP
                      full, shift, dtype_text(kept), spread);
 }
 
-/// Why a matrix cannot take the gain of the norm before it: its dtype has no such numbers, or too few digits
-/// for them.
+/// Why a matrix cannot absorb the gain of the norm before it: its dtype cannot represent such numbers, or has
+/// too few digits for them.
 std::optional<std::string> reader_risk(const StoredNumbers& numbers, const WeightPart& part,
                                        const std::string& name, const at::Tensor& gain) {
   const WeightRow& row = *find_weight_row(name);
@@ -316,7 +316,7 @@ void update(ModelConfig& config) {
     if (before.final_norm != NormKind::none) config.unembedding->tied = false;
   }
   config.norm_folded = true;
-  // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
+  // Norms that stay keep their stored form; if none stays, nothing is stored as an offset any more.
   config.norm_offset = before.norm_offset && has_gains(config);
 }
 

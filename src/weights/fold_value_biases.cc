@@ -35,7 +35,7 @@ std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
-/// Why value biases cannot move: they are not finite, or drown the values that they leave.
+/// Why value biases cannot move: they are not finite, or so large that the values lose their digits.
 std::optional<std::string> value_biases_risk(const StoredNumbers& numbers, const WeightPart& part,
                                              const ModelConfig& before) {
   for (const std::string& attention : attentions_of(part, before)) {
@@ -47,7 +47,7 @@ std::optional<std::string> value_biases_risk(const StoredNumbers& numbers, const
       return fmt::format("{} holds {}", full, where);
     const auto matrix = numbers.sample(part, attention + ".W_V", Axis::d_model);
     if (!matrix) continue;
-    // Of what is normed, about as long as the stream is wide.
+    // A value, if the normed input has a length of about sqrt(d_model).
     const double value =
         std::sqrt(static_cast<double>(before.d_model) * matrix->values.square().mean().item<double>());
     const double shift = bias.abs().max().item<double>();

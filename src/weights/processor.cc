@@ -39,7 +39,7 @@ Processor::Processor(const ModelConfig& config, const WeightProcessing& processi
   }
 }
 
-// Puts the step on the schedule where it applies.
+// Schedules the step if it applies.
 std::string Processor::outcome(const StepDefinition& step, const WeightProcessing& processing,
                                const StoredWeights& numbers) {
   if (recorded(step, config_)) return "already applied";

@@ -9,12 +9,12 @@
 
 namespace hooked::weights {
 
-/// The wanted processing of models of one config: planned once, then applied to one part of the weights after
-/// another, so that no more than a part need be at hand.
+/// The requested processing of models of one config: planned once, then applied to the weights part by part,
+/// so that only one part has to be in memory.
 class Processor {
  public:
-  /// Plans by the config and, where they are given, by the numbers that the steps would change; `numbers` is
-  /// read here and not kept. Throws ConfigError as process_weights does.
+  /// Plans by the config and, if given, by the numbers that the steps would change; `numbers` is read here
+  /// and not kept. Throws ConfigError as process_weights does.
   Processor(const ModelConfig& config, const WeightProcessing& processing,
             const StoredWeights& numbers = nullptr);
 
@@ -22,13 +22,13 @@ class Processor {
   const ModelConfig& after() const noexcept { return after_; }
   const std::vector<StepReport>& report() const noexcept { return report_; }
 
-  /// What becomes of the weights of a part; weights that it does not name stay as they are. Blocks may read
-  /// weights outside the blocks, so parts are processed in the order of weight_parts. Throws CheckpointError
-  /// as process_weights does.
+  /// The changed weights of a part; all others stay as they are. Blocks may read weights outside the
+  /// blocks, so parts are processed in the order of weight_parts. Throws CheckpointError as process_weights
+  /// does.
   Changes changes(const StoredWeights& stored, const WeightPart& part) const;
 
  private:
-  /// A step that will be applied, and the config of the model it meets.
+  /// A step that will be applied, and the config of the model it is applied to.
   struct Scheduled {
     const StepDefinition* step;
     ModelConfig before;

@@ -19,14 +19,14 @@
 namespace hooked::weights {
 namespace {
 
-/// A B^T = U diag(S) V^T per head; U and V [head, rows, d_head], S [head, d_head], padded with zeros where
-/// the product's rank is less than d_head by its shape.
+/// A B^T = U diag(S) V^T per head; U and V [head, rows, d_head], S [head, d_head], padded with zeros if the
+/// shape limits the product's rank to less than d_head.
 struct Svd {
   at::Tensor U, S, V;
 };
 
-/// The decomposition of a product of thin factors A, B [head, rows, d_head], through those of their
-/// d_head-sized triangles: the square of rows never exists.
+/// The decomposition of a product of thin factors A, B [head, rows, d_head], computed from their d_head-sized
+/// triangles: the [rows, rows] product never exists.
 Svd svd_of_product(const at::Tensor& A, const at::Tensor& B) {
   const auto [Q_A, R_A] = at::linalg_qr(A);
   const auto [Q_B, R_B] = at::linalg_qr(B);
@@ -36,7 +36,7 @@ Svd svd_of_product(const at::Tensor& A, const at::Tensor& B) {
           at::constant_pad_nd(Q_B.matmul(Vh.transpose(-2, -1)), padding)};
 }
 
-/// The place of one matrix of an attention and its bias: `attn.W_` and `attn.b_`, then Q, K or V.
+/// The place of one matrix of an attention and its bias: `attn.W_` and `attn.b_`, followed by Q, K or V.
 struct Projection {
   std::string weight;
   std::string bias;
@@ -46,7 +46,7 @@ Projection projection(const std::string& attention, char letter) {
   return {attention + ".W_" + letter, attention + ".b_" + letter};
 }
 
-/// [head, d_model, d_head] and, where the model has one, the bias as one more input row that always reads 1.
+/// [head, d_model, d_head] and, if the model has one, the bias as one more input row that always reads 1.
 at::Tensor with_bias_row(WorkingWeights& block, const Projection& of, const ModelConfig& before) {
   const at::Tensor W = block.get(of.weight);
   return before.qkv_bias ? at::cat({W, block.get(of.bias).unsqueeze(1)}, 1) : W;

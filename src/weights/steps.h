@@ -22,13 +22,13 @@ struct Obstacle {
   std::string reason;
 };
 
-/// One processing step. The functions that change weights get the config as it is before the step and only
-/// run where `obstacle` is nothing; `update` turns that config into the one after it.
+/// One processing step. The functions that change weights get the config before the step and only run if
+/// `obstacle` is nothing; `update` turns that config into the one after it.
 struct StepDefinition {
   ProcessingStep step;
   std::optional<Obstacle> (*obstacle)(const ModelConfig& before);
-  /// What in the numbers of a part forbids the step, where its config allows it: one that is not finite, or
-  /// one so large that the dtype loses what the step should keep.
+  /// Why the numbers of a part forbid the step although its config allows it: a number is not finite, or so
+  /// large that the dtype loses what the step should keep.
   std::optional<std::string> (*risk)(const StoredNumbers& numbers, const WeightPart& part,
                                      const ModelConfig& before);
   void (*apply)(WorkingWeights& part, const ModelConfig& before);  ///< to a block, or to the rest
@@ -47,7 +47,7 @@ const std::array<StepDefinition, kProcessingSteps.size()>& step_table();
 /// Gives a tied model an unembedding of its own, W_U = W_E^T, before a step changes one side only.
 void untie(WorkingWeights& ends, const ModelConfig& before);
 
-/// Why value biases cannot move into b_O beside attention sinks.
+/// Why value biases cannot move into b_O in models with attention sinks.
 Obstacle sinks_obstacle();
 
 /// Why nothing moves from values to the output past the gates of heads.
@@ -59,13 +59,13 @@ Obstacle value_norm_obstacle();
 /// Why nothing moves out of keys and values that several layers attend with.
 Obstacle shared_keys_obstacle();
 
-/// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks,
-/// and where something else stands in attention's place.
+/// The places of attention in a block, `attn` and, if there is one, `cross_attn`; none outside the blocks,
+/// and none in blocks with something else instead of attention.
 std::vector<std::string> attentions_of(const WeightPart& part, const ModelConfig& config);
 
 /// Moves the value biases of an attention into its b_O: b_O := b_O + the sum over heads of b_V W_O [d_model],
-/// with b_V repeated over the heads that share it, and b_V := 0. The model must have value biases; a b_O that
-/// it lacks counts as zero.
+/// with b_V repeated over the heads that share it, and b_V := 0. The model must have value biases; a missing
+/// b_O counts as zero.
 void move_value_biases(WorkingWeights& block, const std::string& attention, const ModelConfig& before);
 
 }  // namespace hooked::weights

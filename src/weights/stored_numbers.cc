@@ -16,7 +16,7 @@
 namespace hooked::weights {
 namespace {
 
-// Enough for a median, and nothing beside what loading reads.
+// Enough for a median, and negligible compared to what loading reads.
 constexpr std::int64_t kSampledElements = std::int64_t{1} << 20;
 constexpr std::int64_t kSampledPlaces = 256;
 

@@ -15,17 +15,17 @@
 
 namespace hooked::weights {
 
-/// A weight's numbers at evenly spaced places of the dimension that it is read along: all of it where it is
+/// A weight's numbers at evenly spaced places of the dimension that it is read along; all numbers if it is
 /// small.
 struct Sample {
   at::Tensor values;       ///< the weight's rank, float64
-  at::Tensor places;       ///< which indices of `dimension`, int64
+  at::Tensor places;       ///< indices into `dimension`, int64
   std::int64_t dimension;  ///< that was sampled
   at::ScalarType stored;   ///< the weight's own dtype
 };
 
-/// What a processing step looks at before it changes a model: the numbers as they are stored, and the dtype
-/// in which they will be kept.
+/// The numbers that a processing step looks at before it changes a model: as they are stored, with the dtype
+/// that will store the results.
 class StoredNumbers {
  public:
   /// Keeps references: both must live on.
@@ -34,14 +34,14 @@ class StoredNumbers {
   /// The config that describes what is stored.
   const ModelConfig& config() const noexcept { return config_; }
 
-  /// The weight `name` of a part of the model, by its name inside the block; nothing where there is none.
+  /// The weight `name` of a part of the model, by its name inside the block; nothing if there is none.
   std::optional<BlockedWeight> find(const WeightPart& part, std::string_view name) const;
 
-  /// All of a weight in float64; undefined where there is none.
+  /// All of a weight in float64; undefined if there is none.
   at::Tensor values(const WeightPart& part, std::string_view name) const;
 
-  /// Some of the weight; `also` are further indices of `axis` that are wanted where that axis is sampled.
-  /// Nothing where there is no such weight.
+  /// Some of the weight; `also` are further indices of `axis` to include if that axis is sampled. Nothing if
+  /// the weight does not exist.
   std::optional<Sample> sample(const WeightPart& part, std::string_view name, Axis axis,
                                std::vector<std::int64_t> also = {}) const;
 
@@ -61,11 +61,11 @@ class StoredNumbers {
 /// The distance from 1 to the next number of a dtype.
 double epsilon_of(at::ScalarType dtype);
 
-/// How many times as large as the spread of some numbers a shift of all of them may be: beyond it, `dtype`
-/// loses what lies next to the shift.
+/// How many times as large as their spread a shift of some numbers may be: with a larger shift, `dtype` loses
+/// their differences.
 double largest_shift(at::ScalarType dtype);
 
-/// The first number that is not finite, as words (`-inf at index 3`); empty where all are.
+/// The first number that is not finite, in words (`-inf at index 3`); empty if all are finite.
 std::string not_finite(const at::Tensor& values);
 
 }  // namespace hooked::weights

@@ -96,7 +96,7 @@ void WorkingWeights::scale(std::string_view name, Axis along, const at::Tensor& 
 void WorkingWeights::center(std::string_view name, Axis over) { changing(name).center(over); }
 
 void WorkingWeights::set_transposed(std::string_view name, std::string_view other) {
-  // The vocabulary that is read becomes the one that is predicted.
+  // The input vocabulary becomes the output vocabulary.
   changed_.insert_or_assign(key(name), now(other).transposed().with_axes(row_of(name).axes));
 }
 

@@ -15,33 +15,33 @@
 
 namespace hooked::weights {
 
-/// The stored weights of a model by their state-dict names; nothing for those that are not there.
+/// The stored weights of a model by their state-dict names; nothing for missing ones.
 using StoredWeights = std::function<std::optional<StoredTensor>(const std::string& name)>;
 
-/// What becomes of a weight: its new values and the dtype they are rounded to.
+/// The change of a weight: its new values and the dtype they are rounded to.
 struct ChangedWeight {
   BlockedWeight weight;
   at::ScalarType dtype;
 };
 
-/// By stored name; nothing where the weight is taken out of the model.
+/// By stored name; nothing if the weight is removed from the model.
 using Changes = std::map<std::string, std::optional<ChangedWeight>>;
 
-/// The float64 side of a few weights of a model: one block's, or those before and after the blocks. Steps
-/// read and replace tensors here by their names without the block's prefix (`attn.W_Q`, `embed.W_E`);
-/// `changes` says what became of them, so a chain of steps rounds once. Nothing is written in place. Keys and
-/// values of grouped-query models are reached in plain spelling (`attn.W_K`), and weights outside the blocks
-/// by their names from everywhere.
+/// A few weights of a model in float64: one block's, or those before and after the blocks. Steps read and
+/// replace tensors here by their names without the block's prefix (`attn.W_Q`, `embed.W_E`); `changes`
+/// returns the results, so a chain of steps rounds once. Nothing is written in place. Keys and values of
+/// grouped-query models have plain names here (`attn.W_K`), and weights outside the blocks can be reached by
+/// their names from everywhere.
 class WorkingWeights {
  public:
-  /// Those of a part of the model. Keeps references: `stored` and `config` must live on.
+  /// The weights of a part of the model. Keeps references: `stored` and `config` must outlive this.
   WorkingWeights(const StoredWeights& stored, const ModelConfig& config, const WeightPart& part);
 
   /// Which part this is.
   const WeightPart& part() const noexcept { return part_; }
 
-  /// The whole weight in float64: for vectors, and what cannot be done in blocks. This and the next four
-  /// throw CheckpointError if it is missing or its shape is not what the config says.
+  /// The whole weight in float64: for vectors, and for what cannot be done in blocks. This and the next four
+  /// throw CheckpointError if it is missing or its shape contradicts the config.
   at::Tensor get(std::string_view name);
 
   /// BlockedWeight::weighted_sum of it.
@@ -54,7 +54,7 @@ class WorkingWeights {
   void scale(std::string_view name, Axis along, const at::Tensor& factors);
   void center(std::string_view name, Axis over);
 
-  /// Makes the matrix `name` the transposed one of `other` as it is now.
+  /// Sets the matrix `name` to the current transpose of `other`.
   void set_transposed(std::string_view name, std::string_view other);
 
   /// Zeros in the shape of the weight of that name, float64: the value of a bias that the model does not
@@ -80,7 +80,7 @@ class WorkingWeights {
   const ModelConfig& config_;
   WeightPart part_;
   at::Device device_ = at::kCPU;
-  at::ScalarType dtype_;                                         ///< of biases that come into being
+  at::ScalarType dtype_;                                         ///< of new biases
   std::map<std::string, std::optional<BlockedWeight>> changed_;  ///< by stored name; nothing where erased
 };
 

@@ -15,13 +15,13 @@
 
 namespace hooked {
 
-/// tests/golden/<analysis>: what an oracle said of some models by one kind of analysis
+/// tests/golden/<analysis>: an oracle's results of one kind of analysis for some models
 /// (tests/golden/README.md, "Analyses").
 inline std::filesystem::path analysis_folder(const std::string& analysis) {
   return std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden" / analysis;
 }
 
-/// Its index: the models, and what else the analysis has to say.
+/// Its index: the models, and further facts of the analysis.
 inline Json analysis_index(const std::string& analysis) {
   return Json::parse(std::ifstream(analysis_folder(analysis) / "index.json"));
 }
@@ -37,7 +37,7 @@ struct AnalysedModel {
     return row.at("processing").get<std::map<std::string, std::vector<std::string>>>();
   }
 
-  /// The model in float64, processed as one of them says.
+  /// The model in float64, processed as one of these entries says.
   HookedTransformer load(const std::string& processed = "raw") const {
     const std::vector<std::string> names = processing().at(processed);
     std::vector<ProcessingStep> steps;
@@ -46,7 +46,7 @@ struct AnalysedModel {
                                    {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
   }
 
-  /// What a file of the model holds.
+  /// The contents of a file of the model.
   RecordedTensors read(const std::string& file = "raw") const {
     return read_recorded(analysis_folder(analysis) / name / (file + ".safetensors"));
   }

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-/// Work for which there is room for so many numbers at a time.
+/// Work for which there is room for that many numbers at a time.
 struct Worker {
   std::int64_t room;
   std::vector<std::pair<std::int64_t, std::int64_t>> done = {};

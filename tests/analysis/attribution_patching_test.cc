@@ -53,7 +53,7 @@ class AttributionPatchingOf : public testing::Test {
 
 double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
 
-/// A share of the way is patched in: what a gradient says is exact as the share goes to zero.
+/// A share of the difference is patched in: a gradient is exact as the share goes to zero.
 TEST_F(AttributionPatchingOf, IsTheSlopeOfTheSweep) {
   const auto here = model_.run_with_cache(corrupted_, act::everything).cache;
   constexpr double kShare = 1e-4;
@@ -95,7 +95,7 @@ TEST_F(AttributionPatchingOf, PlacesMayStandElsewhere) {
   }
 }
 
-/// Integrated over the way of one activation the estimate of all of it is the effect.
+/// Integrated between the two values of one activation, the estimate for all of it is the effect.
 TEST_F(AttributionPatchingOf, IntegrationOverAnActivationIsComplete) {
   for (const SweptSite& site :
        {SweptSite(act::resid_pre), SweptSite(act::z), SweptSite(act::pattern), SweptSite(act::post)}) {
@@ -114,7 +114,7 @@ TEST_F(AttributionPatchingOf, IntegrationOverAnActivationIsComplete) {
   }
 }
 
-/// What may not be attended to has no share of a pattern on the way either.
+/// Masked keys have no attention on the way between two patterns either.
 TEST_F(AttributionPatchingOf, IntegrationOverPatternsLeavesMaskedKeysOut) {
   SweepOptions options = sweep_over(act::pattern, {Axis::layer});
   options.from = PatchSource::value(0.3);
@@ -156,7 +156,7 @@ TEST_F(AttributionPatchingOf, StretchesOfLayersChangeNothing) {
 
 TEST_F(AttributionPatchingOf, RowsArePaddedAndTheirOwn) {
   const at::Tensor mask = at::ones({3, 6}, at::kLong);
-  mask[0].slice(0, 4) = 0;     // padded behind
+  mask[0].slice(0, 4) = 0;     // padded at the end
   mask[2].slice(0, 0, 1) = 0;  // and in front
   const Input into{at::cat({corrupted_, random_row(6, 11, 5), random_row(6, 11, 6)}),
                    {.attention_mask = mask}};
@@ -284,7 +284,7 @@ TEST_F(AttributionPatchingOf, ALayerThatIsLeftOutGivesNothingToItsOwnNodes) {
     };
     std::vector<act::BlockSite> sites{act::z,         act::mlp_out,   act::attn_out,  act::post,
                                       act::resid_pre, act::resid_mid, act::resid_post};
-    // Beside the stream it is what the MLP reads.
+    // Apart from the stream, it is what the MLP reads.
     if (norm_place != NormPlace::pre) sites.push_back(act::BlockSite{Site::ln2_normalized});
     for (const act::BlockSite& site : sites) {
       const bool in_a_layer = std::ranges::find(on_stream, site.site) == on_stream.end();
@@ -304,7 +304,7 @@ TEST_F(AttributionPatchingOf, ALayerThatIsLeftOutGivesNothingToItsOwnNodes) {
   }
 }
 
-/// Where one norm spans all heads, a head's query is patched alone, and changes the patterns of all heads.
+/// If one norm spans all heads, a head's query is patched alone, and changes the patterns of all heads.
 TEST(AttributionPatching, CorrectsOneHeadAtATimeWhereANormSpansThemAll) {
   ModelConfig config = two_layer_config();
   config.norm = config.final_norm = NormKind::rms_norm;
@@ -321,7 +321,7 @@ TEST(AttributionPatching, CorrectsOneHeadAtATimeWhereANormSpansThemAll) {
           model.run(corrupted, {.edits = edits,
                                 .capture = act::pattern,
                                 .gradients = GradientRequest{act::pattern, logit_difference(3, 7)}});
-      // What other patterns make of the metric, by their gradient.
+      // The change of the metric under other patterns, by their gradient.
       const auto through = [&](const Address& place) {
         std::vector<Edit> all = edits;
         all.push_back(replace(place, from));
@@ -403,7 +403,7 @@ TEST(AttributionPatching, CorrectsKeysOfASaturatedSoftmax) {
   }
 }
 
-/// Keys that later layers attend with, too, and queries of such a layer.
+/// Keys that later layers share, and queries of such a layer.
 TEST(AttributionPatching, FollowsSharedKeysIntoEveryLayerThatAttendsWithThem) {
   ModelConfig config = four_layers();
   config.shared_keys = SharedKeys{.layers = 2, .d_mlp = config.d_mlp};

@@ -69,7 +69,7 @@ struct Variant {
   WeightProcessing processing;
 };
 
-/// Caches of stretches of one sequence are read as that of one run, joined or not, as far as they hold it.
+/// Caches of parts of one sequence read like the cache of one run, joined or not, as far as they go.
 TEST(Attribution, OfStretchesIsThatOfOneRun) {
   const auto model = random_model_of(two_layer_config());
   const auto tokens = at::cat({random_row(7, 11, 4), random_row(7, 11, 5)});
@@ -103,7 +103,7 @@ TEST(Attribution, OfStretchesIsThatOfOneRun) {
   EXPECT_THAT(text_thrown_by<HookError>(
                   [&] { direct_logit_attribution(model, some, {.answer = 3, .positions = {5}}); }),
               HasSubstr("position 5 of row 0 was not kept; expected one of those that were (6, 4)"));
-  // Values meet the keys of a pattern one by one: all must be there, in their order.
+  // Values match the keys of a pattern one by one: all must exist, in their order.
   const std::vector<std::int64_t> backwards{6, 5, 4, 3, 2, 1, 0};
   const auto turned = model.run(tokens, {.capture = act::defaults, .keep = {.positions = backwards}}).cache;
   expect_same(turned, {Position::last(), 2});
@@ -167,7 +167,7 @@ TEST(Attribution, NamesItsPartsAndTheirActivations) {
   EXPECT_EQ(by_head.places[5], Address("blocks.0.attn.hook_result[head=3]"));
 }
 
-// What the address of a part says is what the part is: its own d_model numbers give the part's logits.
+// A part's address is right: the d_model numbers found there give the part's logits.
 TEST(Attribution, PlacesAreWhatWasAdded) {
   const auto model = random_model_of(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4), act::everything).cache;
@@ -203,7 +203,7 @@ TEST(Attribution, TheRemainderIsWhatAnEditPutIntoTheStream) {
               kFloat64Tolerance);
 }
 
-// Also of changes behind the stream, by the nearest activation to the logit that was kept.
+// Also for changes after the stream, by the kept activation that is nearest to the logit.
 TEST(Attribution, TheRemainderIsWhatAnEditPutBehindTheStream) {
   auto config = two_layer_config();
   config.unembedding->scale = 0.5;
@@ -311,7 +311,7 @@ TEST(Attribution, RefusesWhereNoSplitIsExact) {
               HasSubstr("masked-LM head"));
 }
 
-// Processing moves constants: the parts of a logit difference stay, but for biases.
+// Processing moves constants: the parts of a logit difference stay the same, except biases.
 TEST(Attribution, RawAndProcessedWeightsGiveTheSamePartsOfADifference) {
   const auto raw = random_model_of(two_layer_config());
   const auto processed = random_model_of(two_layer_config(), WeightProcessing::all_that_apply());
@@ -373,7 +373,7 @@ TEST(SourceAttribution, IsAttentionTimesValuesThroughTheOutputMatrix) {
   }
 }
 
-// A run leaves patterns to be made when they are read; of one position that is one row of them.
+// A run computes patterns only when they are read; for one position that is one row of them.
 TEST(SourceAttribution, OfOnePositionMakesOneRowOfThePatterns) {
   auto config = two_layer_config();
   config.n_ctx = 128;
@@ -390,7 +390,7 @@ TEST(SourceAttribution, OfOnePositionMakesOneRowOfThePatterns) {
   EXPECT_LT((all.values().narrow(2, 100, 1) - grid.values()).abs().max().item<double>(), kFloat64Tolerance);
 }
 
-// As large as half of GPT-2: what is read of neurons must not be made as vectors, which would be 1.8 GB a
+// As large as half of GPT-2: neurons must not be expanded to vectors, which would be 1.8 GB a
 // layer.
 TEST(Attribution, OfNeuronsTakesLittleMemory) {
   if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
@@ -404,7 +404,7 @@ TEST(Attribution, OfNeuronsTakesLittleMemory) {
   config.dtype = at::kFloat;
   const auto model = HookedTransformer::create(config, {.seed = 1});
   const auto cache = model.run_with_cache(random_row(128, 11, 4)).cache;
-  // Large blocks go back to the system when they are freed, so that the peak is what was held at a time.
+  // Large blocks go back to the system when they are freed, so that the peak is what was held at one time.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const auto peak_of = [&](const auto& attribute) {
     EXPECT_TRUE(forget_peak());
@@ -489,7 +489,7 @@ TEST(Attribution, SaysWhatIsMissing) {
               testing::AllOf(HasSubstr("answers for 2 rows"), HasSubstr("1 rows")));
 }
 
-// The weight and bias of the final norm are asked of the model, not of the caller's handle.
+// The weight and bias of the final norm come from the model, not from the caller's handle.
 TEST(Attribution, DoesNotRunTheHooksOfTheHandle) {
   auto model = random_model_of(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
@@ -505,7 +505,7 @@ TEST(Attribution, DoesNotRunTheHooksOfTheHandle) {
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(plain[i].equal(hooked[i])) << i;
 }
 
-// A single logit of a processed model is less the mean over the vocabulary; a difference is what it was.
+// Processing subtracts the mean over the vocabulary from a single logit; a difference stays the same.
 TEST(Units, SayWhereALogitIsCentred) {
   const auto tokens = random_row(5, 11, 4);
   for (const bool centred : {false, true}) {

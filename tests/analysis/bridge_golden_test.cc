@@ -32,7 +32,7 @@ void expect_equal(const at::Tensor& made, const at::Tensor& expected, const std:
 class ToolsOfTheBridge : public testing::TestWithParam<AnalysedModel> {
  protected:
   const at::Tensor& recorded(const std::string& name) const { return recorded_.at(name).tensor(); }
-  /// Whether its tools take edges of it.
+  /// Whether TransformerLens's tools take edges of it.
   bool has_edges() const { return !GetParam().row.contains("edges_refused"); }
   at::Tensor rows(const char* prompts, std::int64_t count) const {
     return recorded(prompts).narrow(0, 0, count);
@@ -43,7 +43,7 @@ class ToolsOfTheBridge : public testing::TestWithParam<AnalysedModel> {
     };
     return logit_difference(of("answer"), of("against"));
   }
-  /// So many pairs, the values of one side into the other.
+  /// That many pairs, the values of one side into the other.
   SweepOptions sweep(const char* from, const char* into, std::int64_t count) const {
     return {.from = model_.run_with_cache(rows(from, count), act::defaults).cache,
             .into = rows(into, count),
@@ -67,7 +67,7 @@ TEST_P(ToolsOfTheBridge, NodesAreTheirs) {
   mlps.site = act::mlp_out;
   mlps.over = {Axis::pos, Axis::layer};
   expect_equal(attribution_patching(model_, {.sweep = mlps}).values(), recorded("nodes.mlp"), "MLPs");
-  // What is embedded is all that differs in the stream before the first block.
+  // Before the first block, only the embeddings differ in the stream.
   SweepOptions stream = sweep("clean", "corrupted", 3);
   stream.site = act::resid_pre;
   stream.over = {Axis::pos, {Axis::layer, {0}}};
@@ -135,7 +135,7 @@ TEST_P(ToolsOfTheBridge, DirectPathsAreTheirs) {
       }
     }
     const at::Tensor made = path_patching(model_, options).values().view({layers, heads, layers, heads});
-    // Theirs has zeros where nothing is later; ours the score without a patch.
+    // Theirs has zeros if no later receiver exists; ours has the score without a patch.
     at::Tensor ours = made.clone();
     for (std::int64_t layer = 0; layer < layers; ++layer) ours[layer].slice(1, 0, layer + 1).zero_();
     expect_equal(ours, recorded(name), name);

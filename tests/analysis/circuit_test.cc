@@ -94,7 +94,7 @@ TEST_F(CircuitOf, AblationTakesSetsAndTheirComplements) {
   EXPECT_EQ(parts_besides(model_, {act::z(0), act::mlp_out(1)}).size(), 5U);
 }
 
-/// Where every edge is cut, everything reads what it reads in the other run; where one is, that is a path.
+/// With every edge cut, everything reads what it reads in the other run; one cut edge is a path.
 TEST_F(CircuitOf, EdgesCarryWhatTheirWritersHaveElsewhere) {
   const std::vector<CircuitEdge> all = all_edges();
   EXPECT_EQ(all.size(), 2U * 27 + 4 * 15 + 14 + 4 * 2 + 1) << "embeddings, heads and MLP of each layer";
@@ -154,7 +154,7 @@ TEST_F(CircuitOf, IsChosenByScores) {
               HasSubstr("got [layer]"));
 }
 
-/// Edges with scores written by hand: what hangs in the air is pruned, and the greedy search leaves it out.
+/// Edges with scores written by hand: unconnected edges are pruned, and the greedy search skips them.
 TEST_F(CircuitOf, IsPrunedAndSearched) {
   const Grid blank = edge_attribution(model_, {.sweep = sweep()});
   const auto scored = [&](const std::vector<std::pair<CircuitEdge, double>>& some) {
@@ -230,7 +230,7 @@ TEST_F(CircuitOf, ReplacesCircuitsAndNothingOfOthers) {
   const auto file = folder / "circuit.json";
   const Circuit circuit = Circuit::of_nodes(model_, {"head 0.1"});
   for (int i = 0; i < 2; ++i) circuit.save(file);
-  // A grid is ours, and no circuit.
+  // A grid is one of our files, but not a circuit.
   for (const std::string& text : {std::string("{}"), std::string(), std::string(R"({"format": "mine"})"),
                                   Grid(at::ones({1}, at::kDouble), {{"a", {"0"}}}, {}).to_json()}) {
     write_file(file, text);
@@ -262,7 +262,7 @@ TEST_F(CircuitOf, IsJudgedByRuns) {
       rest.push_back(part.name);
   }
   EXPECT_NEAR(judged.completeness, (whole - kept(rest)) / (whole - none), 1e-10);
-  // All subsets of three nodes are seven.
+  // Three nodes have seven nonempty subsets.
   double farthest = 0;
   for (int bits = 1; bits < 8; ++bits) {
     std::vector<std::string> left, others = rest;
@@ -331,7 +331,7 @@ TEST_F(CircuitOf, EdgesOfAnEditedModelLieBetweenItsRuns) {
     EXPECT_NEAR(made.at({0}), score(edits), 1e-10);
     EXPECT_NEAR(made.at({1}), metric_.score(model_, corrupted_, {.edits = edits}).item<double>(), 1e-10);
     EXPECT_GT(std::abs(made.at({0}) - score({})), 1e-4) << "the edit does something";
-    // One edge less is a path of the edited model.
+    // Without one edge it is a path of the edited model.
     std::vector<CircuitEdge> rest = all;
     std::erase(rest, CircuitEdge{"head 0.1", "head 1.2 q"});
     const Grid path = path_patching(
@@ -346,7 +346,7 @@ TEST_F(CircuitOf, EdgesOfAnEditedModelLieBetweenItsRuns) {
       HasSubstr("carried from writers to readers"));
 }
 
-/// Where the clean run is the corrupted one nothing can be a share of what lies between them.
+/// If the clean run equals the corrupted one, a share of their difference is undefined.
 TEST_F(CircuitOf, IsNotJudgedWhereNothingLiesBetweenTheRuns) {
   for (const CircuitKind kind : {CircuitKind::nodes, CircuitKind::edges}) {
     SweepOptions same = sweep();
@@ -354,7 +354,7 @@ TEST_F(CircuitOf, IsNotJudgedWhereNothingLiesBetweenTheRuns) {
     const Circuit circuit = kind == CircuitKind::nodes
                                 ? Circuit::of_nodes(model_, {"head 0.1", "mlp 1"})
                                 : Circuit::of_edges(model_, {{"embed", "mlp 0"}, {"mlp 0", "logits"}});
-    // A divergence from itself is rounding alone, as all that is judged by it.
+    // A divergence from itself is only rounding, and so is everything judged by it.
     for (const Metric& metric : {same.metric.all().front(), kl_divergence(logits_at(model_, clean_))}) {
       same.metric = metric;
       const auto judged = judge_circuit(model_, circuit, {.sweep = same, .sets = 5});

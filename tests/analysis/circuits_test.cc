@@ -42,7 +42,7 @@ double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
 class CircuitsOfGolden : public testing::TestWithParam<GoldenCase> {};
 
-/// How much more of it stands at the last position than at the first, [row, ..]: biases go.
+/// The last position minus the first, [row, ..]: biases cancel.
 at::Tensor difference(const at::Tensor& x) { return x.select(1, x.size(1) - 1) - x.select(1, 0); }
 
 /// Whether `stream` [row, d_model] through matrices [head, d_model, d_head] is `made` [row, head or kv_head,
@@ -91,7 +91,7 @@ TEST_P(CircuitsOfGolden, ReadWhatARunReads) {
         if (cache.contains(name(act::ln1_scale).name()) && config.norm_place != NormPlace::post)
           stream = stream / cache[name(act::ln1_scale)];
         expect_reads(difference(stream), ov.A()[layer], difference(cache[name(act::v)]), "values");
-        // What a head writes goes through its half of the circuit, and the norm behind it at the run's scale.
+        // What a head writes goes through its half of the circuit, and the norm after it at the run's scale.
         auto written = at::einsum("rphd,hdm->rhpm", {cache[name(act::z)], ov.B()[layer]});
         auto shown = cache[name(act::result)].transpose(1, 2);
         if (cache.contains(name(act::ln1_post_scale).name())) {
@@ -130,7 +130,7 @@ TEST_P(CircuitsOfGolden, OfRawAndFoldedWeightsAreTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, CircuitsOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);
 
-// --- Beside TransformerLens.
+// --- Compared with TransformerLens.
 
 /// Each recorded model, raw and processed, with its tensors by the names that TransformerLens or PyTorch gave
 /// them.
@@ -148,7 +148,7 @@ TEST(Circuits, CompositionEqualsTransformerLenss) {
     for (const auto& [input, mode] :
          {std::pair{HeadInput::query, "Q"}, {HeadInput::key, "K"}, {HeadInput::value, "V"}}) {
       const auto ours = composition_scores(model, input, {.circuits = {.norms = false}}).scores.values();
-      const at::Tensor theirs = recorded(mode);  // zero where there is no composition
+      const at::Tensor theirs = recorded(mode);  // zero for no composition
       ASSERT_EQ(ours.sizes(), theirs.sizes());
       EXPECT_TRUE(ours.isnan().equal(theirs.eq(0))) << mode;
       EXPECT_LE(largest(ours.nan_to_num(0) - theirs), kGoldenTolerance) << mode;
@@ -178,7 +178,7 @@ TEST(Circuits, CopyingEqualsPyTorchs) {
   });
 }
 
-// --- By themselves.
+// --- Without an oracle.
 
 ModelConfig grouped_config() {
   auto config = two_layer_config();
@@ -228,7 +228,7 @@ TEST(Circuits, CompositionIsThatOfTheWholeMatrices) {
             queries.random_mean);
 }
 
-/// Three layers, of which the second one has a short convolution in attention's place.
+/// Three layers; the second one has a short convolution instead of attention.
 ModelConfig convolving_config() {
   auto config = two_layer_config();
   config.n_layers = 3;
@@ -237,7 +237,7 @@ ModelConfig convolving_config() {
   return config;
 }
 
-// Where a layer has no heads there is no number, and the others have those that they have alone.
+// A layer without heads has no number, and the others have the numbers that they have alone.
 TEST(Circuits, OfLayersWithoutAttentionAreNoNumbers) {
   const auto model = random_model_of(convolving_config());
   const auto w = model.weights();
@@ -281,7 +281,7 @@ TEST(Circuits, OfLayersWithoutAttentionAreNoNumbers) {
   }
 }
 
-// Heads of two sizes: the smaller ones' factors have zeros behind them, their products are as they are.
+// Heads of two sizes: the smaller ones' factors are padded with zeros, their products are unchanged.
 TEST(Circuits, OfHeadsOfSeveralSizesAreTheirProducts) {
   auto config = two_layer_config();
   config.window = Window{.size = 4, .layers = {true, false}};
@@ -344,7 +344,7 @@ TEST(Circuits, CopyingIsThatOfTheFullCircuit) {
   }
 }
 
-// Tokens as a norm of the embedding leaves them, and the final norm's weight: what single tokens' runs show.
+// Tokens after a norm of the embedding, and the final norm's weight: checked by runs of single tokens.
 TEST(Circuits, CopyingReadsTheEmbeddingsNorm) {
   auto config = two_layer_config();
   config.post_embedding_norm = true;
@@ -379,7 +379,7 @@ TEST(Circuits, AHeadThatCopiesHasOnes) {
   EXPECT_LT(largest(scores.eigenvalues.slice("layer", 1).values() + 1), 1e-12);
 }
 
-// Whoever ends the work has what was done.
+// Work that is stopped keeps what was done.
 TEST(Circuits, EndWhereTheyAreTold) {
   const auto model = random_model_of(grouped_config());
   std::vector<std::int64_t> told;
@@ -419,7 +419,7 @@ TEST(Circuits, RefuseByName) {
               HasSubstr("ov_circuits"));
   EXPECT_THROW(composition_scores(random_model_of(two_layer_config()), HeadInput::query, {.random_draws = 1}),
                ShapeError);
-  // A norm on the stream stands between the heads: what one writes is not what the other reads.
+  // A norm on the stream is between the heads: what one writes is not what the other reads.
   auto post = two_layer_config();
   post.norm_place = NormPlace::post;
   post.final_norm = NormKind::none;

@@ -18,8 +18,8 @@ struct PathPair {
   ActivationCache clean, corrupted;
 };
 
-/// The score of one path by plain algebra: the later head's queries, keys or values plus what the difference
-/// becomes behind norms whose scale stays.
+/// The score of one path by plain algebra: the later head's queries, keys or values plus the difference,
+/// carried through norms whose scale is held fixed.
 inline double path_by_hand(const HookedTransformer& model, const PathPair& pair,
                            const DirectPathOptions& options, HeadPlace source, HeadPlace end) {
   const ModelConfig& config = model.config();

@@ -56,7 +56,7 @@ TEST_F(EdgeAttributionOf, NamesItsEnds) {
   EXPECT_EQ(of_groups.axis("reader").labels[4], "kv head 0.0 k");
 }
 
-/// A share of an edge's way is patched along it: what a gradient says is exact as the share goes to zero.
+/// A share of an edge's difference is patched along it: a gradient is exact as the share goes to zero.
 TEST_F(EdgeAttributionOf, IsTheSlopeOfAPath) {
   const auto here = model_.run_with_cache(clean_, act::everything).cache;
   constexpr double kShare = 1e-4;
@@ -85,7 +85,7 @@ TEST_F(EdgeAttributionOf, IsTheSlopeOfAPath) {
 }
 
 /// A reader's copy of the stream with what one writer writes in the other run: for each reader and writer of
-/// the two-layer model, whose norms stand beside the stream.
+/// the two-layer model, whose norms are not on the stream itself.
 class ByInputs {
  public:
   ByInputs(const HookedTransformer& model, const ActivationCache& here, const ActivationCache& there)
@@ -206,7 +206,7 @@ std::vector<Edit> standing_edits() {
           scale(act::post(1).pos(-1), 0.5)};
 }
 
-/// What a writer's change does reaches all that it does along its edges, also where the model is edited: the
+/// A writer's change acts only along its edges, also in an edited model: the
 /// edges of a writer add up to its node's score.
 TEST_F(EdgeAttributionOf, OfAnEditedModelAddUpToNodes) {
   const at::Tensor clean = at::cat({clean_, random_row(6, 11, 3)}),
@@ -236,7 +236,7 @@ TEST_F(EdgeAttributionOf, OfAnEditedModelAddUpToNodes) {
   expect_sums(hooked, {scale(act::q(1), 0.5)}, "a hook and an edit");
 }
 
-/// Latents read the stream through a norm that may stand on the stream: what passes it passes it once.
+/// Latents read the stream through a norm that may be on the stream: each part passes it only once.
 TEST_F(EdgeAttributionOf, ThroughLatentsAddUpToNodes) {
   for (const NormPlace place : {NormPlace::pre, NormPlace::post, NormPlace::stream}) {
     ModelConfig config = two_layer_config();
@@ -258,8 +258,8 @@ TEST_F(EdgeAttributionOf, ThroughLatentsAddUpToNodes) {
   }
 }
 
-/// What `of` comes to with ever more steps: the midpoint rule's error falls with the square of the steps, so
-/// that two numbers of steps tell what is left (Richardson).
+/// The limit of `of` for many steps: the midpoint rule's error falls with the square of the steps, so
+/// that two numbers of steps give the remainder (Richardson).
 double with_ever_more_steps(const std::function<double(const Integration&)>& of) {
   const double few = of({.over = IntegrateOver::inputs, .steps = 32});
   const double many = of({.over = IntegrateOver::inputs, .steps = 64});
@@ -332,7 +332,7 @@ TEST_F(EdgeAttributionOf, ADivergenceOfTheRunFromItselfHasNoSlope) {
     nodes.sweep.table = {{act::z(0)}};
     EXPECT_THAT(text_thrown_by<HookError>([&] { attribution_patching(model_, nodes); }),
                 HasSubstr("--steps"));
-    // On the way to the other run there is a slope: the embeddings' edges add up to the other run's
+    // On the way to the other run the slope is not zero: the embeddings' edges add up to the other run's
     // divergence.
     const double edges = with_ever_more_steps([&](const Integration& integration) {
       const at::Tensor all =

@@ -67,7 +67,7 @@ TEST_P(EdgesOfGolden, AddUpToTheirWriters) {
     const GridAxis& writers = edges.axis("writer");
     std::vector<std::int64_t> in_blocks;
     for (std::size_t i = 0; i < writers.labels.size(); ++i) {
-      // The embeddings are one sum behind a norm of theirs; blocks have the rest.
+      // The embeddings are one sum after their own norm; blocks have the rest.
       if (row(writers.places[i]->name().site).scope != SiteScope::block) continue;
       nodes.sweep.table.push_back({*writers.places[i]});
       in_blocks.push_back(static_cast<std::int64_t>(i));

@@ -56,7 +56,7 @@ class EdgesOfTwoStacks : public testing::Test {
   SweepOptions sweep_{.from = there_, .into = input(1), .metric = metric_};
   double unpatched_ = metric_.score(model_, input(1)).item<double>();
 
-  /// The three runs of path patching, each by itself and from its tokens.
+  /// The three runs of path patching, each run separately from its tokens.
   double by_hand(const Address& sender, const Address& receiver) const {
     RunOptions second{.output = Output::none};
     for (const ActivationName& name : model_.names()) {
@@ -95,7 +95,7 @@ TEST_F(EdgesOfTwoStacks, PathsAreWhatThreeRunsMake) {
       const double expected = by_hand(senders()[s], receivers()[r]);
       const double made = paths.at({static_cast<std::int64_t>(s), static_cast<std::int64_t>(r)});
       const std::string path = senders()[s].to_string() + " -> " + receivers()[r].to_string();
-      // No path leads where the three runs change nothing at all.
+      // If the three runs change nothing at all, no path exists.
       EXPECT_EQ(std::isnan(made), std::abs(expected - unpatched_) < 1e-13) << path;
       EXPECT_NEAR(std::isnan(made) ? unpatched_ : made, expected, 1e-10) << path;
       changed += std::abs(expected - unpatched_) > 1e-6 ? 1 : 0;
@@ -126,7 +126,7 @@ TEST_F(EdgesOfTwoStacks, NamesBothStreams) {
   EXPECT_TRUE(is_edge("cross head 0.3", "logits"));
 }
 
-/// A share of an edge's way is patched along it: what a gradient says is exact as the share goes to zero.
+/// A share of an edge's difference is patched along it: a gradient is exact as the share goes to zero.
 TEST_F(EdgesOfTwoStacks, AreTheSlopesOfTheirPaths) {
   constexpr double kShare = 1e-4;
   const Grid edges = edge_attribution(model_, {.sweep = sweep_});

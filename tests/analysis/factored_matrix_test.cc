@@ -36,7 +36,7 @@ void expect_near(const at::Tensor& ours, const at::Tensor& theirs, double tolera
   EXPECT_LE((ours - theirs).abs().max().item<double>(), tolerance) << what;
 }
 
-/// Each of `theirs` [.., n] (complex) is among `ours`, and the other way round.
+/// Each of `theirs` [.., n] (complex) is among `ours`, and vice versa.
 void expect_same_set(const at::Tensor& ours, const at::Tensor& theirs, double tolerance) {
   const auto distance = (ours.unsqueeze(-1) - theirs.unsqueeze(-2)).abs();
   EXPECT_LE(std::get<0>(distance.min(-1)).max().item<double>(), tolerance);
@@ -86,7 +86,7 @@ TEST(FactoredMatrix, EigenvaluesAreThoseOfTheSmallMatrix) {
   EXPECT_LT(whole.index_select(0, order.narrow(0, 3, 5)).abs().max().item<double>(), 1e-6);
 }
 
-// A product that is nearly nothing beside its factors: Gram matrices would lose it, QR does not.
+// A product that is tiny compared with its factors: Gram matrices would lose it, QR does not.
 TEST(FactoredMatrix, SmallSingularValuesKeepTheirDigits) {
   const auto A = drawn({40, 2}, 1);
   auto almost = A.clone();

@@ -11,7 +11,7 @@
 
 namespace hooked {
 
-/// The model of a golden case in float64 and a run of its recorded prompts, of which everything is kept.
+/// The model of a golden case in float64 and a run of its recorded prompts that keeps everything.
 struct GoldenModel {
   HookedTransformer model;
   ActivationCache cache;
@@ -19,7 +19,7 @@ struct GoldenModel {
   at::Tensor tokens;  ///< [batch, pos] of the stack that predicts
 };
 
-/// What padding of the record is in the run: tokens like others, or padding.
+/// How the record's padding is run: as tokens like others, or as padding.
 enum class GoldenPadding { tokens, padding };
 
 /// As it is, or with all processing that applies.

@@ -35,7 +35,7 @@ class GradientsOf : public testing::TestWithParam<AnalysedModel> {
   }
   AttributionPatchingOptions by_head() const { return {.sweep = sweep(act::z, {Axis::layer, Axis::head})}; }
 
-  /// Padding, and edges that are not there, have no number on either side.
+  /// Padding, and missing edges, have no number on either side.
   void expect_recorded(const std::string& name, const at::Tensor& made) const {
     EXPECT_GT(made.nan_to_num(0.0).abs().max().item<double>(), 1e-6) << name;
     EXPECT_TRUE(agrees(name, made, recorded_.at(name),

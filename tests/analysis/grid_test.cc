@@ -222,7 +222,7 @@ TEST(Grid, ReplacesGridsAndNothingOfOthers) {
     const auto others = {std::string(), std::string("text"), csv, own.substr(0, own.size() / 2),
                          std::string("<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>")};
     for (const auto& text : others) {
-      if (ending == ".svg" && own.starts_with(text) && text.size() > 100) continue;  // told by its first tag
+      if (ending == ".svg" && own.starts_with(text) && text.size() > 100) continue;  // by its first tag
       write_file(file, text);
       EXPECT_THAT(text_thrown_by<IoError>([&] { grid.save(file); }),
                   HasSubstr("not a grid written by hooked"));
@@ -232,7 +232,7 @@ TEST(Grid, ReplacesGridsAndNothingOfOthers) {
     grid.save(file, Overwrite::any);
     EXPECT_EQ(read(file), own);
   }
-  // A file of tensors that is no grid: a model's weights.
+  // A file of tensors that is not a grid: a model's weights.
   save_safetensors(folder / "g.safetensors", {{"W_E", at::ones({2})}}, {.metadata = {{"format", "pt"}}});
   EXPECT_THROW(grid.save(folder / "g.safetensors"), IoError);
   write_file(folder / "g.svg", "text");

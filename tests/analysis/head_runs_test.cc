@@ -149,7 +149,7 @@ TEST_F(HeadRuns, SayWhatIsMissing) {
               HasSubstr("more than once"));
 }
 
-// One row that repeats a token is enough, in whatever run it stands.
+// One row that repeats a token is enough, in whichever run it is.
 TEST_F(HeadRuns, ARowInALaterRunMayBeTheOnlyOneWithAPlaceToLookAt) {
   auto tokens = at::arange(11, at::kLong).repeat({kRows, 1});
   tokens[kRows - 1][10] = 3;

@@ -47,7 +47,7 @@ struct AttentionByHand {
     return looking == 0 ? std::numeric_limits<double>::quiet_NaN() : found / looking;
   }
 
-  /// The mean over queries of a number of their attention, as shares of what is not excluded.
+  /// The mean over queries of a number computed from their attention, as shares of what is not excluded.
   double mean(const std::function<double(std::int64_t q, std::int64_t k, double share)>& number) const {
     double sum = 0, queries = 0;
     for (const auto q : reals) {

@@ -76,13 +76,13 @@ class HeadsGolden : public testing::TestWithParam<Batch> {
             << index().at("measures")[m] << ' ' << exclusions;
         compared += there.sum().template item<std::int64_t>();
         if (!there.all().template item<bool>()) continue;
-        // Of several prompts TransformerLens gives the mean.
+        // For several prompts TransformerLens gives the mean.
         options.rows = HeadRows::mean;
         EXPECT_LE((score(options).values() - recorded.mean(0)).abs().max().template item<double>(),
                   kTolerance);
       }
     }
-    // Two of the three padded rows have no number by "abs" and without column 0.
+    // Two of the three padded rows have no number for "abs" without column 0.
     EXPECT_EQ(compared, GetParam().name == "whole" ? theirs.numel() : theirs.numel() / 2);
   }
 

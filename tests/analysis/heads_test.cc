@@ -35,7 +35,7 @@ at::Tensor repeated() {
       {.rows = 3, .half = kHalf, .vocab_begin = 1, .vocab_end = 11, .bos = 0, .seed = 2});
 }
 
-/// A cache of one layer whose pattern [3, 1, pos, pos] attends from each query q to q - offset, where there
+/// A cache of one layer whose pattern [3, 1, pos, pos] attends from each query q to q - offset, if there
 /// is one.
 ActivationCache attending_to(std::int64_t offset) {
   const std::int64_t positions = 1 + 2 * kHalf;
@@ -66,7 +66,7 @@ TEST(Heads, EachScoreKnowsItsHead) {
   EXPECT_NEAR(score_of(attending_to(2), HeadScore::distance), (0 + 1 + 9 * 2) / 11.0, kFloat64Tolerance);
 }
 
-/// A batch of `rows` [row, pos] and the same rows with so many columns of padding on each side.
+/// A batch of `rows` [row, pos] and the same rows with that many columns of padding on each side.
 struct Padded {
   at::Tensor tokens, mask;
 };
@@ -77,7 +77,7 @@ Padded padded(const at::Tensor& rows, std::int64_t left, std::int64_t right) {
           at::cat({fill(left), at::ones_like(rows), fill(right)}, 1)};
 }
 
-/// Rows of 6, 4 and 5 real tokens in 6 columns, in which tokens come again. Padding has the id of a token of
+/// Rows of 6, 4 and 5 real tokens in 6 columns, in which tokens repeat. Padding has the id of a token of
 /// row 1.
 Padded ragged(bool left) {
   at::Tensor tokens = at::zeros({3, 6}, at::kLong), mask = at::zeros({3, 6}, at::kLong);
@@ -91,7 +91,7 @@ Padded ragged(bool left) {
   return {tokens, mask};
 }
 
-/// How much of a key a score of columns or ids wants.
+/// The weight that a score of columns or ids gives to a key.
 double wanted_by(HeadScore score, const at::Tensor& ids, const std::vector<std::int64_t>& reals,
                  std::int64_t q, std::int64_t k) {
   const auto id = [&](std::int64_t column) { return ids[column].item<std::int64_t>(); };
@@ -130,7 +130,7 @@ std::vector<Case> cases() {
     for (const auto measure : {HeadMeasure::share, HeadMeasure::mul, HeadMeasure::abs}) {
       if (row.kind == HeadScoreKind::spread && measure != HeadMeasure::share) continue;
       for (const int exclusions : {0, 1, 2, 3}) {
-        // What is looked for is left out then: there is no number.
+        // The keys that are looked for are left out then, so the number is missing.
         const bool current = (exclusions & 2) != 0, bos = (exclusions & 1) != 0;
         const bool nothing_left = (row.score == HeadScore::current_token && current) ||
                                   (row.score == HeadScore::first_token && bos);

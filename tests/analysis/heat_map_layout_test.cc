@@ -49,7 +49,7 @@ TEST(HeatMap, NumbersStandInCellsWhereAllFit) {
       EXPECT_THAT(number->text, Not(HasSubstr("e"))) << scale;
     }
   }
-  // An outlier says nothing rather than more than its cell holds; the others keep their numbers.
+  // An outlier's number is left out if its cell cannot hold it; the others keep their numbers.
   const Picture outlier(row_grid({0.25, 123456789}), {.high = 1.0});
   EXPECT_THAT(outlier.numbers(), ElementsAre("0.25", ""));
 }

@@ -35,7 +35,7 @@ HookedTransformer with_tokenizer(const TempFolder& folder, const std::string& to
   return HookedTransformer::load((folder / "model").string());
 }
 
-/// Words that may be one token: the pieces of a vocabulary that are letters behind its mark of a blank.
+/// Words that may be one token: the pieces of a vocabulary that are letters after its mark of a space.
 std::vector<std::string> words_in(const Json& tokenizer) {
   std::vector<std::string> words;
   const auto add = [&](std::string piece) {
@@ -93,7 +93,7 @@ TEST(IndirectObject, PairsOfTheShippedModel) {
   }
   EXPECT_EQ(prompts.size(), 24u);
   EXPECT_TRUE(first_gives && second_gives) << "the answer always stands at the same place";
-  // The model was trained to name the one who has not given.
+  // The model was trained to name the person who did not give.
   const auto difference = logit_difference(pairs.answers(), pairs.against());
   EXPECT_GT(difference.score(model, pairs.clean()).gt(0).to(at::kDouble).mean().item<double>(), 0.9);
   EXPECT_LT(difference.score(model, pairs.corrupted()).gt(0).to(at::kDouble).mean().item<double>(), 0.1);
@@ -103,7 +103,7 @@ TEST(IndirectObject, PairsOfTheShippedModel) {
 }
 
 TEST(IndirectObject, PairsOfEveryKindOfTokenizer) {
-  // The small vocabularies of the tests hold few first names: any words do, as long as they are one token.
+  // The small vocabularies of the tests hold few first names: any words that are one token will do.
   std::set<std::string> written;
   for (const auto& entry : std::filesystem::directory_iterator(kRoot / "tests/text/files")) {
     if (entry.path().extension() != ".json" || entry.path().stem() == "texts") continue;

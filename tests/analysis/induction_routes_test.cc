@@ -1,5 +1,5 @@
-// What docs/analysis.md says of positions in the stream and beside it: the routes to induction heads, and
-// what of a run a moved window leaves as it is. On models whose weights are made by hand.
+// What docs/analysis.md says of positions in the stream and outside it: the routes to induction heads, and
+// what stays the same when a window moves. On models whose weights are set by hand.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 constexpr std::int64_t kVocab = 12, kPositions = 13, kHeadSize = kVocab + kPositions;
 constexpr double kSharp = 60;  // scores far enough apart for a softmax to choose
 
-/// Where in the stream each thing lies, in coordinates of its own.
+/// The coordinates of the stream that each thing occupies.
 struct Part {
   std::int64_t begin, size;
 };
@@ -69,7 +69,7 @@ void write(at::Tensor& W_O, std::int64_t head_begin, Part part) {
       .narrow(1, part.begin, part.size)
       .copy_(at::eye(part.size, at::kDouble));
 }
-/// The same of position p as coordinate p + by, where there is one.
+/// The same for position p as coordinate p + by, if it exists.
 void read_shifted(at::Tensor& W, Part part, std::int64_t by, double factor) {
   auto block = W[0].narrow(0, part.begin, kPositions).narrow(1, kVocab, kPositions);
   for (std::int64_t p = std::max<std::int64_t>(0, -by); p < std::min(kPositions, kPositions - by); ++p)
@@ -79,7 +79,7 @@ void read_shifted(at::Tensor& W, Part part, std::int64_t by, double factor) {
 /// A model whose second head looks at what followed the token's earlier occurrence.
 ///
 /// By keys: the first head copies the token before into the stream, where keys find it. By queries: the first
-/// head looks at the earlier occurrence and copies its position, behind which queries look.
+/// head looks at the earlier occurrence and copies its position; queries look one further.
 HookedTransformer by(Route route, const Positions& positions) {
   const auto settings = config(positions);
   auto weights = HookedTransformer::create(settings, {.seed = 1}).state_dict();
@@ -118,7 +118,7 @@ double induction_of(const HookedTransformer& model) {
       .at({1, 0});
 }
 
-/// How often a row of M has its largest number `behind` places behind the diagonal, of the rows before `end`.
+/// How often a row of M has its largest number `behind` places after the diagonal, of the rows before `end`.
 double share_on_diagonal(const at::Tensor& M, std::int64_t behind, std::int64_t end) {
   const auto largest = M.narrow(0, 0, end).argmax(1);
   return largest.eq(at::arange(end, at::kLong) + behind).to(at::kDouble).mean().item<double>();
@@ -132,8 +132,8 @@ TEST(InductionRoutes, PositionsInTheStreamLeaveTwoAndBesideItOne) {
       << "no value has a position that could be moved";
 }
 
-// E W_QK (E W_OV)^T: whether a key knows the token before it. P W_OV W_QK P^T: where a query looks that was
-// told a position.
+// E W_QK (E W_OV)^T: whether a key knows the token before it. P W_OV W_QK P^T: where a query looks that
+// received a position.
 TEST(InductionRoutes, CircuitsTellThemApart) {
   for (const auto route : {Route::keys, Route::queries}) {
     const auto model = by(route, LearnedPositions{});
@@ -187,12 +187,12 @@ TEST(MovedWindow, BesideTheStreamOnlyQueriesAndKeysKnowOfIt) {
     EXPECT_EQ(beside.change(name).abs().max().item<double>(), 0) << name;
     EXPECT_GT(inside.change(name).abs().max().item<double>(), 1e-3) << name;
   }
-  // What a key changes by needs no run: W_K of the difference of two positions.
+  // The change of a key needs no run: W_K of the difference of two positions.
   const auto step = beside.step.matmul(beside.before.weights().W_K(0)[2]);  // [pos, d_head]
   EXPECT_LT((beside.change(act::k(0))[0].select(1, 2) - step).abs().max().item<double>(), 1e-12);
 }
 
-// Deeper it is the patterns that carry the move on: the same ones give the same stream.
+// In deeper layers only the patterns pass the move on: the same patterns give the same stream.
 TEST(MovedWindow, WithHeldPatternsTheStreamBesidePositionsStays) {
   for (const bool inside : {false, true}) {
     const auto m = inside ? moved(LearnedPositions{}) : moved(ShortformerPositions{});

@@ -1,4 +1,4 @@
-// What docs/layernorm.md says of attention: the norms' form inside of scores and of what heads write, of the
+// What docs/layernorm.md says of attention: the norms' form inside scores and heads' outputs, in the
 // model's own runs.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -71,7 +71,7 @@ TEST_P(ScoresThroughNorms, AreOfOrderNWithASquareRootOfItOnEitherSide) {
     for (std::int64_t key = 0; key <= query; ++key)
       EXPECT_NEAR(scores[query][key].item<double>(), expected[query][key].item<double>(), kTolerance);
   }
-  // Without the N there is nearly nothing of it, and with eps in the place of N eps either side is too long.
+  // Without the N nearly nothing is left of it, and with eps instead of N eps either side is too long.
   EXPECT_GT(largest(both) / model_.config().attn_scale, 1.0);
   const auto square = c(x_).square().sum(-1, true);
   const auto too_long = ((square + N * eps) / (square + eps)).sqrt();
@@ -105,7 +105,7 @@ TEST_P(ScoresThroughNorms, ValuesHaveTheRootOnce) {
   EXPECT_LT(largest(cache_[act::result(kLayer)][0].select(1, kHead) - expected), kTolerance);
 }
 
-// A model's epsilon is above 0. Where it is lost beside the variance it is as if it were 0.
+// A model's epsilon is above 0. If rounding loses it next to the variance, it has no effect.
 TEST(LayerNormScale, DoublingChangesNothingWithoutEpsilon) {
   auto config = two_layer_config();
   config.norm_folded = true;

@@ -96,7 +96,7 @@ TEST(LinePlot, PlacesLieWhereTheirNumbersSay) {
 }
 
 TEST(LinePlot, TextsStandAtEqualDistances) {
-  // Also where some are numbers, or all are, but in no order, as tokens may be.
+  // Also if some are numbers, or all are but without order, as tokens may be.
   for (const auto& labels :
        std::vector<std::vector<std::string>>{{" a", "b", " c"}, {"7", "3", "70"}, {"1", "2", "x"}}) {
     const Plot plot(curve({1, 2, 4}, labels));
@@ -118,7 +118,7 @@ TEST(LinePlot, ALineForEachPlaceOfTheFirstAxis) {
   EXPECT_THAT(plot.titles(), SizeIs(15));
   EXPECT_THAT(plot.titles(), Contains(HasSubstr("layer <1>, pos 3: 0.")));
   EXPECT_THAT(plot.root.child("style")->text, HasSubstr(".line-plot:has(.l2:hover) .series:not(.l2)"));
-  // One line has no legend and nothing to be told from.
+  // One line has no legend, as there is nothing to distinguish.
   const Plot one(curve({1, 2}, {"0", "1"}));
   EXPECT_THAT(one.words("key"), SizeIs(0));
   EXPECT_THAT(one.titles(), ElementsAre("tokens 0: 1", "tokens 1: 2"));
@@ -149,7 +149,7 @@ TEST(LinePlot, NaNLeavesAGap) {
   EXPECT_THAT(plot.titles(), Not(Contains(HasSubstr("NaN"))));
   EXPECT_THAT(Plot(curve({1, 2}, numbered(2))).words("note"), SizeIs(0));
 
-  // Where points are too near for dots, only the lonely one has one.
+  // If points are too near for dots, only an isolated one has a dot.
   std::vector<double> many(200, 1.0);
   many[99] = many[101] = kNaN;
   EXPECT_THAT(Plot(curve(many, numbered(200))).dots(), SizeIs(1));
@@ -251,7 +251,7 @@ TEST(LinePlot, ManyPointsShareElementsThatShowTheirRange) {
 TEST(LinePlot, SmallGridsAreDrawn) {
   for (const auto& shape : std::vector<std::vector<std::int64_t>>{{1}, {0}, {1, 1}, {2, 1}, {0, 3}, {3, 0}}) {
     for (const auto scale : {PlotScale::linear, PlotScale::logarithmic}) {
-      if (scale == PlotScale::logarithmic && shape.back() == 3) continue;  // 0 lies on no such axis
+      if (scale == PlotScale::logarithmic && shape.back() == 3) continue;  // 0 is on no such axis
       const Plot plot(grid_of(at::full(shape, 2.0, at::kDouble)), {.x = scale, .y = scale});
       EXPECT_THAT(plot.words("title"), SizeIs(1));
       EXPECT_THAT(plot.text, Not(AnyOf(HasSubstr("nan"), HasSubstr("inf"))));

@@ -170,7 +170,7 @@ TEST(LogitLens, ReadsBetweenSublayersToo) {
   EXPECT_NEAR(lens.logits.at({0, 0, 3, 0}), silenced[4].item<double>(), kFloat64Tolerance);
 }
 
-// A part by itself: the final stage of the model reads it as it would the stream.
+// A part alone: the final stage of the model reads it as it would the stream.
 TEST(LogitLens, ReadsWhatEachPartWrote) {
   const auto model = random_model_of(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 1), act::everything);
@@ -306,7 +306,7 @@ TEST_F(LensFile, SaysWhatIsWrong) {
               HasSubstr("WeightProcessing::none()"));
 }
 
-/// Files of torch.save's, made of pieces: the golden lenses are its own.
+/// Files like torch.save's, put together here: the golden lenses are written by torch itself.
 class PickledLens : public LensFile {
  protected:
   using Items = std::vector<std::pair<std::string, std::string>>;

@@ -39,7 +39,7 @@ Input padded_rows() {
 /// The first and the last real column of each row.
 constexpr std::int64_t kFirst[] = {0, 2, 0}, kLast[] = {5, 5, 4};
 
-/// One row's logits as numbers, and what follows from them by plain loops.
+/// One row's logits as numbers, and results computed from them by plain loops.
 class PlainLogits {
  public:
   explicit PlainLogits(const at::Tensor& logits) {  // [vocab]

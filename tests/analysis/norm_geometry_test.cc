@@ -1,4 +1,4 @@
-// What docs/layernorm.md says, statement by statement, of the model's own norm; and the tools.
+// What docs/layernorm.md says, statement by statement, about the model's own norm; and the tools.
 #include "hooked/analysis/norm_geometry.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -132,7 +132,7 @@ TEST_F(LayerNormGeometry, ItsLengthIsNearlyRootNAndNeverMore) {
   EXPECT_NEAR(length(LN(x)), std::sqrt(N) * centred / std::sqrt(centred * centred + N * eps), kTolerance);
   EXPECT_LT(length(LN(x)), std::sqrt(N));
   EXPECT_NEAR(length(LN(1000 * x)), std::sqrt(N), 1e-6);
-  EXPECT_LT(length(LN(x / 1000)), 0.1);  // beside epsilon nothing
+  EXPECT_LT(length(LN(x / 1000)), 0.1);  // tiny compared with epsilon
 }
 
 TEST_F(LayerNormGeometry, AProductIsLengthsTimesACosine) {
@@ -212,7 +212,7 @@ TEST_P(NormTools, ALogitIsAProductOfLengthsAndACosine) {
   EXPECT_LT(largest(term("normed length") - run_.cache[act::ln_final_normalized].norm(2, -1)), kTolerance);
 }
 
-// Whatever is done to the end of a run: the product and the remainder are its logit.
+// Whatever is done to the end of a run, the product and the remainder add up to its logit.
 TEST_P(NormTools, EditsBehindTheStreamAreTheRemainder) {
   const auto tokens = random_row(6, 11, 4).view({2, 3});
   EXPECT_LT(largest(normed_logit(model_, run_.cache, options_).terms.slice("quantity", "remainder").values()),
@@ -236,7 +236,7 @@ TEST_P(NormTools, EditsBehindTheStreamAreTheRemainder) {
           << label;
     }
   }
-  // Of a cache that has but the scale the scale is seen.
+  // A cache that has only the scale shows the scale.
   const auto some = model_.run_with_cache(tokens, act::resid_post | act::ln_final_scale,
                                           {.edits = {scale(act::ln_final_scale, 1.5)}});
   const auto terms = normed_logit(model_, some.cache, options_).terms;
@@ -320,7 +320,7 @@ TEST_P(UnnormedReadingOf, BothStacksIsThatOfWhatTheirMlpsMade) {
       const auto shown = [&](const act::BlockSite& site) { return cache[site.in(stack, layer)][0][1]; };
       EXPECT_EQ(grid.axis("layer").places[static_cast<std::size_t>(layer)],
                 (encodes ? act::ln2_normalized : act::ln3_normalized).in(stack, layer));
-      // What the model itself read, and what it would have read of the stream.
+      // What the model itself read, and what it would have read from the stream.
       auto W = weights.W_in(layer);
       auto normed = shown(act::pre) - weights.b_in(layer);
       if (config.mlp == MlpKind::gated) {

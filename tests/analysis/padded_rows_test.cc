@@ -1,4 +1,4 @@
-// What is read of a padded row is what is read of the row alone: every analysis of a run, over a golden
+// Reading a padded row gives the same as reading the row alone: every analysis of a run, over a golden
 // checkpoint of each family and of each kind of config, raw and processed, padded on either side, in float64.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -34,7 +34,7 @@ constexpr double kTolerance = 1e-10;  // of the largest number
 constexpr std::int64_t kMostTokens = 7;
 constexpr std::int64_t kPadding = 2;
 
-/// The first case of each family, and of our own format one for each kind of config.
+/// The first case of each family, and for our own format one for each kind of config.
 std::vector<GoldenCase> cases() {
   std::vector<GoldenCase> chosen;
   std::set<std::string> families;
@@ -59,7 +59,7 @@ struct Rows {
     shorter = recorded.narrow(0, recorded.size(0) - 1, 1).narrow(1, 0, length - kPadding);
   }
 
-  /// Both as a batch, [2, pos], with `padding` beside the shorter one.
+  /// Both as a batch, [2, pos], with `padding` next to the shorter one.
   at::Tensor both(const at::Tensor& upper, const at::Tensor& lower, std::int64_t padding, Pad side) const {
     const auto pad = at::full({1, kPadding}, padding, at::kLong);
     return at::cat({upper, side == Pad::left ? at::cat({pad, lower}, 1) : at::cat({lower, pad}, 1)});
@@ -68,7 +68,7 @@ struct Rows {
   at::Tensor mask(Pad side) const { return both(at::ones_like(whole), at::ones_like(shorter), 0, side); }
 };
 
-/// All that is read of a run.
+/// Everything that is read from a run.
 class Readings {
  public:
   struct Reading {
@@ -136,7 +136,7 @@ class Readings {
   }
 
   void of_scores() {
-    // Of each kind the last layer's.
+    // The last layer of each kind.
     std::vector<ActivationName> last;
     for (const auto& name : model_.names()) {
       if (name.site != Site::attn_scores && name.site != Site::cross_attn_scores) continue;
@@ -159,7 +159,7 @@ class Readings {
 
   void of_heads(const at::Tensor& tokens, Stack stack) {
     for (const auto& row : head_score_rows()) {
-      // A row may have no repetition, of which a share says nothing.
+      // A row may have no repetition; a share says nothing about that.
       HeadScoreOptions options{.tokens = tokens, .rows = HeadRows::each, .stack = stack};
       if (row.kind == HeadScoreKind::ids) options.measure = HeadMeasure::mul;
       add(std::string(row.name), [&] { return head_scores(cache_, row.score, options); });

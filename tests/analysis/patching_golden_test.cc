@@ -26,7 +26,7 @@ constexpr double kTolerance = 1e-9;   // metrics are of size 1
 constexpr double kEffect = 1e-5;      // what the largest change of a metric must exceed
 constexpr std::int64_t kSampled = 6;  // cells of a function that are compared with one run each
 
-/// One of TransformerLens's 20 functions (those of direct paths by component) and what it is here.
+/// One of TransformerLens's 20 functions (those of direct paths by component) and its counterpart here.
 struct Function {
   std::string name;                        ///< as recorded
   const PatchingPreset* preset = nullptr;  ///< null: a direct path
@@ -134,7 +134,7 @@ class Pairs {
     at::Tensor& all = paths_[function.input];
     if (!all.defined()) all = with_rows(direct_path(model, paths));
     if (function.all_sources) return all;
-    // One source of each layer by itself; that the others give the same numbers is the test of direct paths.
+    // One source of each layer alone; that the others give the same numbers is the test of direct paths.
     at::Tensor some = all.clone();
     const std::int64_t head = model.config().n_heads - 1;
     for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
@@ -144,8 +144,8 @@ class Pairs {
     return some;
   }
 
-  /// What TransformerLens has where ours is to be NaN, elsewhere NaN: in the padding the metric without a
-  /// patch, 0 where a layer does not follow its source's and for key/value heads that are not there.
+  /// What TransformerLens has where ours should be NaN, elsewhere NaN: in the padding the metric without a
+  /// patch, 0 where a layer does not follow its source's and for missing key/value heads.
   at::Tensor instead_of_nan(const Function& function, const at::Tensor& like) const {
     at::Tensor instead = at::full_like(like, std::numeric_limits<double>::quiet_NaN());
     if (function.preset == nullptr) {
@@ -157,7 +157,7 @@ class Pairs {
     const bool several = preset.parts.size() > 1;
     const at::Tensor corrupted = unpatched();
     for (std::size_t i = 0; i < preset.over.size(); ++i) {
-      const auto dimension = static_cast<std::int64_t>(i) + (several ? 1 : 0);  // behind `row`
+      const auto dimension = static_cast<std::int64_t>(i) + (several ? 1 : 0);  // after `row`
       const Axis axis = preset.over[i];
       if (axis == Axis::pos || axis == Axis::query || axis == Axis::key) {
         for (std::int64_t row = 0; row < rows(); ++row)
@@ -175,7 +175,7 @@ class Pairs {
     return instead;
   }
 
-  /// Each pair by itself, without its padding.
+  /// Each pair alone, without its padding.
   std::vector<PathPair> each_alone() const {
     std::vector<PathPair> all;
     for (std::int64_t row = 0; row < rows(); ++row) all.push_back(alone(row));
@@ -308,7 +308,7 @@ TEST(PatchingGoldens, EveryFunctionIsRecordedOrSaysWhyNot) {
       EXPECT_TRUE(exception->kind == "crash" || exception->kind == "wrong") << exception->kind;
       EXPECT_FALSE(exception->reason.empty());
     }
-    // The scores without patches are there unless TransformerLens has these wrong, and so everything.
+    // The scores without patches exist unless TransformerLens has these wrong, and therefore everything.
     std::set<std::string> expected{"clean", "corrupted", "answer", "against"};
     if (file.name.ends_with("padded")) expected.insert("attention_mask");
     if (absent < known.size()) expected.merge(std::set<std::string>{"clean_metric", "corrupted_metric"});

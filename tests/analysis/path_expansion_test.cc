@@ -56,7 +56,7 @@ TEST_P(PathsOfGolden, AddUpToTheLogits) {
     if (bounded.order == config.n_layers) {
       EXPECT_LE(largest_number(paths.slice("path", "remainder").values()), kTolerance * size);
     }
-    // Every token's logit is made of paths: nothing is left to the direct path's remainder.
+    // Paths make up every token's logit: nothing is left for the direct path's remainder.
     const auto every = path_logits(model, cache, {}).slice("source", "remainder").values();
     EXPECT_LE(largest_number(every), kTolerance * std::max(1.0, largest_of(before_cap)));
     if (config.final_norm == NormKind::none || config.has_encoder()) continue;
@@ -118,7 +118,7 @@ TEST(PathExpansion, AVirtualHeadIsTheProductOfTwo) {
   EXPECT_NEAR(number("pos_embed", "0.1 > 1.1 > 2.0"),
               logit(through(2, 0, through(1, 1, through(0, 1, positions)))), kTolerance);
   EXPECT_NEAR(number("embed", "1.0"), logit(through(1, 0, embed)), kTolerance);
-  // What is constant: b_O of the layer below and what the first head's values have of their own.
+  // The constant part: b_O of the layer below and the constant of the first head's values.
   const auto ones = cache[act::embed][0].new_ones({5, 1});
   const auto own = at::matmul(cache[act::pattern(1)][0][0],
                               ones * (w.ln1(1).b.matmul(w.W_V(1, 0)) + w.b_V(1)[0]).matmul(w.W_O(1, 0)));
@@ -139,12 +139,12 @@ TEST(PathExpansion, LeavesLongerPathsToTheRemainder) {
   EXPECT_LT(largest_of(kept(some.values().narrow(2, 0, 7) - all.values().narrow(2, 0, 7))), kTolerance);
   EXPECT_LT(largest_of(kept(some.values().sum({1, 2}) - all.values().sum({1, 2}))), kTolerance);
   EXPECT_GT(largest_of(kept(some.slice("path", "remainder").values())), 1e-3);
-  // Padding has no number, and a padded row is its unpadded one.
+  // Padding has no number, and a padded row equals its unpadded one.
   EXPECT_TRUE(some.values()[1].select(-1, 1).isnan().all().item<bool>());
   const auto alone = model.run_with_cache(tokens.narrow(0, 1, 1).narrow(1, 2, 3)).cache;
   const auto unpadded = path_expansion(model, alone, {.answer = 2, .order = 3, .positions = {}});
   EXPECT_LT(largest_of(unpadded.values()[0] - all.values()[1].narrow(-1, 2, 3)), kTolerance);
-  // Of an edited stream the change is the remainder's.
+  // In an edited stream the change is in the remainder.
   const auto edited =
       model.run_with_cache(tokens, act::defaults, {.edits = {scale(act::resid_pre(1), 2.0)}}).cache;
   const auto changed = path_expansion(model, edited, {.answer = 2, .order = 3, .positions = {}});
@@ -164,7 +164,7 @@ TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
       const std::string name = path.empty() ? "direct" : path.size() == 1 ? "1.1" : "0.1 > 1.0";
       const auto numbers = grid.slice("path", name).values();  // [row, source, pos]
       const auto sources = logits.values().size(1);
-      // The direct path alone has a remainder: the run's, which is that of all paths.
+      // Only the direct path has a remainder: the run's, which is that of all paths.
       ASSERT_EQ(sources, numbers.size(1) - (path.empty() ? 0 : 1));
       EXPECT_LT(largest_of(logits.values().select(-1, 6) - numbers.narrow(1, 0, sources)), kTolerance)
           << name;
@@ -204,7 +204,7 @@ TEST(PathExpansion, LogitsOfAllPathsAreTheRuns) {
     EXPECT_LT(largest_of(sum), kTolerance * 10);
     const auto remainder =
         path_logits(model, run.cache, {}, {.positions = {2}}).slice("source", "remainder").values();
-    // Another scale of the final norm is every path's.
+    // Another scale of the final norm applies to every path.
     const bool on_paths = which == 0 || which == 2;
     EXPECT_EQ(largest_of(remainder) > 1e-3, !on_paths) << which;
   }

@@ -52,7 +52,7 @@ std::vector<PathModelCase> path_models() {
           {"attention_only", bare}};
 }
 
-/// The three runs of path patching, each by itself and from its tokens: receivers are whole activations or
+/// The three runs of path patching, each run separately from its tokens: receivers are whole activations or
 /// one head of them.
 double by_hand(const HookedTransformer& model, const at::Tensor& clean, const at::Tensor& corrupted,
                const PathPatchingOptions& options, const Metric& metric) {
@@ -64,7 +64,7 @@ double by_hand(const HookedTransformer& model, const at::Tensor& clean, const at
     if (model.config().has_mlp() && options.through == PathThrough::nothing)
       second.edits.push_back(replace(act::mlp_out(layer), here));
   }
-  // Behind what holds the others: the last edit of a block counts.
+  // After what holds the others: the last edit of a block counts.
   for (const Address& sender : options.senders) second.edits.push_back(replace(sender, there));
   for (const Address& receiver : options.receivers)
     second.capture = second.capture | Selection(Address(receiver.name()));
@@ -109,7 +109,7 @@ TEST_P(PathPatchingOf, IsWhatThreeRunsMake) {
         const double made =
             each.values()[static_cast<std::int64_t>(s)][static_cast<std::int64_t>(r)].item<double>();
         const std::string path = senders[s].to_string() + " -> " + receivers[r].to_string();
-        // No path leads where the three runs change nothing at all.
+        // If the three runs change nothing at all, no path exists.
         EXPECT_EQ(std::isnan(made), std::abs(expected - unpatched) < 1e-13) << path;
         if (std::isnan(made)) continue;
         EXPECT_NEAR(made, expected, 1e-10) << path;
@@ -154,7 +154,7 @@ TEST(PathPatching, DirectPathsToTheLogitsAreSums) {
   }
 }
 
-/// Senders at some places only, which may stand elsewhere in the run that values come from.
+/// Senders at some places only, which may be elsewhere in the run that values come from.
 TEST(PathPatching, SendersHavePlaces) {
   const auto model = random_model_of(three_layer_paths());
   const at::Tensor mask = at::ones({2, 6}, at::kLong);
@@ -177,7 +177,7 @@ TEST(PathPatching, SendersHavePlaces) {
         there[act::z(0).head(1).row(row).pos(from)] - here[act::z(0).head(1).row(row).pos(at)];
     const at::Tensor stream = here[act::resid_pre(1)].clone();
     stream[row][at] += change.matmul(model.weights().W_O(0)[1]);
-    // The MLP of the first layer stays as it is, so this is all that the later head sees.
+    // The MLP of the first layer is unchanged, so this is all that the later head sees.
     const auto seen = model
                           .run(Input::start_at_layer(1, stream, {.attention_mask = mask}),
                                {.capture = act::v(1), .output = Output::none})

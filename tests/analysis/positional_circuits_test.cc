@@ -41,7 +41,7 @@ bool grows_within(const ModelConfig& config, std::int64_t layer, std::int64_t le
 
 class PositionalCircuitsOfGolden : public testing::TestWithParam<GoldenCase> {};
 
-/// By what a run's norms divide the token or position at a place on its way to queries and keys.
+/// The norms' scales that divide the token or position at a place on its way to queries and keys.
 double scale_at(const GoldenModel& golden, std::int32_t layer, std::int64_t pos) {
   const auto& config = golden.model.config();
   const auto& cache = golden.cache;
@@ -53,13 +53,13 @@ double scale_at(const GoldenModel& golden, std::int32_t layer, std::int64_t pos)
   return scale;
 }
 
-// score_attribution asks the model itself what becomes of each part of its stream.
+// score_attribution asks the model itself to carry each part of its stream.
 TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
   for (const bool processed : {false, true}) {
     const auto golden = golden_model(GetParam(), processed);
     const auto& config = golden.model.config();
     const std::int64_t pos = golden.tokens.size(1) - 1, head = config.n_heads - 1;
-    // The tokens and positions of a decoder beside an encoder are one part, and their norm shows no scale.
+    // The tokens and positions of a decoder with an encoder are one part, and their norm shows no scale.
     const bool one_part = config.has_encoder() && config.learned_positions();
     if (one_part && config.embedding_sum_norm) continue;
     for (const std::int32_t layer : {0, 1}) {
@@ -119,7 +119,7 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
   }
 }
 
-// Scores of the stream's tokens: what a run's queries and keys give, whatever turns them.
+// Scores of the stream's tokens: what a run's queries and keys give, however they are rotated.
 TEST_P(PositionalCircuitsOfGolden, QkAtADistanceIsThatOfARun) {
   const auto golden = golden_model(GetParam(), false);
   const auto& config = golden.model.config();
@@ -136,7 +136,7 @@ TEST_P(PositionalCircuitsOfGolden, QkAtADistanceIsThatOfARun) {
     }
     const auto circuits = made_circuits();
     ASSERT_EQ(circuits.sizes(), std::vector<std::int64_t>({3, config.d_model, config.d_model}));
-    // Without biases: what queries and keys of two streams have more than those of a stream of zeros.
+    // Without biases: queries and keys of two streams minus those of a stream of zeros.
     const auto made = [&](Site site, std::int64_t column, const at::Tensor& x) {
       auto residual = at::zeros({2, length, config.d_model}, at::kDouble);
       residual[0][column].copy_(x);
@@ -215,7 +215,7 @@ TEST(PositionalCircuits, ShortformerPositionsStandBesideTheNorm) {
       full_qk_circuit(model, {1, 2}, {.query = CircuitEnd::position, .key = CircuitEnd::position});
   const auto expected = w.W_pos().matmul(w.W_Q(1, 2)).matmul(w.W_pos().matmul(w.W_K(1, 2)).t());
   EXPECT_LT(largest_of(at_ends.AB() - expected), kTolerance);
-  // The scores of a run: all four kinds, and biases, which differences of differences do without.
+  // The scores of a run: all four kinds, and biases, which cancel in differences of differences.
   const auto tokens = random_row(6, 11, 3);
   const auto cache = model.run_with_cache(tokens, act::everything).cache;
   const auto scale = cache[act::ln1_scale(0)][0];
@@ -247,7 +247,7 @@ TEST(PositionalCircuits, ShortformerPositionsStandBesideTheNorm) {
               HasSubstr("queries and keys only"));
 }
 
-// A run's head that sees one token alone, through the final norm by hand: biases go with the difference.
+// A run's head that sees one token alone, through the final norm by hand: biases cancel in the difference.
 TEST(PositionalCircuits, FullOvIsWhatLogitsGainByAHead) {
   auto config = two_layer_config();
   config.n_kv_heads = 2;

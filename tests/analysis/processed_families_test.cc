@@ -1,4 +1,4 @@
-// What a default load of every family gives is what its checkpoint says: in the dtypes that models are loaded
+// A default load of every family gives what its checkpoint says: in the dtypes that models are loaded
 // in, step by step, and with heads that mask padding or hold rows that nobody uses.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -65,8 +65,8 @@ class ProcessedFamily : public CheckpointTensors, public testing::WithParamInter
     return HookedTransformer::load(folder_.path().string(), {.dtype = dtype});
   }
 
-  /// The tensor of the file that a weight is made of, and the name of that weight; nothing where it is not
-  /// one tensor as it is.
+  /// The file's tensor that a weight is made from, and the name of that weight; nothing if it is not
+  /// a single tensor, unchanged.
   std::optional<std::string> tensor_of(const std::string& weight) {
     const IdentifiedModel model = identify(written());
     const CheckpointReader reader = open_checkpoint(folder_.path());
@@ -83,12 +83,12 @@ at::Tensor log_probs(const HookedTransformer& model) {
   return at::log_softmax(model.run(input_of(model.config())).logits().to(at::kDouble), -1);
 }
 
-/// The largest difference of what is likelier than e^-80.
+/// The largest difference among tokens likelier than e^-80.
 double apart(const at::Tensor& one, const at::Tensor& other) {
   return (one - other).abs().masked_fill((other > -80.0).logical_not(), 0.0).max().item<double>();
 }
 
-/// The same of probabilities.
+/// The same for probabilities.
 double probabilities_apart(const at::Tensor& one, const at::Tensor& other) {
   return (one.exp() - other.exp()).abs().max().item<double>();
 }
@@ -96,7 +96,7 @@ double probabilities_apart(const at::Tensor& one, const at::Tensor& other) {
 TEST_P(ProcessedFamily, LogProbabilitiesStayInTheDtypeOfTheLoad) {
   written();
   const at::Tensor exact = log_probs(raw(at::kDouble)), single = log_probs(raw(at::kFloat));
-  // Rounding itself costs so much; a model of large logits more.
+  // Rounding alone costs this much; a model with large logits more.
   const double digits = std::max(apart(single, exact), kFloat32Tolerance);
   for (const ProcessingStep step : kProcessingSteps) {
     try {

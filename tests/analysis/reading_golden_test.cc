@@ -49,7 +49,7 @@ std::vector<std::string> labels_of(const AnalysedModel& model, std::size_t numbe
   return found == labels.end() ? std::vector<std::string>() : found->get<std::vector<std::string>>();
 }
 
-/// Whether the index says why nothing was recorded of a call.
+/// Whether the index says why nothing was recorded for a call.
 bool is_absent(const AnalysedWeights& weights, std::size_t number) {
   return std::ranges::any_of(weights.model.row.at("absent"), [&](const Json& row) {
     return row.at("file") == weights.processed && row.at("call") == number && !row.at("reason").empty();
@@ -79,9 +79,9 @@ class Reader {
 
   const RecordedTensors& recorded() const { return tensors_; }
 
-  /// Whether numbers of a result of `like`'s sizes are of padding, by the recorded mask.
+  /// Which numbers of a result of `like`'s sizes belong to padding, by the recorded mask.
   at::Tensor padding(const std::string& method, const Json& arguments, const at::Tensor& like) const {
-    // [row, pos], behind the parts where there are any, cut as the result is.
+    // [row, pos], after the parts if there are any, cut as the result is.
     const auto mask = tensors_.at("attention_mask").tensor().eq(0);
     if (method == "stack_activation" && arguments.at("activation") == "pattern") {
       // [layer, row, head, query, key]: a query or a key
@@ -150,7 +150,7 @@ class Reader {
   }
 
   at::Tensor with_slices(at::Tensor x, const Json& arguments, std::int64_t row) const {
-    // Positions first: their dimension is the one behind the rows.
+    // Positions first: their dimension is the one after the rows.
     if (const auto slice = arguments.find("pos_slice"); slice != arguments.end())
       x = sliced(x, *slice, row + 1);
     if (const auto slice = arguments.find("batch_slice"); slice != arguments.end())

@@ -1,5 +1,5 @@
-// Nothing is refused but what docs/reading-functions.md names: every function of the analyses is called of
-// every kind of model among the golden checkpoints, and what it refuses is a row of the table that the page
+// Only what docs/reading-functions.md names is refused: every function of the analyses is called for
+// every kind of model among the golden checkpoints, and each refusal is a row of the table that the page
 // is printed from. Each row is met.
 #include "docs/generators/refusals.h"
 
@@ -41,7 +41,7 @@ std::int64_t first_layer(const ModelConfig& c, bool attends) {
   return layer;
 }
 
-/// A model, and runs of one short row of which everything is kept.
+/// A model, and runs of one short row that keep everything.
 class Subject {
  public:
   Subject(HookedTransformer of, const GoldenRun& recorded)
@@ -97,7 +97,7 @@ class Subject {
   ActivationCache other_, behind_prefix_;
 };
 
-/// The ways in which a call may be asked besides the plain one.
+/// The ways in which a call may be made in addition to the plain one.
 struct Ways {
   bool norms = false;   ///< with Asking::norms off, too
   bool stacks = false;  ///< of an encoder, too
@@ -111,7 +111,7 @@ struct Call {
   std::string name;
   std::function<void(const Subject& s, const Asking& a)> make;
   Ways ways = {};
-  /// Whether a model has what it is asked: what is not there is no refusal.
+  /// Whether a model has what it is asked for: a missing part is not a refusal.
   bool (*there)(const ModelConfig& c, const Asking& a) = [](const ModelConfig&, const Asking&) {
     return true;
   };
@@ -153,7 +153,7 @@ LensMaps maps_of(const Subject& s) {
   return maps;
 }
 
-// --- What reads a run.
+// --- Functions that read a run.
 
 void read_heads(const Subject& s, const Asking& a) {
   const bool decodes = s.config.has_encoder() && a.stack != Stack::encoder;
@@ -290,7 +290,7 @@ std::vector<Call> reading_calls() {
   };
 }
 
-// --- What is made of weights.
+// --- Functions of weights.
 
 const std::vector<StreamMatrix> kOfHeads{StreamMatrix::query, StreamMatrix::key, StreamMatrix::value};
 const StreamPart kWritingMlp{.matrix = StreamMatrix::mlp_out, .layer = 0},
@@ -405,7 +405,7 @@ std::vector<Call> circuit_calls() {
   };
 }
 
-// --- What patches runs.
+// --- Functions that patch runs.
 
 std::vector<Call> patching_calls() {
   const auto estimated = [](const auto& change) {
@@ -463,7 +463,7 @@ std::vector<Call> patching_calls() {
        [](const Subject& s, const Asking& a) {
          path_patching(s.model,
                        {.through = PathThrough::mlps, .cells = PathCells::each_sender, .sweep = s.sweep()});
-         // Of an encoder only cross-attention's keys and values read the stream; else the end of the stream.
+         // Only cross-attention's keys and values read an encoder's stream; else the end of the stream.
          std::vector<Address> receivers;
          if (a.stack == Stack::encoder) receivers = {act::cross_k(0)};
          path_patching(s.model, {.senders = {act::z.in(a.stack, layer_of(a)).head(0)},
@@ -573,7 +573,7 @@ std::vector<Call> all_calls() {
   return calls;
 }
 
-/// The ways in which a call is asked of a model that has what it is asked.
+/// The ways in which a call is made for a model that has what it needs.
 std::vector<Asking> askings(const Call& call, const ModelConfig& config) {
   std::vector<Asking> all;
   const auto of_layer = [&](Asking asking) {
@@ -606,9 +606,9 @@ std::string text_of(const Asking& a) {
                      a.crosses ? " of cross-attention" : "", a.prefix ? " behind a prefix" : "");
 }
 
-// --- Of which models.
+// --- The models.
 
-/// What may decide whether something is refused.
+/// The traits that may decide whether something is refused.
 std::vector<std::string> traits_of(const ModelConfig& c) {
   std::vector<std::string> traits{
       fmt::format("norms {} {}", c.norm == NormKind::none, static_cast<int>(c.norm_place)),
@@ -656,7 +656,7 @@ std::vector<std::string> traits_of(const ModelConfig& c) {
   return traits;
 }
 
-/// Whether two traits meet in a model that met in none before.
+/// Whether a model combines two traits that no earlier model combined.
 bool is_new(const ModelConfig& config, std::set<std::pair<std::string, std::string>>& met) {
   const auto traits = traits_of(config);
   const auto before = met.size();
@@ -702,7 +702,7 @@ HookedTransformer with_growing_queries() {
   return random_model_of(config);
 }
 
-/// Calls `check` with models in which any two traits meet that meet in some golden checkpoint.
+/// Calls `check` with models that cover any two traits that some golden checkpoint combines.
 void for_each_kind(const std::function<void(const std::string& name, const Subject& subject)>& check) {
   std::set<std::pair<std::string, std::string>> traits;
   const auto load = [](const GoldenCase& golden, const WeightProcessing& processing) {
@@ -720,7 +720,7 @@ void for_each_kind(const std::function<void(const std::string& name, const Subje
   check("growing queries", Subject(with_growing_queries(), prompt));
 }
 
-/// What a call refuses; empty where it does not. Fails the test for another error.
+/// The refusal of a call, empty if it has none. Fails the test for another error.
 std::string refused_by(const Call& call, const Subject& subject, const Asking& asking) {
   try {
     call.make(subject, asking);

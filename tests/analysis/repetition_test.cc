@@ -121,7 +121,7 @@ TEST(Repetition, GivesWhatItHasWhereItIsEnded) {
     EXPECT_TRUE(part.values().narrow(0, kTogether, 200 - kTogether).isnan().all().item<bool>());
     EXPECT_FALSE(all.values().isnan().any().item<bool>());
   }
-  // An edit of one row is of that row, in whatever run it stands.
+  // An edit of one row applies to that row, in whichever run it is.
   const auto edited = repetition_scores(model, many, {.edits = {zero(act::mlp_out(1).row(150))}});
   const auto changed = (edited.loss - whole.loss).values().abs().sum(1);  // [row]
   EXPECT_GT(changed[150].item<double>(), 1e-6);

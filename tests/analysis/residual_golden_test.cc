@@ -56,7 +56,7 @@ Loaded loaded(const GoldenCase& golden, bool processed) {
   return {std::move(model), input, std::move(run)};
 }
 
-/// What is taken apart: points of the stream, what its norms make, what sublayers add.
+/// What is split into parts: points of the stream, outputs of its norms, what sublayers add.
 std::vector<ActivationName> taken_apart(const HookedTransformer& model) {
   constexpr Site kSites[] = {Site::resid_pre,
                              Site::resid_mid,
@@ -78,7 +78,7 @@ std::vector<ActivationName> taken_apart(const HookedTransformer& model) {
                              Site::mlp_out};
   std::vector<ActivationName> names;
   for (const auto& name : model.names()) {
-    // A norm of the embedding alone stands before its first part.
+    // A norm of the embedding comes before its first part.
     if (name.site == Site::embed_ln_normalized && !model.config().embedding_sum_norm) continue;
     if (std::ranges::find(kSites, name.site) != std::end(kSites)) names.push_back(name);
   }
@@ -87,7 +87,7 @@ std::vector<ActivationName> taken_apart(const HookedTransformer& model) {
 
 double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
 
-/// Whether what is left over is nothing beside the whole.
+/// Whether what is left over is negligible compared with the whole.
 testing::AssertionResult adds_up(const Grid& parts) {
   const auto remainder = parts.slice("part", "remainder").values();
   const auto whole = parts.values().sum(1), missing = parts.values().isnan();
@@ -204,7 +204,7 @@ TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
   }
 }
 
-// Of all parts as vectors, which leave_one_out does not make.
+// With all parts as vectors, which leave_one_out does not compute.
 TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
   const auto [model, input, run] = loaded(GetParam(), true);
   const auto& config = model.config();
@@ -226,7 +226,7 @@ TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
   EXPECT_TRUE(effects.exact.values().isnan().equal(expected.isnan()));
   EXPECT_LE(largest(effects.exact.values() - expected), kTolerance * std::max(1.0, largest(logit(whole))));
   const auto attributed = direct_logit_attribution(model, run.cache, options);
-  const auto frozen = attributed.values().narrow(1, 0, expected.size(1));  // behind them are biases
+  const auto frozen = attributed.values().narrow(1, 0, expected.size(1));  // after them are biases
   const auto but_remainder = expected.size(1) - 1;
   EXPECT_LE(largest((effects.frozen.values() + frozen).narrow(1, 0, but_remainder)),
             kTolerance * std::max(1.0, largest(frozen)));
@@ -276,7 +276,7 @@ bool is_of_heads(const std::string& label) {
   return label.find("head ") != std::string::npos || label.find("attn bias ") != std::string::npos;
 }
 
-/// Whether neurons hold something that is the same for every token: the bias of a norm of theirs, or one that
+/// Whether neurons have a part that is the same for every token: the bias of their norm, or one that
 /// is added to them.
 bool neurons_have_constants(const ModelConfig& config) {
   return (config.mlp_norm && !config.norm_folded) || config.gated_bias_after_product;
@@ -290,7 +290,7 @@ double apart(const std::map<std::string, at::Tensor>& some, const std::map<std::
   return most;
 }
 
-// Processing moves constants alone: those of the final norm, and those of values, which fold_value_biases
+// Processing moves only constants: those of the final norm, and those of values, which fold_value_biases
 // takes from heads to the attention's bias. There ValueBiases::in_bias has them with either weights.
 TEST_P(StreamOfGolden, RawAndProcessedWeightsGiveTheSameParts) {
   const auto raw = loaded(GetParam(), false), processed = loaded(GetParam(), true);
@@ -317,13 +317,13 @@ TEST_P(StreamOfGolden, RawAndProcessedWeightsGiveTheSameParts) {
       if (has_done(processed.model, ProcessingStep::fold_ln)) {
         EXPECT_LE(apart(folded, of_processed), kTolerance * size);
       }
-      // Raw ones may have: then heads and their attention's bias differ, which a layer has as one.
+      // Raw ones may have one: then heads and their attention's bias differ, which a layer has as one part.
       for (const auto& [label, values] : parts_of(raw, in_heads)) {
         if (is_of_heads(label)) continue;
         EXPECT_LE(largest(values - of_processed.at(label)), kTolerance * size) << label;
       }
     }
-    // Of one logit center_unembed takes the mean over the vocabulary from every part.
+    // For a single logit center_unembed subtracts the mean over the vocabulary from every part.
     options.against = std::nullopt;
     const auto of_one_logit = parts_of(processed, options);
     if (has_done(processed.model, ProcessingStep::center_unembed) &&
@@ -348,7 +348,7 @@ std::vector<Address> scores_of_heads(const HookedTransformer& model) {
   return scores;
 }
 
-/// What the run has for the sums of the parts of a head's scores, [row, query, key], NaN where padding is.
+/// The run's values for the sums of the parts of a head's scores, [row, query, key], NaN for padding.
 at::Tensor scores_of(const Grid& grid, const ModelConfig& config) {
   auto products = grid.values().sum({1, 2});
   const auto& parts = grid.axis("query_part").labels;
@@ -366,7 +366,7 @@ TEST_P(StreamOfGolden, PartsOfAScoreAddUpToIt) {
     const auto [model, input, run] = loaded(GetParam(), processed);
     const auto& config = model.config();
     for (const auto& scores : scores_of_heads(model)) {
-      // Parts by head of one of them: the sums of parts are held elsewhere.
+      // Parts by head for one of them: the sums of parts are checked elsewhere.
       const bool is_last = scores == Address(scores.name()).head(config.n_heads - 1);
       const ScoreAttributionOptions options{
           .scores = scores, .grain = is_last ? Grain::head : Grain::layer, .queries = {}, .keys = {}};

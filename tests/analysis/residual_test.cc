@@ -124,7 +124,7 @@ TEST(ResidualParts, ExpertsAndTheirNeurons) {
   EXPECT_LT(largest(neurons.slice("part", "remainder").values()), kTolerance);
 }
 
-// Edits of the choice send tokens elsewhere, while weights stay with their rank.
+// Edits of the choice send tokens to other experts, while weights stay with their rank.
 TEST(ResidualParts, ExpertsAreThoseThatTokensWereSentTo) {
   for (const RouterKind router :
        {RouterKind::softmax_then_choose, RouterKind::sigmoid_then_choose, RouterKind::choose_then_softmax}) {
@@ -188,7 +188,7 @@ TEST(ResidualParts, ExpertsWriteThroughNormsOfTheirOwn) {
   }
 }
 
-// What the router and the routed experts read, in parts of the stream.
+// The inputs of the router and of the routed experts, in parts of the stream.
 TEST(ResidualParts, EndWhatAMixtureReadsThroughItsNorms) {
   const auto model = random_model_of(normed_mixture_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
@@ -201,7 +201,7 @@ TEST(ResidualParts, EndWhatAMixtureReadsThroughItsNorms) {
   }
 }
 
-// A head's output is z times its rows of W_O: by heads, summed, it is one product of the heads side by side.
+// A head's output is z times its rows of W_O: summed over heads, it is one product of the concatenated heads.
 TEST(ResidualParts, HeadsAreRowsOfOneProduct) {
   const auto model = random_model_of(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4), act::everything).cache;
@@ -232,7 +232,7 @@ TEST(ResidualParts, ValueBiasesMayCountAsBias) {
   EXPECT_LT(largest(moved[0].narrow(0, 0, 4).squeeze(1) - expected), kTolerance);
   EXPECT_LT(largest(moved[0][4][0] + expected.sum(0)), kTolerance);
   EXPECT_LT(largest(in_bias.slice("part", "remainder").values()), kTolerance);
-  // In folded weights they are in the bias already.
+  // In folded weights value biases are in the bias already.
   const auto folded = random_model_of(
       config, WeightProcessing::only({ProcessingStep::fold_ln, ProcessingStep::fold_value_biases}));
   const auto of_folded = residual_parts(folded, folded.run_with_cache(random_row(6, 11, 4)).cache,

@@ -44,7 +44,7 @@ TEST(ScoreAttribution, NamesBothSides) {
   EXPECT_EQ(grid.axis("key").labels, std::vector<std::string>({"0", "3"}));
 }
 
-// By hand, with the matrices: (c(x) / s * w) W_Q of a part, and what the biases give.
+// By hand, with the matrices: (c(x) / s * w) W_Q of a part, and the contribution of the biases.
 TEST(ScoreAttribution, IsTheBilinearFormOfTheMatrices) {
   auto config = two_layer_config();
   config.scale_by_inverse_layer = true;
@@ -79,7 +79,7 @@ TEST(ScoreAttribution, ThroughRotationSharedKeysAndTheirNorms) {
   EXPECT_LT((sums[0] - scores[0]).abs().max().item<double>(), kTolerance);
   EXPECT_TRUE(sums[1].isnan().equal(mask[1].eq(0)));
   EXPECT_LT((sums[1] - scores[1]).slice(0, 2).abs().max().item<double>(), kTolerance);
-  // A padded row is its unpadded one.
+  // A padded row equals its unpadded one.
   const auto alone = model.run_with_cache(tokens.narrow(0, 1, 1).narrow(1, 2, 3)).cache;
   const auto unpadded = score_attribution(
       model, alone,
@@ -96,7 +96,7 @@ TEST(ScoreAttribution, TheRemainderIsWhatAnEditPutThere) {
   EXPECT_NEAR(sum(grid.slice("query_part", "remainder")), sum(grid) / 2, kTolerance);
 }
 
-/// Of two stacks, where every number is random.
+/// With two stacks, all numbers random.
 HookedTransformer two_stack_model(Positions positions) {
   auto config = two_layer_config();
   config.encoder = Encoder{.n_layers = 2, .decoder_start_token = 1};
@@ -150,7 +150,7 @@ TEST(ScoreAttribution, OfCrossAttentionIsTheBilinearFormOfTheMatrices) {
   EXPECT_NEAR(sum(grid), cache[act::cross_attn_scores(1)][0][2][1][4].item<double>(), kTolerance);
 }
 
-// What an edit of a bias by distance does is in that part, what one of keys does in their remainder.
+// The effect of an edit of a position bias is in that part, that of an edit of keys in their remainder.
 TEST(ScoreAttribution, EditsAcrossStacksAreInTheirParts) {
   const auto relative = two_stack_model(RelativePositions{.buckets = 8, .max_distance = 10});
   const Input input{random_row(6, 11, 4), {.decoder = {.tokens = random_row(3, 11, 5)}}};
@@ -170,7 +170,7 @@ TEST(ScoreAttribution, EditsAcrossStacksAreInTheirParts) {
   EXPECT_NEAR(sum(across.slice("key_part", "remainder")), sum(across) / 2, kTolerance);
 }
 
-// Hooks of the handle are not in force where the model is asked what a part becomes.
+// Hooks of the handle do not apply when the model carries a part.
 TEST(ScoreAttribution, DoesNotRunTheHooksOfTheHandle) {
   auto model = random_model_of(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;

@@ -1,4 +1,4 @@
-// What heads add to their scores for the distance of query and key is a part of its own: what the papers'
+// The bias that heads add to scores for the distance of query and key is a part of its own: what the papers'
 // formulas say, number by number, of golden checkpoints in float64, of a row and of one with padding.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -95,7 +95,7 @@ TEST_P(PositionBiasOf, IsAPartOfItsOwn) {
       const auto grid = score_attribution(model_, cache_, {.scores = scores, .queries = {}, .keys = {}});
       const auto of_query = grid.slice("query_part", "position bias");
       const auto part = of_query.slice("key_part", "position bias").values();  // [row, query, key]
-      // Beside other parts it is nothing.
+      // Paired with other parts it is zero.
       const auto of_key = grid.slice("key_part", "position bias");
       for (const auto* side : {&of_query, &of_key}) {
         const auto others = side->values().abs().sum(1) - part.abs();

@@ -1,4 +1,4 @@
-// What is put in is said, of this model, and named; tokens and answers are those of the run.
+// What is patched in is stated, must come from this model, and is named; tokens and answers are the run's.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
@@ -36,7 +36,7 @@ using testing::HasSubstr;
 
 class Sources : public testing::Test {
  protected:
-  /// Every analysis that puts something in, and the title of what it gives.
+  /// Every analysis that patches something in, and the title of its result.
   using Run = std::function<std::string(const SweepOptions&)>;
   std::vector<std::pair<std::string, Run>> analyses() const {
     const auto circuit = Circuit::of_nodes(model_, {"head 0.2", "mlp 1"});
@@ -146,7 +146,7 @@ TEST_F(Sources, AreOfTheModel) {
   }
 }
 
-/// Values that are meant are the values that are put in.
+/// Assigned values of another model are the values that are patched in.
 TEST_F(Sources, OfAnotherModelMayBeMeant) {
   const auto there = other_.run_with_cache(clean_, act::everything).cache;
   SweepOptions swept = from(there.assigned_to(model_));

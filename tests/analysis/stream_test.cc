@@ -1,4 +1,4 @@
-// The list of what happens to the residual stream, held to the module graph: what steps add up to is what
+// The list of what happens to the residual stream, checked against the module graph: steps add up to what
 // every point of the stream shows, and their points fire in their order.
 #include "hooks/stream.h"
 
@@ -27,7 +27,7 @@ using Kind = StreamStep::Kind;
 constexpr double kTolerance = 1e-9;
 constexpr std::uint64_t kRandomConfigs = 100;
 
-/// Every config that is at hand, with what it is called.
+/// Every available config, with its name.
 const std::map<std::string, ModelConfig>& configs() {
   static const auto all = [] {
     std::map<std::string, ModelConfig> made;
@@ -72,7 +72,7 @@ class Stream : public testing::Test {
   }
 };
 
-/// The stream as the steps make it of what a run kept.
+/// The stream as the steps compute it from what a run kept.
 class Folded {
  public:
   Folded(const HookedTransformer& model, const ActivationCache& cache) : model_(model), cache_(cache) {}
@@ -145,7 +145,7 @@ TEST_F(Stream, PointsFireInTheOrderOfTheSteps) {
     std::vector<Hook> hooks;
     for (const Stack stack : stacks_of(s.model.config())) {
       for (const StreamStep& step : stream_of(s.model.config(), stack)) {
-        // Where sublayers stand side by side both read before either writes, and fire one after the other.
+        // In parallel blocks both sublayers read before either writes, and fire in turn.
         const bool once = std::ranges::find(listed, step.point) == listed.end();
         if (step.kind == Kind::read || !once) continue;
         listed.push_back(step.point);
@@ -160,8 +160,8 @@ TEST_F(Stream, PointsFireInTheOrderOfTheSteps) {
   });
 }
 
-// A point of the stream has the width of the stream: nothing that blocks make besides is listed, and nothing
-// is forgotten that a model shows before or after its blocks' sublayers.
+// A point of the stream has the width of the stream: no other output of blocks is listed, and no point
+// that a model shows before or after its blocks' sublayers is missing.
 TEST_F(Stream, ShowsAllPointsOfTheStream) {
   for_every_config([&](const Subject& s) {
     std::vector<ActivationName> shown;

@@ -1,4 +1,4 @@
-// Sweeps and their estimates over what stands in attention's place in some layers: gated delta nets and short
+// Sweeps and their estimates over mixers that replace attention in some layers: gated delta nets and short
 // convolutions.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -25,7 +25,7 @@ struct MixerSite {
   const char* golden;
   const char* name;
   act::BlockSite site;
-  std::vector<Axis> over;  // behind the layer
+  std::vector<Axis> over;  // after the layer
 };
 
 class SweepOverMixers : public testing::TestWithParam<MixerSite> {

@@ -31,7 +31,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// With runs one after another, and beside one another.
+/// With runs one after another, and in parallel.
 class SweepProgressed : public testing::TestWithParam<int> {
  protected:
   SweepOptions options() const {
@@ -57,7 +57,7 @@ bool same_bits(const Grid& a, const Grid& b) {
          a.values().nan_to_num().equal(b.values().nan_to_num());
 }
 
-/// A partial file is of what was put in: another tensor, seed or run is another sweep, also one of the same
+/// A partial file records what was patched in: another tensor, seed or run is another sweep, even of the same
 /// size.
 TEST_P(SweepProgressed, APartialFileKnowsItsSource) {
   const at::Tensor vector = at::ones({6}, at::kDouble);
@@ -297,13 +297,13 @@ TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
   const std::int64_t of_a_layer = process_status("VmHWM");
   options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
   EXPECT_EQ(sweep(model, options).values().numel(), 32400);
-  // What the largest runs take, in the workspace and on the heaps of two threads, is 70 to 95 MB, and all of
-  // it by the hundredth run. Patches take some 15 KB a cell, so those of a layer would be 120 MB besides.
+  // The largest runs take 70 to 95 MB, in the workspace and on the heaps of two threads, and reach
+  // that by the hundredth run. Patches take about 15 KB a cell, so a layer's would be 120 MB in addition.
   EXPECT_LT(of_a_layer - before, std::int64_t{144} << 20);
   EXPECT_LT(process_status("VmHWM") - of_a_layer, std::int64_t{64} << 20);
 }
 
-// Callers' functions need not be made for several threads.
+// Callers' functions need not be thread-safe.
 TEST_P(SweepProgressed, MetricsAndProgressAreCalledByOneThreadAtATime) {
   std::atomic<int> inside = 0, most = 0;
   std::mutex mutex;
@@ -367,7 +367,7 @@ TEST_P(SweepProgressed, CellsWhoseMetricThrowsAreListedAndTheOthersStand) {
   std::int64_t over = 0;
   for (const auto& cell : all.largest(100)) {
     const double made = report.grid.at({1, cell.index[0], cell.index[1]});
-    // The picky metric reads the whole vocabulary, whose product rounds otherwise than that of one token.
+    // The picky metric reads the whole vocabulary, whose product rounds differently from that of one token.
     EXPECT_NEAR(report.grid.at({0, cell.index[0], cell.index[1]}), cell.value, 1e-12);
     over += cell.value > limit ? 1 : 0;
     EXPECT_EQ(std::isnan(made), cell.value > limit);

@@ -174,13 +174,13 @@ TEST_P(SweepRows, ValuesComeFromManyPlaces) {
               kTolerance);
 }
 
-/// What the patched run of a row is without any padding, with an edit of all scores or patterns of a head.
+/// The patched run of a row without any padding, with an edit of all scores or patterns of a head.
 double unpadded(const HookedTransformer& model, const at::Tensor& tokens, const Address& place,
                 const at::Tensor& value) {
   return logit(3).score(model, tokens, {.edits = {set(place, value)}}).item<double>();
 }
 
-/// Padding gets no score and no attention, whatever is put in: rows are what they are alone.
+/// Padding gets no score and no attention, whatever is patched in: rows equal the rows alone.
 TEST_P(SweepRows, KeysThatAreMaskedStayMasked) {
   const at::Tensor later = at::ones({6, 6}, at::kBool).triu(1);
   for (const double number : {0.0, 0.25}) {
@@ -206,7 +206,7 @@ TEST_P(SweepRows, KeysThatAreMaskedStayMasked) {
               << place.to_string();
         }
       }
-      // The same by an address.
+      // The same with an address.
       options.over.clear();
       options.site = std::nullopt;
       const Address place = scores ? act::attn_scores(1).head(2) : act::pattern(1).head(2);
@@ -229,7 +229,7 @@ TEST_P(SweepRows, MeansOfPatternsLeaveOutPadding) {
                                      .into = input(corrupted_),
                                      .metric = logit(3)});
     for (std::int32_t layer = 0; layer < 2; ++layer) {
-      // Each row alone, put where its tokens stand.
+      // Each row alone, placed where its tokens are.
       at::Tensor sum = at::zeros({4, 6, 6}, at::kDouble), count = at::zeros({6, 6}, at::kDouble);
       for (std::int64_t r = 0; r < 3; ++r) {
         const std::int64_t length = mask_[r].sum().item<std::int64_t>(), first = left() ? 6 - length : 0;
@@ -295,7 +295,7 @@ TEST_F(SweepOfOneRow, ADrawnRowIsOneOfTheData) {
   EXPECT_EQ(drawn.size(), 3U) << "every row is drawn by some seed";
 }
 
-/// Where no row has a query and a key together they have no mean.
+/// A query and a key that are in no row together have no mean.
 TEST(SweepSources, AMeanThatNoRowHasIsRefused) {
   ModelConfig config = two_layer_config();
   config.direction = AttentionDirection::bidirectional;
@@ -313,7 +313,7 @@ TEST(SweepSources, AMeanThatNoRowHasIsRefused) {
                   .metric = logit(3)});
   };
   EXPECT_THAT(text_thrown_by<HookError>([&] { swept(both_ways); }), HasSubstr("never stand together"));
-  // One that looks back only: query 5 and key 0 are in no row, as rows are padded on different sides.
+  // Without later keys: query 5 and key 0 are in no row, as rows are padded on different sides.
   EXPECT_THAT(text_thrown_by<HookError>([&] { swept(random_model_of(two_layer_config())); }),
               HasSubstr("never stand together"));
 }
@@ -406,7 +406,7 @@ TEST_F(SweepOfOneRow, AnExpertsTokensArePatchedWhereBothRunsSendThemToIt) {
         zeroed.at({1, e}),
         logit(3).score(model, corrupted_, {.edits = {zero(act::expert_post(1, e))}})[0].item<double>(),
         kTolerance);
-    // By hand: a token's number among those of the expert, by rank and position.
+    // By hand: a token's index among those of the expert, by rank and position.
     const auto tokens = [&](const ActivationCache& cache) {
       std::vector<std::int64_t> of_expert;
       const at::Tensor ids = cache[act::expert_indices(1)][0];
@@ -511,7 +511,7 @@ TEST_F(SweepOfOneRow, RowsThatAreNotSweptMayHavePaddingThere) {
   EXPECT_FALSE(std::isnan(shares.at({0, 1, 0})));
 }
 
-// In float32 a token whose experts are nearly tied may go to others in a batch than by itself.
+// In float32 a token whose experts are nearly tied may go to other experts in a batch than alone.
 TEST_F(SweepOfOneRow, MixturesInFloat32AreFullRunsWhereNoTokenIsNearlyTied) {
   ModelConfig config = two_layer_config();
   config.mlp = MlpKind::gated;
@@ -534,7 +534,7 @@ TEST_F(SweepOfOneRow, MixturesInFloat32AreFullRunsWhereNoTokenIsNearlyTied) {
         ++compared;
         continue;
       }
-      // Listed: which cell, and how near a tie was.
+      // The list says which cell, and how near a tie was.
       const auto routed = model.run_with_cache(corrupted_, act::expert_weights, {.edits = {edit}}).cache;
       ++tied;
       std::cout << "routing flips: " << edit.target.indices.to_string() << " by " << cell.value - alone

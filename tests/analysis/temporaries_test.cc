@@ -1,4 +1,4 @@
-// What a temporary is asked for outlives it, and what was moved from says so when it is used.
+// What a temporary returns outlives it, and a moved-from object says so when it is used.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>

@@ -153,7 +153,7 @@ TEST_F(TwoStacks, HeadsOfTheDecoderOfTheEncoderAndBetweenThem) {
       }
     }
   }
-  // What the decoder's heads see of the encoder: 6 queries, 8 keys of which the first is padding.
+  // What the decoder's heads see of the encoder: 6 queries, 8 keys; the first key is padding.
   const HeadScoreOptions cross{.site = act::cross_pattern};
   const Grid first = head_scores(cache, HeadScore::first_token, cross);
   const Grid entropy = head_scores(cache, HeadScore::entropy, cross);

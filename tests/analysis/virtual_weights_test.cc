@@ -30,7 +30,7 @@ using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-10;  // of the largest number
 
-/// How much more of it stands at the last position than at the first, [row, ..]: biases go.
+/// The last position minus the first, [row, ..]: biases cancel.
 at::Tensor difference(const at::Tensor& x) { return x.select(1, x.size(1) - 1) - x.select(1, 0); }
 
 void expect_same(const at::Tensor& ours, const at::Tensor& shown, const std::string& what) {
@@ -56,7 +56,7 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
       const auto part = [&](StreamMatrix matrix) {
         return stream_matrix(model, {.matrix = matrix, .layer = layer});
       };
-      // Behind a norm of the stream itself an MLP reads what that makes.
+      // After a norm on the stream itself, an MLP reads that norm's output.
       const bool post = config.norm_place == NormPlace::post;
       const bool crosses = config.has_encoder();
       auto stream = post && crosses ? cache[act::ln2_normalized(layer)] * model.weights().ln2(layer).w
@@ -75,7 +75,7 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
                     difference(cache[act::pre_linear(layer)]), "pre_linear");
       const auto written = cache[act::post(layer)].matmul(part(StreamMatrix::mlp_out));
       if (cache.contains(act::ln2_post_scale(layer).name())) {
-        // The norm's scale differs between positions, so that b_out does not go with the difference.
+        // The norm's scale differs between positions, so that b_out does not cancel in the difference.
         const auto neurons = residual_parts(
             model, cache, {.of = act::mlp_out(layer), .grain = Grain::neuron, .positions = {}});
         const auto shown =
@@ -85,7 +85,7 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
       }
       expect_same(difference(written), difference(cache[act::mlp_out(layer)]), "mlp_out");
     }
-    // What tokens are in the stream, and what logits are read with.
+    // The matrices that write tokens to the stream and read logits from it.
     if (!config.has_encoder() && !config.summed_embedding()) {
       const auto E = stream_matrix(model, {.matrix = StreamMatrix::embedding});
       expect_same(E.index_select(0, tokens.flatten()).view_as(cache[act::embed]), cache[act::embed], "embed");
@@ -106,7 +106,7 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, StreamMatricesOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);
 
-// A run's later head, whose query changes by the earlier one's z through the two matrices alone.
+// A run's later head, whose query changes by the earlier head's z through the two matrices only.
 TEST(VirtualWeights, AreWhatALaterPartSees) {
   auto config = two_layer_config();
   config.n_kv_heads = 2;
@@ -115,7 +115,7 @@ TEST(VirtualWeights, AreWhatALaterPartSees) {
   const auto held = [&](Site site, std::int32_t layer) {
     return set(Address(ActivationName{.site = site, .stack = Stack::blocks, .layer = layer}), 1.0);
   };
-  // Scales held, and the MLP's output, so that the way through the stream is the only one.
+  // Scales and the MLP's output are held fixed, so that the stream is the only way.
   const std::vector<Edit> scales{held(Site::ln1_scale, 1), held(Site::ln2_scale, 0), zero(act::mlp_out(0))};
   const auto run = [&](double factor) {
     auto edits = scales;
@@ -213,7 +213,7 @@ TEST(VirtualWeights, RefusePartsThatDoNotMeet) {
 }
 
 TEST(SubspaceOverlap, IsTheAnglesOfPlanes) {
-  // Written: the first two axes. Read: the first, and one turned by 60 degrees out of the second.
+  // Written: the first two axes. Read: the first, and one rotated by 60 degrees away from the second.
   const auto axes = at::eye(5, at::kDouble);
   const auto written = at::stack({axes[0] * 7, axes[0] + axes[1], axes[1] - axes[0]});  // [3, 5], of rank 2
   const auto read = at::stack({axes[0], axes[1] * 0.5 + axes[2] * std::sqrt(0.75)}, 1);
@@ -241,7 +241,7 @@ TEST(SubspaceOverlap, OfRandomSpacesIsTheirShare) {
     sum += overlap.overlap / overlap.random;
   }
   EXPECT_NEAR(sum / kDraws, 1.0, 0.1);
-  // Sizes of what is written do not count, and an MLP spans all that the stream has.
+  // The size of what is written does not matter, and an MLP spans the whole stream.
   const auto model = random_model_of(two_layer_config());
   const auto all = subspace_overlap(model, {.matrix = StreamMatrix::head_out, .layer = 0, .index = 1},
                                     {.matrix = StreamMatrix::mlp_in, .layer = 1}, {.norms = false});

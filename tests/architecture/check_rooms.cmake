@@ -7,13 +7,13 @@ set(violations "")
 set(violation_count 0)
 set(include_count 0)
 
-# Notes a violation: the file (relative to ROOT) and what is wrong with it.
+# Records a violation: the file (relative to ROOT) and what is wrong with it.
 macro(violate file what)
   string(APPEND violations "\n  ${file}: ${what}")
   math(EXPR violation_count "${violation_count} + 1")
 endmacro()
 
-# Third-party headers by the rooms that may see them; everything else listed is for nobody.
+# Third-party headers by the rooms that may include them; no room may include the others listed.
 set(json_rooms core io text analysis cli)
 set(THIRD_PARTY "^nlohmann/=${json_rooms}|^CLI/=options|^oniguruma\\.h=text|^utf8proc\\.h=text|^libdeflate\\.h=io analysis|^torch/torch\\.h|^ATen/ATen\\.h=engine models")
 string(REPLACE ";" " " THIRD_PARTY "${THIRD_PARTY}")
@@ -119,7 +119,7 @@ foreach(room ${HOOKED_ROOMS})
     endforeach()
   endforeach()
 
-  # What a public header declares is what a shared library shows (hooked/core/export.h).
+  # A shared library exports what public headers declare (hooked/core/export.h).
   foreach(file ${public})
     file(STRINGS ${ROOT}/${file} line REGEX "^namespace hooked" LIMIT_COUNT 1)
     if(line)
@@ -163,7 +163,7 @@ foreach(room ${HOOKED_ROOMS})
   endforeach()
 endforeach()
 
-# What is installed is what a user reaches: every public header is included by hooked/hooked.h, directly or by another.
+# Everything installed can be reached by a user: every public header is included by hooked/hooked.h, directly or by another.
 function(reach header)
   get_property(reached GLOBAL PROPERTY REACHED_HEADERS)
   if(header IN_LIST reached OR NOT EXISTS ${ROOT}/include/${header})

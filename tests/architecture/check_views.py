@@ -15,7 +15,7 @@ import sys
 from cpp_reader import Reader, Unreadable, function_of, is_word, type_name, without_templates
 
 VIEWS = {"&", "*", "string_view", "span", "ArrayRef", "IntArrayRef", "auto", "decltype"}
-# What they return stands in the program's text.
+# What they return is in the program's text.
 OF_LITERALS = {"ModelConfig::mixer", "Tokenizer::kind"}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# That the tracked files stay small enough to travel, and that scripts/checkout_size.sh counts what it should.
+# Checks that the tracked files stay small enough to travel, and that scripts/checkout_size.sh counts correctly.
 # Usage: checkout_size.sh CHECKOUT
 set -euo pipefail
 script=$1/scripts/checkout_size.sh

@@ -12,7 +12,7 @@ TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|&&|\d[\w.']*|\S")
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 # Words before a bracket that holds no parameters.
 NO_NAMES = ("operator", "requires", "decltype", "noexcept", "explicit")
-# In front of a name, and no part of it.
+# In front of a name, but not part of it.
 BEFORE_NAMES = {"HOOKED_EXPORT", "alignas"}
 
 

@@ -92,7 +92,7 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
               HasSubstr(note));
   const auto quiet = hooked(exact({"run", "--text", "c b", "--answer", "c"}));
   EXPECT_EQ(quiet.error, "") << "' c' is two tokens";
-  // With its blank an answer has a note where the other spelling is likelier.
+  // With its leading space an answer has a note if the other spelling is likelier.
   for (const auto& [text, own, other] : {std::tuple{" a", 5, 1}, {" b", 6, 2}}) {
     const auto result = hooked(exact({"run", "--text", "c b", "--answer", text}));
     EXPECT_EQ(result.error.empty(), rank(after, own) <= rank(after, other)) << result.error;

@@ -123,7 +123,7 @@ TEST_F(CacheTest, GradientsOfEveryPointAreThere) {
     ASSERT_NE(gradient, nullptr) << name.to_string();
     EXPECT_EQ(gradient->shape, file.find(name.to_string())->shape) << name.to_string();
   }
-  // What comes after the position has no say in it.
+  // Nothing after the position affects it.
   const auto gradient = file.read("grad.blocks.1.hook_resid_pre");
   EXPECT_EQ(gradient.narrow(1, 2, 2).abs().max().item<double>(), 0.0);
   EXPECT_GT(gradient.narrow(1, 0, 2).abs().max().item<double>(), 0.0);
@@ -189,7 +189,7 @@ TEST_F(CacheTest, IsACacheForPrograms) {
   const auto loaded = ActivationCache::load(path("out.safetensors"));
   EXPECT_EQ(loaded.size(), 3u) << "without tokens, logits and gradients";
   const auto run = exact().run_with_cache(tokens());
-  // A run with gradients makes its scores as a whole, this one in tiles.
+  // A run with gradients computes its scores as a whole, this one in tiles.
   EXPECT_TRUE(at::allclose(loaded[act::pattern(-1)], run.cache[act::pattern(-1)], 1e-12, 1e-12));
   EXPECT_TRUE(at::equal(loaded["embed[pos=last]"], run.cache["embed[pos=last]"]));
   const auto from = read_provenance(SafetensorsFile::open(path("out.safetensors")));

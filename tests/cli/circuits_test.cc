@@ -110,7 +110,7 @@ TEST_F(CircuitsTest, NothingIsChosenWhereAllGradientsAreZero) {
   }
 }
 
-/// A clean prompt that is the corrupted one leaves nothing to be a share of: no number, and no `-nan`.
+/// If the clean prompt equals the corrupted one, shares are undefined: no number, and no `-nan`.
 TEST_F(CircuitsTest, SharesOfNothingAreNoNumbers) {
   const Words words{
       "circuits",           model(),           "--dtype",        "float64", "--clean-tokens",  "1,2,3,4",

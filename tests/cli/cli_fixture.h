@@ -19,7 +19,7 @@
 
 namespace hooked {
 
-/// What a call of the program left behind.
+/// The results of a call of the program.
 struct CliResult {
   int exit_code;
   std::string out;
@@ -48,7 +48,7 @@ class CliTest : public ::testing::Test {
 
   CliTest() {
     HookedTransformer::create(config(), {.seed = 1, .initializer_range = 0.5}).save(folder_ / "model");
-    // As a checkpoint that others made: without a record of its processing it is processed when it is loaded.
+    // Like somebody else's checkpoint: without a record of its processing it is processed when it is loaded.
     const std::string record = "    \"processing\": [],\n";
     std::string text = read("model/config.json");
     text.erase(text.find(record), record.size());
@@ -64,7 +64,7 @@ class CliTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// Gives the model a word-level tokenizer of so many pieces: <bos>, <unk>, w2, w3, ….
+  /// Gives the model a word-level tokenizer of that many pieces: <bos>, <unk>, w2, w3, ….
   void write_tokenizer(const std::string& folder = "model", int pieces = 11) const {
     std::filesystem::create_directories(folder_ / folder);
     std::string vocab = R"("<bos>": 0, "<unk>": 1)";
@@ -90,7 +90,7 @@ class CliTest : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout"), read("stderr")};
   }
 
-  /// Runs the program, which must succeed without a word on stderr.
+  /// Runs the program, which must succeed without any output on stderr.
   CliResult succeed(const std::vector<std::string>& arguments) const {
     auto result = hooked(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.error;

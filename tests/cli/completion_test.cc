@@ -1,4 +1,4 @@
-// What bash offers after `source <(hooked completion bash)`. The program stands alone here: nothing of it
+// What bash offers after `source <(hooked completion bash)`. The program is used alone here: nothing in it
 // needs the engine.
 #include <algorithm>
 #include <filesystem>
@@ -95,7 +95,7 @@ TEST_F(CompletionTest, ChoicesAreThoseOfTheOption) {
             (Words{"log_probability", "logit", "logit_difference", "loss"}));
 }
 
-// bash cuts words at = : and @ and puts what is offered after the last of them.
+// bash splits words at = : and @ and inserts completions after the last of them.
 TEST_F(CompletionTest, WordsThatBashCuts) {
   EXPECT_EQ(offered({"run", "m", "--dtype", "=", "b"}), Words{"bfloat16"});
   EXPECT_EQ(offered({"run", "m", "--prepend-bos", "="}), (Words{"file", "no", "yes"}));

@@ -71,7 +71,7 @@ TEST_F(EditOptionsTest, ReplaceTakesTheAddressedBlockOfACacheFile) {
   expect_same(
       "blocks.1.attn.hook_z[head=2,pos=1:3] replace " + path("other.safetensors") + "#blocks.1.attn.hook_z",
       {replace(address, source.cache)});
-  // A file may hold the block alone.
+  // A file may hold only the block.
   save_safetensors(path("block.safetensors"), {{"z", source.cache[address].contiguous()}});
   expect_same("blocks.1.attn.hook_z[head=2,pos=1:3] replace " + path("block.safetensors") + "#z",
               {replace(address, source.cache)});

@@ -1,4 +1,4 @@
-// hooked info of GGUF files: how they are stored, what they lack, and how long it takes.
+// hooked info of GGUF files: storage, missing files, and how long it takes.
 #include <filesystem>
 #include <map>
 
@@ -66,7 +66,7 @@ class GgufInfo : public CliTest {
     tensor(at + "ffn_down.weight", {sizes.d_mlp, width}, kQ6K);
   }
 
-  // And begins another.
+  // And begins another one.
   void put(const std::string& name) {
     const std::string header = file_.header();
     std::ofstream(folder_ / name, std::ios::binary) << header;
@@ -157,7 +157,7 @@ TEST_F(GgufInfo, OfAPartOfASplitDescribesWhatIsThere) {
   EXPECT_NE(succeed({"info", cached}).out.find("`" + command + "` fetches them"), std::string::npos);
   expect_failure({"run", cached, "--tokens", "1"}, 1, "fetch them with `" + command + "`");
 
-  // Where the first block is not there, nothing tells what the model is.
+  // If the first block is missing, nothing says what the model is.
   metadata(sizes);
   split(0);
   put("m-00001-of-00002.gguf");

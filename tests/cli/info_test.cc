@@ -1,4 +1,4 @@
-// hooked info: what a model is, what its files hold, what is missing or left alone.
+// hooked info: what a model is, what its files hold, what is missing or not read.
 #include <map>
 
 #include "tests/cli/cli_fixture.h"

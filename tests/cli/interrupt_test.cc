@@ -1,4 +1,4 @@
-// Ctrl-C: what is there is written, and the program ends as shells expect.
+// Ctrl-C: what was computed is written, and the program ends as shells expect.
 #include "cli/interrupt.h"
 
 #include <ATen/TensorOperators.h>
@@ -17,7 +17,7 @@ namespace {
 
 class Interrupt : public CliTest {
  protected:
-  /// A model that could go on for minutes.
+  /// A model that could run for minutes.
   Interrupt() {
     ModelConfig endless = config();
     endless.n_ctx = 200'000;
@@ -74,7 +74,7 @@ TEST_F(Interrupt, JsonSaysWhyItEnded) {
 TEST_F(Interrupt, TheSecondOneEndsAtOnce) {
   const std::string out = path("made.safetensors");
   RunningProgram program(generate({"--capture", "*.hook_resid_post", "--out", out}), path("stderr"), 16);
-  // Nobody reads, so that the program waits in the midst of a step.
+  // Nobody reads, so the program waits in the middle of a step.
   ASSERT_TRUE(program.wait_until_it_waits());
   program.interrupt();
   while (read("stderr").find('\n', 1) == std::string::npos) ::usleep(1000);
@@ -101,7 +101,7 @@ TEST_F(Interrupt, ACacheIsWrittenWhole) {
 TEST_F(Interrupt, ABenchPrintsTheTimesThatItHas) {
   RunningProgram program({"bench", model(), "--length", "4", "--iterations", "100000000", "--json"},
                          path("stderr"));
-  ASSERT_TRUE(program.wait_for_guard());  // not before there is a time
+  ASSERT_TRUE(program.wait_for_guard());  // not before a time was measured
   program.interrupt();
   const Json json = parse_json(program.read(), {});
   EXPECT_TRUE(ended_by_interrupt(program.wait()));

@@ -88,7 +88,7 @@ class LongLensTest : public LensTest {
     deep.d_mlp = 256;
     HookedTransformer::create(deep, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "deep");
   }
-  /// What the program leaves behind when it is ended as soon as it can be.
+  /// What the program has printed when it is stopped as early as possible.
   std::string interrupted(Words words) const {
     const Words input{path("deep"),     "--tokens", "1,2,3,4,5,6,7,8", "--positions", "0,1,2,3,4,5,6,7",
                       "--answer-token", "5"};

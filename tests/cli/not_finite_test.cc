@@ -1,4 +1,4 @@
-// Every command that runs a model says where its numbers are not finite: a line on stderr, `not_finite` in
+// Every command that runs a model reports numbers that are not finite: a line on stderr, `not_finite` in
 // JSON, and no mean that leaves them out.
 #include <ATen/ops/full.h>
 
@@ -22,7 +22,7 @@ class NotFiniteCli : public CliTest {
         .save(folder_ / "spoiled");
   }
 
-  /// What a command says of a model in which token 5 is infinite.
+  /// The output of a command for a model in which token 5 is infinite.
   void expect_said(Words command, const std::string& values) const {
     SCOPED_TRACE(command.front());
     command.insert(command.begin() + 1, path("spoiled"));
@@ -43,7 +43,7 @@ TEST_F(NotFiniteCli, EachCommandSaysSo) {
     command.insert(command.end(), more.begin(), more.end());
     return command;
   };
-  // Whether positions before the token are finite is left to the kernels: nothing times infinity is NaN.
+  // Whether positions before the token are finite depends on the kernels: zero times infinity is NaN.
   expect_said(with({"run"}), "logits at ");
   expect_said(with({"cache"}, {"--out", path("a.safetensors"), "--force"}), "logits at ");
   expect_said(with({"cache"}, {"--stop-at-layer", "1", "--out", path("b.safetensors"), "--force"}),

@@ -8,7 +8,7 @@
 namespace hooked::option_names_test {
 namespace {
 
-// The names that the command line is checked by are those of what they name.
+// The names that the command line checks against are those of the library.
 TEST(OptionNames, AreThoseOfTheLibrary) {
   for (const auto name : kFloatDtypeNames) {
     ASSERT_TRUE(parse_float_dtype(name)) << name;

@@ -1,4 +1,4 @@
-// What becomes of a file that has the name of an output already: the same rule for every command.
+// What happens to an existing file with the name of an output: the same rule for every command.
 #include <ATen/ops/tensor.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ class OutputFiles : public CliTest {
     Words command;
     std::string option;
     std::string ending;
-    std::string written;  ///< what stands before the ending of the first file, where there are several
+    std::string written;  ///< the text before the ending of the first file, if there are several
   };
 
   std::vector<Writer> writers() const {

@@ -126,7 +126,7 @@ TEST_F(PatchTest, NumbersAreThoseOfOneRunPerPlace) {
   }
 }
 
-// By its word or by its path, also where only some layers have it.
+// By its word or by its path, also if only some layers have it.
 TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
   const auto golden = [](const char* name) { return golden_folder(std::string("cases/") + name).string(); };
   struct Named {
@@ -176,7 +176,7 @@ TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
                  "did you mean 'linear_attn.hook_out'?");
 }
 
-/// A single token predicts nothing: the number that is missing is spelled one way.
+/// A single token predicts nothing: the missing number is always spelled the same way.
 TEST_F(PatchTest, NoNumberIsSpelledOneWay) {
   const Words words{"patch", model(),    "--clean-tokens", "1",       "--corrupted-tokens",
                     "5",     "--metric", "loss",           "--sweep", "resid_pre"};
@@ -456,7 +456,7 @@ TEST_F(PatchTest, AChatTemplateMakesThePrompts) {
   EXPECT_EQ(out["corrupted_tokens"], Json::parse("[[0,9,4,5,3,10]]"));
   const auto logits = load().run(row({0, 9, 4, 2, 3, 10})).logits()[0][-1];
   EXPECT_NEAR(out["clean"].get<double>(), (logits[6] - logits[7]).item<double>(), 1e-4);
-  // Pairs of a file likewise, and the parts of a circuit are those of the same tokens as ids.
+  // The same for pairs of a file; the parts of a circuit are those of the same tokens as ids.
   write("pairs.jsonl", R"({"clean": "w2 w3", "corrupted": "w5 w3", "answers": "w6", "against": "w7"})");
   EXPECT_EQ(json({"patch", model(), "--sweep", "resid_pre", "--chat", "--pairs",
                   path("pairs.jsonl")})["clean_tokens"],

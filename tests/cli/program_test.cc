@@ -21,7 +21,7 @@ TEST_F(ProgramTest, VersionNamesBoth) {
             fmt::format("hooked {} (LibTorch {})\n", version(), libtorch_version()));
 }
 
-// In processes of their own: a process chooses its kernels once.
+// In separate processes: a process chooses its kernels once.
 TEST_F(ProgramTest, VersionNamesTheKernelsInUse) {
   const auto version_with = [](const std::string& variable) {
     return run_command(variable + " '" HOOKED_CLI "' --version --json");

@@ -41,7 +41,7 @@ TEST(ProgressLine, FitsTheCellsWhateverItIsTold) {
   EXPECT_EQ(cells(1, ~std::uint64_t{0}), 30u);
 }
 
-/// What is written to stderr while `act` runs, where stderr is a terminal.
+/// What is written to stderr while `act` runs, if stderr is a terminal.
 std::string on_terminal(const std::function<void()>& act) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) return "no terminal";

@@ -14,7 +14,7 @@
 
 namespace hooked {
 
-/// A running program, whose stdout is a pipe of one page, of which so much is free.
+/// A running program, whose stdout is a pipe of one page with that much free.
 class RunningProgram {
  public:
   static constexpr int kPipeBytes = 4096;
@@ -51,7 +51,7 @@ class RunningProgram {
 
   void interrupt() const { ::kill(pid_, SIGINT); }
 
-  /// Reads so many bytes, or to the end.
+  /// Reads that many bytes, or to the end.
   std::string read(std::size_t bytes = ~std::size_t{0}) const {
     std::string text;
     char one = 0;
@@ -59,7 +59,7 @@ class RunningProgram {
     return text;
   }
 
-  /// Waits until the program catches SIGINT (the kernel's list of what it catches); false where it ended.
+  /// Waits until the program catches SIGINT (by the kernel's list of caught signals); false if it ended.
   bool wait_for_guard() const {
     for (;; ::usleep(1000)) {
       if (status("State:").starts_with("Z")) return false;
@@ -67,7 +67,7 @@ class RunningProgram {
     }
   }
 
-  /// Waits until its output fills the pipe, and it sleeps because of that; false where it ended.
+  /// Waits until its output fills the pipe, and it sleeps because of that; false if it ended.
   bool wait_until_it_waits() const {
     constexpr int kLongestWrite = 3;
     for (;; ::usleep(1000)) {
@@ -87,7 +87,7 @@ class RunningProgram {
   }
 
  private:
-  // What stands behind that word in the kernel's account of the process.
+  // The text after that word in the kernel's status of the process.
   std::string status(const std::string& word) const {
     std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
     for (std::string line; std::getline(file, line);) {

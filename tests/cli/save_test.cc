@@ -53,7 +53,7 @@ TEST_F(SaveTest, PackedWeightsAreAModelLikeAnyOther) {
     const auto packed = succeed(arguments).json();
     arguments[1] = path("plain");
     auto plain = succeed(arguments).json();
-    for (const char* key : {"model", "id", "storage"}) {  // packed weights are other tensors
+    for (const char* key : {"model", "id", "storage"}) {  // packed weights are different tensors
       if (plain.contains(key)) plain[key] = packed[key];
     }
     EXPECT_EQ(packed, plain);

@@ -72,7 +72,7 @@ TEST_F(TextInput, AChatTemplateMakesThePrompt) {
                  "chat_template.jinja:1:4] the chat template refuses");
 }
 
-// What nobody chats with needs no template, and `save` leaves out what it could not read.
+// A model without chats needs no template, and `save` leaves out a template that it could not read.
 TEST_F(TextInput, ATemplateThatCannotBeReadStopsOnlyChats) {
   write_tokenizer();
   const auto file = path("model/chat_template.jinja");

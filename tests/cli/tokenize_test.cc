@@ -45,7 +45,7 @@ TEST_F(TokenizeTest, TakesTheOlderPairAndAddsSpecialTokens) {
   EXPECT_EQ(special["offsets"][0], Json::array({0, 0}));
 }
 
-// A file of weights stands for its model: a GGUF file has the tokenizer inside, other files beside them.
+// A file of weights means its model: a GGUF file has the tokenizer inside, others have it next to them.
 TEST_F(TokenizeTest, AModelIsAlsoAFileOfWeights) {
   write_tokenizer();
   EXPECT_EQ(succeed({"tokenize", path("model/model.safetensors"), "--text", "w3 w4", "--json"}).json()["ids"],

@@ -8,8 +8,8 @@
 
 #include "tests/reference/option_table.h"
 
-/// What is drawn at random: where, from less than a whole run, changed how, and read by what. Everything is a
-/// value that can be printed, so that a failure says what it takes to see it again.
+/// What is drawn at random: which places, which partial run, which changes, which consumer. Everything is a
+/// value that can be printed, so that a failure says how to reproduce it.
 namespace hooked::combinations {
 
 /// Places on one axis, as a caller writes them. Negative numbers count from the end.
@@ -28,8 +28,8 @@ struct Places {
 
 /// A block of an activation of one layer, or of all of them.
 struct Where {
-  std::string path = "hook_resid_pre";     ///< behind `blocks.L.`; of points outside blocks the whole name
-  bool in_block = true;                    ///< whether it stands in blocks
+  std::string path = "hook_resid_pre";     ///< after `blocks.L.`; for points outside blocks the whole name
+  bool in_block = true;                    ///< whether it is in blocks
   std::optional<std::int64_t> layer = {};  ///< nothing: every layer, by a glob
   Places row = {}, pos = {}, head = {}, key = {};
 
@@ -39,10 +39,10 @@ struct Where {
   std::string to_string() const;
 };
 
-/// What a change makes of a block.
+/// What a change does to a block.
 enum class Made : std::uint8_t { zero, set, add, scale, replace, project_out };
 
-/// How it is said.
+/// How it is written.
 enum class Said : std::uint8_t { edit, hook, attached_hook };
 
 /// One change of a run.
@@ -51,7 +51,7 @@ struct Change {
   Made made = Made::zero;
   Where where = {};
   double number = 0.0;
-  Places kept = {};  ///< of a replacement: the positions that the cache of the other run holds
+  Places kept = {};  ///< of a replacement: the positions in the cache of the other run
 
   bool operator==(const Change&) const = default;
   std::string to_string() const;
@@ -60,25 +60,25 @@ struct Change {
 /// Stretches in which the columns are run.
 enum class Split : std::uint8_t {
   none,
-  prefix,         ///< the first columns are a prefix; what is asked is asked of the rest
+  prefix,         ///< the first columns are a prefix; requests apply to the rest
   joined,         ///< the same, and the caches of both are joined
   first_columns,  ///< each row leaves a prefix of one row at a column of its own
 };
 
-/// In which way a run is less than a whole run.
+/// How a run is less than a whole run.
 struct Less {
   Split split = Split::none;
   std::int64_t at = 0;                           ///< columns of the prefix
   std::vector<std::int64_t> first_columns = {};  ///< by row
   std::optional<std::int64_t> start = {}, stop = {};
   Places kept = {};
-  bool kept_on_device = false;  ///< whether KeepOptions::device is said
+  bool kept_on_device = false;  ///< whether KeepOptions::device is set
   Places asked = {};            ///< positions whose logits are computed
 
   bool operator==(const Less&) const = default;
 };
 
-/// What puts values into a sweep.
+/// The source of a sweep's values.
 struct Source {
   enum class Kind : std::uint8_t { run, zero, value, mean_rows, mean_positions, resampled };
   Kind kind = Kind::run;
@@ -105,7 +105,7 @@ struct Score {
   Kind kind = Kind::logit;
   std::vector<std::int64_t> answers = {0};
   std::vector<std::int64_t> against = {1};
-  bool by_row = false;                      ///< whether each row's set is given by itself
+  bool by_row = false;                      ///< whether each row's set is given separately
   std::optional<std::int64_t> column = {};  ///< nothing: each row's last token
   std::optional<std::int64_t> named = {};   ///< a named place: the token, from each row's last
 
@@ -113,7 +113,7 @@ struct Score {
   std::string to_string() const;
 };
 
-/// What is made of the runs.
+/// What is computed from the runs.
 enum class Consumer : std::uint8_t {
   read,
   edit,
@@ -158,7 +158,7 @@ struct Sweep {
   Source source = {};
   Score score = {};
   std::int64_t tokens_per_run = 1024;
-  /// Ended after so many runs and resumed from its partial file; with `other_source` by another source.
+  /// Stopped after that many runs and resumed from its partial file; with `other_source` by another source.
   std::optional<std::int64_t> resumed_after = {};
   bool other_source = false;
   bool edges = false;  ///< of a circuit: whether it is one of edges
@@ -198,7 +198,7 @@ struct Combination {
 
 std::string_view consumer_name(Consumer consumer);
 
-/// All of it, with what is at its default left out.
+/// All of it, without what is at its default.
 std::string describe(const Combination& combination);
 
 /// The config of its model.

@@ -15,7 +15,7 @@
 namespace hooked::combinations {
 namespace {
 
-/// How many a run draws where nobody says for how long, and with which seed: about a minute.
+/// How many a run draws by default, and the default seed: about a minute.
 constexpr std::int64_t kDrawn = 5000;
 constexpr std::uint64_t kSeed = 1;
 
@@ -61,7 +61,7 @@ class Instrument {
  private:
   static constexpr int kMostFailures = 12;
 
-  /// The kind of a failure: its words without numbers and without what stands in brackets.
+  /// The kind of a failure: its words without numbers and without the text in brackets.
   static std::string kind(const Combination& c, const std::string& difference) {
     std::string words(consumer_name(c.consumer));
     int depth = 0;

@@ -94,7 +94,7 @@ CircuitParts some_nodes(const Subject& subject) {
   return {Circuit::of_nodes(subject.model(), names), inside, outside, all};
 }
 
-/// The edge from the first head to the logits. All writers are the nodes, and what begins the stream.
+/// The edge from the first head to the logits. The writers are all nodes, and what begins the stream.
 CircuitParts one_edge(const Subject& subject) {
   CircuitParts parts = some_nodes(subject);
   parts.circuit = Circuit::of_edges(subject.model(), {{model_parts(subject.model()).front().name, "logits"}});
@@ -139,7 +139,7 @@ void compare_circuits(const Subject& subject, Comparison& comparison) {
     }
   }
   if (std::abs(range) > 1e-12 * std::abs(whole)) return;
-  // A share of nothing is no number.
+  // A share of nothing is not a number.
   for (const double number :
        {judged.faithfulness, judged.completeness, judged.incompleteness, judged.more_faithful}) {
     comparison.expect_number("a share of nothing", number, NAN);

@@ -24,7 +24,7 @@ const std::set<std::string> kWrites{"hook_attn_out", "hook_mlp_out", "hook_layer
 const std::set<std::string> kStream{"hook_resid_pre", "hook_resid_mid", "hook_resid_sum", "hook_resid_post",
                                     "hook_normalized_resid_post"};
 
-/// Whether a point stands on the stream, between what blocks add.
+/// Whether a point is on the stream, between what blocks add.
 bool is_on_stream(const std::string& path, const ModelConfig& config) {
   const bool of_norm = path.starts_with("ln1.") || path.starts_with("ln2.");
   return kStream.contains(path) || (of_norm && config.norms_stream());
@@ -39,7 +39,7 @@ class RowEstimates {
         row_(row),
         base_(subject.runs()[static_cast<std::size_t>(row.index)]) {}
 
-  /// Nothing where the score has a kink nearby.
+  /// Nothing if the score has a kink nearby.
   std::optional<double> of(const Cell& cell, std::int64_t draw) const {
     const Estimate& how = subject_.combination().sweep.estimate;
     if (how.drop_layers) return mean_of_dropped(cell, draw);
@@ -58,7 +58,7 @@ class RowEstimates {
     return sum;
   }
 
-  /// What a cell's values would change by, NaN elsewhere.
+  /// The change of a cell's values, NaN elsewhere.
   Array delta(const Cell& cell, std::int64_t draw) const {
     const std::string name = name_in(cell.where, *cell.where.layer).to_string();
     ActivationName of_scores = name_in(cell.where, *cell.where.layer);
@@ -92,7 +92,7 @@ class RowEstimates {
     });
   }
 
-  /// One slope for each layer, in which what that layer writes stays as it is.
+  /// One slope for each layer, with what that layer writes held fixed.
   std::optional<double> mean_of_dropped(const Cell& cell, std::int64_t draw) const {
     const bool of_stream = is_on_stream(cell.where.path, subject_.config());
     const std::int64_t layers = subject_.config().n_layers;
@@ -111,7 +111,7 @@ class RowEstimates {
     return sum / static_cast<double>(of_stream ? layers : layers - 1);
   }
 
-  /// What the cell's queries or keys make of the pattern, of other heads too where one norm spans them and of
+  /// The pattern under the cell's queries or keys, also of other heads if one norm spans them and of
   /// later layers that attend with the same keys, and from there on the slope.
   std::optional<double> through_patterns(const Cell& cell, std::int64_t draw) const {
     const ActivationName name = name_in(cell.where, *cell.where.layer);

@@ -17,7 +17,7 @@ using reference::PlainRun;
 /// Logits so close that rounding may decide which is the largest.
 constexpr double kTie = 1e-6;
 
-/// Which steps of a generation a change holds in.
+/// The steps of a generation in which a change applies.
 struct Steps {
   bool prompt, new_tokens;
 };
@@ -54,14 +54,14 @@ class RowGeneration {
   bool tied = false;
 
  private:
-  /// All changes, each in the steps that it holds in.
+  /// All changes, each in the steps in which it applies.
   std::vector<reference::Change> changes() const {
     const Combination& c = subject_.combination();
     std::vector<reference::Change> all;
     const auto add = [&](const std::vector<Change>& given, Steps steps) {
       for (std::int64_t width = prompt_; width <= row_.width; ++width) {
         if (width == prompt_ ? !steps.prompt : !steps.new_tokens) continue;
-        // What an index means is the step's to say: its last column is the newest one.
+        // The step decides what an index means: its last column is the newest one.
         Row step = row_;
         step.width = width;
         step.first_changed = width == prompt_ ? 0 : width - 1;
@@ -102,7 +102,7 @@ void compare_generation(const Subject& subject, Comparison& comparison) {
   for (const Where& read : c.reads) options.capture = options.capture | target_of(read).where;
   if (c.less.kept.given()) options.keep.positions = index_of(c.less.kept);
   const GenerateResult result = handle.model.generate(subject.whole(subject.rows()), options);
-  // Keys that were turned for a shorter row stay as they are in a generation.
+  // Keys that were rotated for a shorter row stay as they are in a generation.
   const RotaryPositions* rotary = subject.config().rotary();
   if (rotary != nullptr && (std::holds_alternative<DynamicScaling>(rotary->scaling) ||
                             std::holds_alternative<LongropeScaling>(rotary->scaling))) {
@@ -131,7 +131,7 @@ void compare_generation(const Subject& subject, Comparison& comparison) {
     for (const Row& row : rows) {
       auto& columns = held[static_cast<std::size_t>(row.index)];
       columns = resolved(c.less.kept, row.width, row.last());
-      // A generation keeps them as it comes to them: the prompt's in the order asked for, then one by one.
+      // A generation keeps them as they come: the prompt's in the order asked for, then one by one.
       std::ranges::stable_sort(columns, {},
                                [&](std::int64_t column) { return std::max(column, c.columns() - 1); });
     }

@@ -1,4 +1,4 @@
-// What is read of caches: attribution of logits, the lens, scores of heads.
+// Readings of caches: attribution of logits, the lens, scores of heads.
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ std::vector<Position> positions_of(const Places& places, const std::vector<Row>&
   return positions;
 }
 
-/// Where a row stands in the list of positions, -1 for padding; of all columns where none are named.
+/// A row's place in the list of positions, -1 for padding; of all columns if none are named.
 std::vector<std::int64_t> places_in(const Row& row, const Places& positions, std::int64_t first) {
   Places asked = positions;
   if (asked.form == Places::Form::range) asked = {};
@@ -153,7 +153,7 @@ class Readings {
   }
 
  private:
-  /// What a vector of the stream adds to the answer's logit, with the final norm's scale of the run.
+  /// The contribution of a vector of the stream to the answer's logit, with the run's final norm scale.
   double written(const Row& row, const PlainRun& run, const std::string& name, std::int64_t place) const {
     const Array& stream = run.activations.at(last_stream(config_));
     Array more = stream;

@@ -1,4 +1,4 @@
-// What a run gives back and what its cache holds: consumers read, edit and file.
+// A run's result and the contents of its cache: consumers read, edit and file.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ RunOptions options_of(const Subject& subject, const Selection& capture) {
   return options;
 }
 
-/// The input of the last run, with what it goes on from.
+/// The input of the last run, with what it continues from.
 Input last_input(const Subject& subject) {
   const Combination& c = subject.combination();
   const std::vector<Row>& rows = subject.rows();
@@ -53,7 +53,7 @@ Input last_input(const Subject& subject) {
   if (c.less.split != Split::first_columns) return subject.whole(rows);
   const std::int64_t first = std::ranges::min(c.less.first_columns);
   const Batch rest = subject.batch(rows, first, width);
-  // The prefix's tokens are those that the row that leaves it last begins with; all rows share them.
+  // The prefix is the beginning of the row that leaves it last; all rows share its tokens.
   const auto longest = std::ranges::max_element(c.less.first_columns) - c.less.first_columns.begin();
   const Batch head = subject.batch({rows[static_cast<std::size_t>(longest)]}, 0, c.less.at);
   const auto prefix = subject.model().run(head.tokens, {.output = Output::none, .keep_prefix = true}).prefix;
@@ -110,7 +110,7 @@ void expect_output(const Subject& subject, const EngineRun& engine, Comparison& 
     columns = resolved(c.less.asked, c.columns());
   }
   Array numbers = by_columns(subject.rows(), expected, columns);
-  // Nothing is computed of a row before its own first column.
+  // Nothing is computed for a row before its own first column.
   for_each(numbers, [&](const std::vector<std::int64_t>& index, double& element) {
     const Row& row = subject.rows()[static_cast<std::size_t>(index[0])];
     if (columns[static_cast<std::size_t>(index[1])] < row.first_changed) element = std::nan("");

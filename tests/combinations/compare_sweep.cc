@@ -27,14 +27,14 @@ SweepReport run_sweep(const Subject& subject, const HookedTransformer& model, Co
   options.progress = nullptr;
   if (sweep.other_source) options.from = PatchSource::value(0.123);
   SweepReport whole = sweep_report(model, options);
-  // What an ended sweep came to has its number, and the rest none.
+  // Cells that a stopped sweep reached have their numbers, and the rest none.
   const at::Tensor there = ended.grid.values().isfinite();
   if (!ended.grid.values().masked_select(there).equal(whole.grid.values().masked_select(there)))
     comparison.differs("an ended sweep has other numbers than the whole one");
   return whole;
 }
 
-/// A NaN has no sign where it is printed.
+/// A NaN is printed without a sign.
 void expect_no_signed_nan(const Grid& grid, Comparison& comparison) {
   std::ostringstream text;
   text << grid;
@@ -79,7 +79,7 @@ void compare_sweep(const Subject& subject, Comparison& comparison) {
       comparison.expect_number(what, got, expected(0));
       continue;
     }
-    // Which row was drawn is the engine's to say; it is the same one for all cells of a row.
+    // The engine says which row was drawn; it is the same one for all cells of a row.
     bool any = false;
     for (std::int64_t draw = 0; draw < source.draws(); ++draw) {
       Comparison one;

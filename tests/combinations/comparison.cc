@@ -72,7 +72,7 @@ Array block_of(const Where& where, const ActivationName& name, const std::vector
   const Array& first = runs.front().activations.at(text);
   const auto dims = first.shape.size();
   const auto of_pos = dimension_of(name.site, Index::pos), of_keys = dimension_of(name.site, Index::key);
-  // Of each dimension the places in the batch, for each row.
+  // For each dimension the places in the batch, for each row.
   std::vector<std::vector<std::vector<std::int64_t>>> places(rows.size());
   for (const Row& row : rows) {
     for (std::size_t dim = 0; dim < dims; ++dim) {

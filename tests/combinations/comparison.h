@@ -12,7 +12,7 @@
 
 namespace hooked::combinations {
 
-/// What a comparison came to: a difference, the row of the table that says why it was refused, or neither.
+/// The result of a comparison: a difference, the table row that says why it was refused, or neither.
 struct Outcome {
   std::int64_t numbers = 0;     ///< that were compared
   std::string refused = {};     ///< why
@@ -28,7 +28,7 @@ class Comparison {
   /// NaN in `expected` is not compared.
   void expect(const std::string& what, const at::Tensor& got, const Array& expected,
               double tolerance = kTolerance);
-  /// One number; NaN is to be NaN.
+  /// One number; NaN must be NaN.
   void expect_number(const std::string& what, double got, double expected, double tolerance = kTolerance);
   /// Counts numbers that were compared elsewhere.
   void count(std::int64_t numbers) { outcome_.numbers += numbers; }
@@ -41,10 +41,10 @@ class Comparison {
   Outcome outcome_;
 };
 
-/// The columns that a cache holds of each row, in their order.
+/// The columns in a cache for each row, in their order.
 using Held = std::vector<std::vector<std::int64_t>>;
 
-/// What an address reads of the rows' runs: the block with the axes of single places dropped. NaN where a row
+/// What an address reads from the rows' runs: the block without the axes of single places. NaN where a row
 /// has no token.
 Array block_of(const Where& where, const ActivationName& name, const std::vector<Row>& rows,
                const std::vector<reference::PlainRun>& runs, const Held& held);
@@ -52,7 +52,7 @@ Array block_of(const Where& where, const ActivationName& name, const std::vector
 /// Every column of each row.
 Held all_columns(const std::vector<Row>& rows, std::int64_t first = 0);
 
-/// What the columns [first, end) of a [pos, width] array of each row are in the batch, NaN for padding:
+/// The columns [first, end) of each row's [pos, width] array as in the batch, NaN for padding:
 /// [row, column, width].
 Array by_columns(const std::vector<Row>& rows, const std::vector<Array>& values,
                  const std::vector<std::int64_t>& columns);
@@ -60,13 +60,13 @@ Array by_columns(const std::vector<Row>& rows, const std::vector<Array>& values,
 /// The comparison of a combination, whatever its consumer.
 Outcome compared(const Combination& combination);
 
-/// The columns that the cache of a combination holds.
+/// The columns in the cache of a combination.
 Held held_columns(const Combination& c, const std::vector<Row>& rows);
 
-/// The place of these rows that stands so many tokens before the last of each, or at the first.
+/// The place of these rows that is this number of tokens before the last of each, or at the first.
 Position named_place(std::int64_t back, const std::vector<Row>& rows);
 
-/// The cache that the engine makes of a combination's run.
+/// The engine's cache of a combination's run.
 ActivationCache cache_of_run(const Subject& subject, const Selection& capture);
 
 // One for each consumer.

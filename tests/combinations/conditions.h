@@ -8,7 +8,7 @@
 #include "tests/combinations/oracle.h"
 #include "tests/combinations/points.h"
 
-/// What the rows of refusals are made of.
+/// The building blocks of the rows of refusals.
 namespace hooked::combinations {
 
 using C = const Combination&;

@@ -10,7 +10,7 @@
 namespace hooked::combinations {
 namespace {
 
-/// What the table says of the input and not of the model, and models with two stacks.
+/// Options of the table for the input rather than the model, and models with two stacks.
 const std::set<std::string, std::less<>> kNotDrawn{"padding", "stacks", "decoder input"};
 
 bool valid(const Combination& c) {
@@ -22,7 +22,7 @@ bool valid(const Combination& c) {
   }
 }
 
-/// Some options of the table leave their defaults, where a valid model has them together.
+/// Some options of the table leave their defaults, if a valid model has them together.
 void draw_model(Dice& dice, Combination& c) {
   const auto& table = reference::option_table();
   for (std::int64_t change = dice.below(5); change > 0; --change) {
@@ -70,12 +70,12 @@ bool takes_less(Consumer consumer) {
          consumer == lens || consumer == head_scores;
 }
 
-/// Points that do not stand between what parts write and what edges carry.
+/// Points that are not between what parts write and what edges carry.
 const std::set<std::string, std::less<>> kNotOnTheWay{
     "attn.hook_q",  "attn.hook_k",   "attn.hook_v",  "attn.hook_z",     "attn.hook_pattern",
     "hook_mlp_out", "mlp.hook_post", "mlp.hook_pre", "attn.hook_rot_q", "attn.hook_rot_k"};
 
-/// Norms of queries and keys, of which there are several kinds.
+/// Norms of queries and keys; there are several kinds.
 void draw_norm_of_heads(Dice& dice, Combination& c) {
   const auto& table = reference::option_table();
   for (std::size_t option = 0; option < table.size(); ++option) {
@@ -87,7 +87,7 @@ void draw_norm_of_heads(Dice& dice, Combination& c) {
   }
 }
 
-/// What a consumer has no use for goes, and what it needs comes.
+/// Removes what a consumer has no use for, and adds what it needs.
 void fit_to_consumer(Dice& dice, Combination& c) {
   using enum Consumer;
   if (c.consumer == attribution || c.consumer == lens || c.consumer == head_scores) {
@@ -122,7 +122,7 @@ void fit_to_consumer(Dice& dice, Combination& c) {
       std::erase_if(points, [](const ActivationName& name) { return !kNotOnTheWay.contains(path_of(name)); });
       if (!points.empty() && dice.percent(70)) c.changes.push_back(draw_change_of(dice, c, points));
     }
-    // What a judgement that is ended has not come to it does not refuse.
+    // A stopped judgement does not refuse what it has not reached.
     if (c.sweep.resumed_after)
       std::erase_if(c.changes, [](const Change& change) { return change.where.from_the_end(); });
   }
@@ -159,7 +159,7 @@ Places draw_places(Dice& dice, std::int64_t size, bool last) {
 
 Where draw_where(Dice& dice, const Combination& c, const std::vector<ActivationName>& points) {
   const ModelConfig config = config_of(c);
-  // Scores and patterns are few among the points, and treated unlike the others.
+  // Scores and patterns are rare among the points, and treated differently.
   std::vector<ActivationName> drawn = points;
   if (dice.percent(25)) {
     std::erase_if(drawn, [](const ActivationName& name) { return !dimension_of(name.site, Index::key); });
@@ -206,7 +206,7 @@ Change draw_change_of(Dice& dice, const Combination& c, const std::vector<Activa
     change.made = static_cast<Made>(dice.below(4));
     change.where.row = change.where.pos = change.where.head = change.where.key = {};
   }
-  // A norm is not to divide by nothing, and a score of -inf not to become one of +inf.
+  // A norm must not divide by zero, and a score of -inf must not become +inf.
   const bool scores = change.where.path == "attn.hook_attn_scores";
   if (change.where.path.ends_with("hook_scale") || scores) change.number = std::abs(change.number);
   if (change.where.path.ends_with("hook_scale") && change.made == Made::zero) change.made = Made::scale;
@@ -227,7 +227,7 @@ Change draw_change_of(Dice& dice, const Combination& c, const std::vector<Activa
     if (change.where.in_block && !change.where.layer) {
       change.where.layer = layers_of(change.where, config_of(c)).front();
     }
-    // Of what covers the logits that are asked for, those columns are meant that a cache has.
+    // For points that cover only the requested logits, an index means columns that a cache has.
     const bool asked_rows = row(name_in(change.where, 0).site).asked_rows;
     if (!asked_rows && dice.percent(50)) change.kept = draw_places(dice, c.columns(), true);
   }
@@ -283,9 +283,9 @@ Combination draw(std::uint64_t seed) {
     if (c.less.kept.from_the_end()) c.less.kept = {};
     for (auto* changes : {&c.changes, &c.generation.prompt_changes, &c.generation.new_token_changes}) {
       for (Change& change : *changes) {
-        if (change.made == Made::replace) change.made = Made::scale;  // a cache has no columns to come
+        if (change.made == Made::replace) change.made = Made::scale;  // a cache has no future columns
         change.kept = {};
-        // From which end a range is counted changes with each step.
+        // The end from which a range is counted changes with each step.
         for (Places* places : {&change.where.pos, &change.where.key}) {
           if (places->form == Places::Form::range && places->from_the_end()) *places = {};
         }

@@ -82,7 +82,7 @@ Sweep draw_sweep(Dice& dice, const Combination& c) {
   if (dice.percent(25)) std::swap(sweep.over.front(), sweep.over.back());
   sweep.source = draw_source(dice, c);
   if (sweep.path.ends_with("hook_scale") && sweep.source.kind == Source::Kind::zero) {
-    sweep.source = {.kind = Source::Kind::value, .number = 1.3};  // nothing is divided by nothing
+    sweep.source = {.kind = Source::Kind::value, .number = 1.3};  // zero is not divided by zero
   }
   sweep.score = draw_score(dice, c);
   if (dice.percent(30)) sweep.tokens_per_run = c.columns() * (1 + dice.below(3));

@@ -18,7 +18,7 @@ class Dice {
   std::int64_t below(std::int64_t n) {
     return static_cast<std::int64_t>(generator_() % static_cast<std::uint64_t>(n));
   }
-  /// True so many times of a hundred.
+  /// True this many times out of a hundred.
   bool percent(int chance) { return below(100) < chance; }
   template <class T>
   const T& one_of(const std::vector<T>& values) {
@@ -29,7 +29,7 @@ class Dice {
   std::mt19937_64 generator_;
 };
 
-/// Some places of so many, in any form; `last` only where it has a meaning.
+/// Some places of that many, in any form; `last` only if it has a meaning.
 Places draw_places(Dice& dice, std::int64_t size, bool last);
 
 /// A block of one of these points.
@@ -41,7 +41,7 @@ Change draw_change(Dice& dice, const Combination& c);
 /// The same at one of these points.
 Change draw_change_of(Dice& dice, const Combination& c, const std::vector<ActivationName>& points);
 
-/// In which way a run is less than a whole one.
+/// How a run is less than a whole one.
 Less draw_less(Dice& dice, const Combination& c);
 
 /// A score of rows.

@@ -12,13 +12,13 @@
 #include "tests/combinations/combination.h"
 #include "tests/reference/plain_model.h"
 
-/// What a combination comes to by the plain model: each row by itself, unpadded, from its first token to its
+/// The results of a combination by the plain model: each row alone, unpadded, from its first token to its
 /// last.
 namespace hooked::combinations {
 
 using reference::Array;
 
-/// The absolute places that an index means on an axis of so many, in its order. `last` is that place.
+/// The absolute places that an index means on an axis of that size, in its order. `last` is that place.
 std::vector<std::int64_t> resolved(const Places& places, std::int64_t size, std::int64_t last = 0);
 
 /// One row of a batch.
@@ -29,7 +29,7 @@ struct Row {
   std::int64_t first_changed = 0;                ///< changes hold from this column on
   std::optional<std::int64_t> end_changed = {};  ///< up to this column
   std::int64_t first_layer = 0;                  ///< and from this layer on
-  std::optional<std::int64_t> end_layer = {};    ///< up to this one, and not behind the blocks
+  std::optional<std::int64_t> end_layer = {};    ///< up to this one, and not after the blocks
   bool enters = true;                            ///< whether they hold before the blocks
   std::int64_t batch = 1;                        ///< rows of the batch
   std::int64_t width = 0;                        ///< columns of the batch, those of a prefix included
@@ -37,18 +37,18 @@ struct Row {
   std::optional<std::int64_t> last_column = {};  ///< what `last` means; nothing: the last of `columns`
 
   std::int64_t last() const { return last_column.value_or(columns.back()); }
-  /// The column of a named place: so many tokens before the last, or the first.
+  /// The column of a named place: that many tokens before the last, or the first.
   std::int64_t named(std::int64_t back) const {
     return columns.at(static_cast<std::size_t>(std::max<std::int64_t>(std::ssize(columns) - 1 - back, 0)));
   }
-  /// Where a column of the batch stands in the row, or -1.
+  /// The place of a batch column in the row, or -1.
   std::int64_t place_of(std::int64_t column) const;
 };
 
 /// Rows with random tokens; `seed` says which.
 std::vector<Row> make_rows(const ModelConfig& config, const Combination& c, std::uint64_t seed);
 
-/// Whether the run of a row comes to a point.
+/// Whether the run of a row reaches a point.
 bool reached(const Row& row, const ActivationName& name);
 
 /// Whether an element of the value at a point of a row belongs to a block. `index` counts within the row.
@@ -64,7 +64,7 @@ class Block {
 /// Calls a function with the index of each element and the element.
 void for_each(Array& array, const std::function<void(const std::vector<std::int64_t>&, double&)>& function);
 
-/// Experts of a run have equal weights, and which of them is chosen is nobody's promise.
+/// Experts of a run have equal weights, so which of them is chosen is undefined.
 struct Undecided {};
 
 class Oracle {
@@ -73,10 +73,10 @@ class Oracle {
 
   const ModelConfig& config() const { return config_; }
 
-  /// A run of one row, with these functions called one after the other at every point. Throws Undecided.
+  /// A run of one row, with these functions called in turn at every point. Throws Undecided.
   reference::PlainRun run(const Row& row, const std::vector<reference::Change>& changes = {}) const;
 
-  /// What a change does in a row. `other` is the run of the same row of the other tokens.
+  /// The effect of a change in a row. `other` is the run of the same row of the other tokens.
   reference::Change change_of(const Change& change, const Row& row, const reference::PlainRun& other) const;
 
   /// All changes of a run in the order in which they are made: hooks, attached ones first, then edits.

@@ -13,13 +13,13 @@ namespace hooked::combinations {
 /// `hook_resid_pre` of `blocks.3.hook_resid_pre`; of a point outside blocks the whole name.
 std::string path_of(const ActivationName& name);
 
-/// Points that are read: all but ids and what lies in single experts, whose tokens are of all rows.
+/// Points that are read: all but ids and those in single experts, whose tokens come from all rows.
 std::vector<ActivationName> read_points(const ModelConfig& config);
 
 /// Points that are changed: those of them that the plain model can change.
 std::vector<ActivationName> changed_points(const ModelConfig& config);
 
-/// The name of a Where's point in a layer; the layer says nothing outside of blocks.
+/// The name of a Where's point in a layer; the layer has no meaning outside blocks.
 ActivationName name_in(const Where& where, std::int64_t layer);
 
 /// The layers of a model that a Where names and that have the point, ascending; one number outside of blocks.
@@ -30,7 +30,7 @@ std::vector<std::int64_t> layers_of(const Where& where, const ModelConfig& confi
 enum class Index : std::uint8_t { row, pos, head, key };
 std::optional<std::size_t> dimension_of(Site site, Index index);
 
-/// What a Where says of a dimension of a site, or nothing.
+/// The index of a Where on a dimension of a site, or nothing.
 const Places* places_on(const Where& where, Site site, std::size_t dimension);
 
 }  // namespace hooked::combinations

@@ -37,7 +37,7 @@ bool ends_in_padding(C c, const Places& places, const Places& rows = {}) {
 }
 
 bool position_from_the_end_is_padding(C c, M) {
-  if (c.consumer == Consumer::generation) return false;  // where it ends each step says
+  if (c.consumer == Consumer::generation) return false;  // each step says where it ends
   if (ends_in_padding(c, c.less.kept) && runs(c)) return true;
   if (ends_in_padding(c, c.less.asked) && runs(c)) return true;
   if (std::ranges::any_of(c.reads,
@@ -84,7 +84,7 @@ std::int64_t first_column(C c) {
   return c.less.split == Split::first_columns ? std::ranges::min(c.less.first_columns) : 0;
 }
 
-/// Whether a row has no token in one of the stretches.
+/// Whether a row has no token in one of the parts.
 bool stretch_without_tokens(C c, M) {
   if (!runs(c) || (c.less.split != Split::prefix && c.less.split != Split::joined)) return false;
   return std::ranges::any_of(c.lengths, [&](std::int64_t length) {
@@ -92,7 +92,7 @@ bool stretch_without_tokens(C c, M) {
   });
 }
 
-/// Whether a Where names one point that the run does not come to.
+/// Whether a Where names one point that the run does not reach.
 bool names_what_is_not_reached(C c, M config, const Where& where) {
   const Row row = make_rows(config, c, 0).front();
   const auto layers = layers_of(where, config);

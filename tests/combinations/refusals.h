@@ -8,12 +8,12 @@
 
 namespace hooked::combinations {
 
-/// What of a combination is refused. An error counts as a refusal only where a row has its words and holds.
+/// What is refused in a combination. An error counts as a refusal only if a row has its words and applies.
 struct Refusal {
   std::string_view words;    ///< in the error
   std::string_view because;  ///< for the report
   bool (*holds)(const Combination& c, const ModelConfig& config);
-  bool always = false;  ///< whether what it holds of must be refused
+  bool always = false;  ///< whether everything it applies to must be refused
 };
 
 /// The table: the rows of runs and those of analyses.

@@ -1,4 +1,4 @@
-// What analyses refuse of the combinations that are drawn.
+// What analyses refuse among the drawn combinations.
 #include <algorithm>
 #include <string_view>
 

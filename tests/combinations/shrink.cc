@@ -22,7 +22,7 @@ class Shrinking {
   }
 
  private:
-  /// Heads that every layer of a Where has; many where it has none.
+  /// The number of heads that every layer of a Where has; many if it has none.
   static std::int64_t heads_of(const Where& where, const ModelConfig& config) {
     std::int64_t least = 1000;
     for (const std::int64_t layer : layers_of(where, config)) {
@@ -33,7 +33,7 @@ class Shrinking {
     return least;
   }
 
-  /// Whether the parts fit each other as they do where they are drawn.
+  /// Whether the parts fit each other as they do when they are drawn.
   static bool consistent(const Combination& c) {
     const auto fits = [](const Places& places, std::int64_t size) {
       const auto inside = [size](std::int64_t number) { return number >= -size && number < size; };

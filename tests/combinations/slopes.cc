@@ -12,8 +12,8 @@ std::optional<double> slope_at_zero(const std::function<double(double)>& f) {
                far_down = f(-2 * kStep);
   const double near = up - down, far = far_up - far_down;
   const double slope = (8 * near - far) / (12 * kStep), rough = near / (2 * kStep);
-  // By how much the slope is another on the other side of a kink: what is left of the difference between both
-  // sides' slopes, of which the curvature makes twice as much at twice the step.
+  // By how much the slope differs on the other side of a kink: what is left of the difference of both sides'
+  // slopes after the curvature's share, which is twice as large at twice the step.
   const double bend = (up + down - 2 * here) / kStep, far_bend = (far_up + far_down - 2 * here) / (2 * kStep);
   // Where f is smooth these differ by its third and fourth derivatives times the step's square and cube.
   const double least = 1e-6 * (std::abs(slope) + 1.0);

@@ -11,10 +11,10 @@ namespace hooked::combinations {
 /// Allowed difference of gradients and differences of runs, relative.
 inline constexpr double kSlopeTolerance = 5e-6;
 
-/// d f / d x at 0 by differences, or nothing where f has a kink nearby.
+/// d f / d x at 0 by differences, or nothing if f has a kink nearby.
 std::optional<double> slope_at_zero(const std::function<double(double)>& f);
 
-/// The changes of a run with something moved by x; what is moved and what moves it.
+/// The changes of a run with something moved by x: what is moved, and the change that moves it.
 using Moved = std::function<std::vector<reference::Change>(double x)>;
 
 /// The slope of the combination's score in a row, along what `moved` moves.

@@ -87,7 +87,7 @@ const std::vector<reference::PlainRun>& Subject::runs() const {
 std::vector<reference::Change> Subject::changes_of(const Row& row) const {
   const auto& other = other_runs_[static_cast<std::size_t>(row.index)];
   if (combination_.less.split != Split::joined) return oracle_.changes_of(combination_.changes, row, other);
-  // What runs first does not see the columns of the rest.
+  // The first part of a run does not see the columns of the rest.
   Row first = row, rest = row;
   first.width = combination_.less.at;
   first.end_changed = rest.first_changed = combination_.less.at;

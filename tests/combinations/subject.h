@@ -13,12 +13,12 @@ namespace hooked::combinations {
 
 AxisIndex index_of(const Places& places);
 AxisIndices indices_of(const Where& where);
-/// The block in one layer; of a point outside of blocks `layer` says nothing.
+/// The block in one layer; for a point outside blocks `layer` has no meaning.
 Address address_of(const Where& where, std::int64_t layer);
 EditTarget target_of(const Where& where);
 
-/// Rows as the engine takes them: [row, columns] from the column `first` to `end`, with random tokens for
-/// padding, and the mask where there is any.
+/// Rows in the engine's form: [row, columns] from the column `first` to `end`, with random tokens for
+/// padding, and the mask if any.
 struct Batch {
   at::Tensor tokens, mask;
 };
@@ -42,13 +42,13 @@ class Subject {
   const std::vector<reference::PlainRun>& runs() const;
 
   Batch batch(const std::vector<Row>& rows, std::int64_t first, std::int64_t end) const;
-  /// Rows without less: all columns from the embedding on.
+  /// Whole rows: all columns from the embedding on.
   Input whole(const std::vector<Row>& rows) const;
 
-  /// The combination's changes of one way of saying them, as the engine takes them.
+  /// The combination's changes that are given in one way, in the engine's form.
   std::vector<Edit> edits(const std::vector<Change>& changes) const;
   std::vector<Hook> hooks(const std::vector<Change>& changes, Said said) const;
-  /// A handle on the model with the attached hooks, which hold as long as the handle does.
+  /// A handle on the model with the attached hooks, which last as long as the handle does.
   struct Attached {
     HookedTransformer model;
     std::vector<HookHandle> handles;

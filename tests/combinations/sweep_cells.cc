@@ -10,7 +10,7 @@ namespace hooked::combinations {
 
 namespace {
 
-/// How many places a sweep's axis of heads has: those of the layer that has most.
+/// The number of places on a sweep's axis of heads: that of the layer with the most.
 std::int64_t most_heads(const ModelConfig& config, const std::string& path) {
   const Where everywhere{.path = path};
   std::int64_t most = 0;
@@ -41,7 +41,7 @@ Cell cell_at(const Subject& subject, const Row& row, const std::vector<std::int6
     if (places.named_from) cell.from = row.named(*places.named_from);
     if (places.named && sweep.source.kind == Source::Kind::resampled) {
       const auto back = places.named_from.value_or(*places.named);
-      // Of as many rows the drawn one has a column of its own, else it is that of the row which is patched.
+      // With the same number of rows the drawn one has its own column; otherwise it is the patched row's.
       const bool as_many = sweep.source.data_lengths.size() == subject.rows().size();
       for (std::size_t drawn = 0; drawn < sweep.source.data_lengths.size(); ++drawn)
         cell.from_of_draw.push_back((as_many ? subject.rows()[drawn] : row).named(back));
@@ -75,7 +75,7 @@ reference::Change patch_of(const OracleSource& source, const Cell& cell, const R
   ActivationName of_scores = name;
   of_scores.site = Site::attn_scores;
   const auto of_keys = dimension_of(name.site, Index::key), of_pos = dimension_of(name.site, Index::pos);
-  // Keys that may not be attended to have no score, whatever is put in.
+  // Masked keys have no score, whatever is patched in.
   const auto scores = std::make_shared<Array>();
   return [=, &source](const std::string& at, Array& value) {
     if (at == of_scores.to_string() && of_keys) *scores = value;

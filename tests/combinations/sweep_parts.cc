@@ -16,7 +16,7 @@ namespace {
 
 using reference::PlainRun;
 
-/// Of a model without an unembedding there are none; the engine refuses what reads them.
+/// A model without an unembedding has none; the engine refuses metrics that read them.
 std::vector<double> logits_at(const PlainRun& run, const Row& row, std::int64_t column) {
   if (run.logits.values.empty()) return {0.0};
   const double* first = run.logits.row(row.place_of(column));

@@ -1,4 +1,4 @@
-// What a newcomer writes first, against an installed hooked: argument 1 is a model folder.
+// A newcomer's first program, against an installed hooked: argument 1 is a model folder.
 #include <hooked/hooked.h>
 
 #include <cstdlib>

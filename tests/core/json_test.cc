@@ -32,7 +32,7 @@ TEST(ParseJson, KeepsValuesAndTheOrderOfKeys) {
 TEST(ParseJson, NumbersKeepWhatTheyAre) {
   const auto json = parse_json("[0, -0, 18446744073709551615, -9223372036854775808, 5e-324, 1E+2, 0.1]", {});
   EXPECT_EQ(json.dump(), "[0,0,18446744073709551615,-9223372036854775808,5e-324,100.0,0.1]");
-  // Beyond 64 bits an integer is a double, as in every reader that has no larger ones.
+  // Beyond 64 bits an integer is a double, as in every reader without larger integers.
   const auto large = parse_json("[18446744073709551616, -9223372036854775809]", {});
   EXPECT_EQ(large[0].get<double>(), 18446744073709551616.0);
   EXPECT_EQ(large[1].get<double>(), -9223372036854775808.0);
@@ -85,7 +85,7 @@ TEST(ParsePythonJson, KnowsTheNumbersThatAreNotFinite) {
   EXPECT_EQ(not_finite(json["c"]["d"]), "NaN");
   EXPECT_EQ(not_finite(json["e"]), std::nullopt);
   EXPECT_EQ(not_finite(json["c"]), std::nullopt);
-  // Written again they are JSON, in the form that transformers writes.
+  // Written back they are JSON, in the form that transformers writes.
   EXPECT_EQ(parse_json(json_text(json), {}), json);
   EXPECT_EQ(json_text(json["b"]), R"({"__float__":"-Infinity"})");
 }
@@ -151,8 +151,8 @@ TEST(ParseJson, ManyKeysAreFast) {
   EXPECT_LT(seconds.count(), 20.0);
 }
 
-// A value, equal to that of the JSON library's own parser, or a refusal of what it refuses too. That one
-// passes over a byte order mark, takes a NUL for the end and keeps both of two equal keys. Says whether it
+// A value equal to that of the JSON library's own parser, or a refusal if it refuses too. That parser
+// skips a byte order mark, takes a NUL for the end and keeps both of two equal keys. Says whether it
 // was a value.
 bool agrees_with_another_parser(const std::string& text) {
   const bool lenient = text.find('\0') != std::string::npos || text.starts_with("\xEF");

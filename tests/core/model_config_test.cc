@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
                     wrong_latent("rotary.at_end", "true",
                                  [](auto& c) { c.rotary()->dim = 0, c.rotary()->at_end = true; })));
 
-// A mixture whose experts stand in groups, with something wrong in it.
+// A mixture whose experts are in groups, with something wrong in it.
 Refusal wrong_groups(const char* field, const char* got, std::function<void(Experts&)> change) {
   return {field, got, [change](ModelConfig& c) {
             c.experts = Experts{.n_experts = 8, .per_token = 3, .d_expert = c.d_mlp};

@@ -72,7 +72,7 @@ TEST(OutOfMemory, KnowsTheClassWithoutWords) {
 
 TEST(OutOfMemory, IsNothingElse) {
   EXPECT_FALSE(out_of_memory(of_torch("The size of tensor a (3) must match the size of tensor b (4)")));
-  EXPECT_FALSE(out_of_memory(std::runtime_error("CUDA out of memory")));  // somebody's own, a hook's for one
+  EXPECT_FALSE(out_of_memory(std::runtime_error("CUDA out of memory")));  // somebody else's, such as a hook's
   EXPECT_FALSE(out_of_memory(MemoryError("run", "told already")));
   EXPECT_TRUE(tells_of_memory(MemoryError("run", "told already")));
   EXPECT_FALSE(tells_of_memory(std::runtime_error("CUDA out of memory")));

@@ -17,7 +17,7 @@
 #include "hooked/analysis/sweep.h"
 #include "tests/device/analysis_inputs.h"
 
-// What patches runs, by sweeps, paths and gradients. What reads one run, or weights: reading_checks.cc.
+// Functions that patch runs: sweeps, paths, gradients. Those that read a run, or weights: reading_checks.cc.
 namespace hooked::device_tests {
 namespace analysis_group {
 namespace {
@@ -120,7 +120,7 @@ NamedTensors circuits_of_nodes(const Subject& s) {
   const auto options = paired(s);
   const Grid scores = node_attribution(s.model, {.sweep = options});
   const Circuit circuit = choose_circuit(s.model, scores, {.count = 3});
-  // Nothing is put in for the whole model, beside what is put in for all others.
+  // The whole model has nothing patched, and is run together with circuits that have patches.
   const Circuit whole = choose_circuit(s.model, scores, {.count = scores.values().numel()});
   const auto judged = judge_circuit(s.model, circuit, {.sweep = options, .sets = 2});
   return {{"kept", run_circuits(s.model, {circuit, whole, circuit}, options).values()},
@@ -144,7 +144,7 @@ NamedTensors two_stacks(const Subject& s) {
                         .values()}};
 }
 
-// Elsewhere circuits of edges are refused: what is read is no sum of edges there.
+// Elsewhere circuits of edges are refused: what is read there is not a sum of edges.
 bool edges_add_up(const Subject& s) {
   const ModelConfig& c = s.config();
   const bool attends =

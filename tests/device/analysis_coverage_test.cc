@@ -42,7 +42,7 @@ const std::map<std::string, std::string>& on_the_host() {
   return kWhy;
 }
 
-/// Metrics compute nothing until a run is scored by them: `scores`.
+/// Metrics compute nothing until they score a run: `scores`.
 const std::set<std::string>& metrics() {
   static const std::set<std::string> kNames{"attention",     "js_divergence",
                                             "kl_divergence", "log_probability",
@@ -58,7 +58,7 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The functions that headers declare outside of classes; one with a report is the same as the one without.
+/// The functions that headers declare outside classes; one with a report counts as the one without.
 std::set<std::string> public_functions() {
   static const std::regex kDeclaration(R"(^(?:inline )?([A-Za-z_][\w:<>,&* ]*[ &*])(\w+)\()");
   std::set<std::string> names;
@@ -105,7 +105,7 @@ TEST(AnalysisCoverage, TheListsAreOfFunctionsThatAreThere) {
   for (const std::string& name : metrics()) EXPECT_TRUE(functions.contains(name)) << name;
 }
 
-// What only reads a model's weights waits for nothing; what reads a run waits for what it reads, once.
+// Functions that only read a model's weights wait for nothing; those that read a run wait once for it.
 TEST(AnalysisCoverage, CircuitsOfWeightsDoNotWait) {
   const std::set<std::string> never{"ov_circuits",     "qk_circuits", "full_qk_circuit", "full_ov_circuit",
                                     "virtual_weights", "matmul",      "composition"};

@@ -6,7 +6,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/support/goldens.h"
 
-/// What is done on the CPU and on the strict device, and must come to the same.
+/// Work that is done on the CPU and on the strict device, and must give the same results.
 namespace hooked::device_tests {
 
 /// One model, on the CPU or on the device, and what a golden run read.
@@ -17,7 +17,7 @@ struct Subject {
 
   const ModelConfig& config() const { return model.config(); }
   bool causal() const { return config().direction != AttentionDirection::bidirectional; }
-  /// Whether the same tokens can be read again without an encoder's: one stack.
+  /// Whether the same tokens can be read again without an encoder: one stack.
   bool one_stack() const { return !config().has_encoder(); }
   bool predicts() const { return config().has_unembedding(); }
   /// The first layer that has attention.
@@ -27,28 +27,28 @@ struct Subject {
     return layer;
   }
 
-  /// Where the model is.
+  /// The device of the model.
   DeviceNames devices() const;
-  /// A tensor where the model is.
+  /// A tensor on the model's device.
   at::Tensor there(const at::Tensor& x) const { return x.defined() ? x.to(model.device()) : x; }
-  /// Numbers of the model's dtype that depend on the seed alone, where the model is.
+  /// Numbers in the model's dtype that depend only on the seed, on the model's device.
   at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed) const;
 
-  /// What the golden run read, given on the host.
+  /// The golden run's input, on the host.
   Input input() const;
   /// The same on the model's device.
   Input input_there() const;
-  /// A run's options: of a model without unembedding the output is the stream.
+  /// A run's options: without an unembedding the output is the stream.
   RunOptions options(RunOptions some = {}) const;
 };
 
-/// All default points but those of single experts, which tell how many tokens each got: for that runs wait.
+/// All default points except those of single experts: for the number of tokens of each expert, runs wait.
 Selection defaults_without_experts();
 
-/// A run's output and all that it kept, by name.
+/// A run's output and everything that it kept, by name.
 NamedTensors all_of(const RunResult& result);
 
-/// One thing that is done.
+/// One check.
 struct Check {
   std::string_view name;
   bool (*applies)(const Subject& subject);

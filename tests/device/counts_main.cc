@@ -95,7 +95,7 @@ std::string per_cell(const std::optional<Counts>& sweep, std::int64_t all) {
                      static_cast<double>(sweep->waits) / cells);
 }
 
-// `aten::mm.out` as `mm`; neighbours of one name as one with their number.
+// `aten::mm.out` as `mm`; equal neighbours are merged, with their number.
 std::string list_of(const std::vector<std::string>& operators) {
   std::string list;
   for (std::size_t i = 0, next = 0; i < operators.size(); i = next) {

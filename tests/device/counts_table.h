@@ -8,7 +8,7 @@
 
 namespace hooked::device_tests {
 
-/// What kinds of runs of one golden checkpoint cost on the strict device, in float32.
+/// The costs of kinds of runs of one golden checkpoint on the strict device, in float32.
 struct CountedModel {
   std::string name;
   std::int64_t layers;
@@ -28,7 +28,7 @@ struct CountedModel {
   std::int64_t cells = 0;                        ///< of that sweep
 };
 
-/// The checkpoints that docs/device-counts.md tells of.
+/// The checkpoints in docs/device-counts.md.
 const std::vector<std::string>& counted_checkpoints();
 
 CountedModel counted(const std::string& checkpoint);

@@ -1,4 +1,4 @@
-// What runs on a device may cost: no waits in a run or a step of a generation, and so many launches a block.
+// What runs on a device may cost: no waits in a run or a generation step, and a number of launches a block.
 // docs/device-counts.md has the exact numbers, which the test docs_device_counts holds.
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
@@ -101,7 +101,7 @@ TEST(Launches, OfABlockWithRotaryAndSharedKeys) {
   }
 }
 
-// The suite finds what it is there for: a hook that looks at a number, and one that mixes devices.
+// The suite finds what it is meant to find: a hook that looks at a number, and one that mixes devices.
 TEST(CarelessHooks, AreFound) {
   const Loaded loaded("gpt2");
   const Subject s = loaded.subject();

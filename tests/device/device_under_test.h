@@ -9,15 +9,15 @@ namespace hooked::device_tests {
 /// Its name: that of HOOKED_TEST_DEVICE in the environment (`cuda`), else `strict`.
 const std::string& device_under_test();
 
-/// Another of its kind; where there is only one, the same.
+/// Another device of its kind; if there is only one, the same.
 std::string second_device_under_test();
 
-/// All of its kind, by their names.
+/// All devices of its kind, by their names.
 std::vector<std::string> devices_under_test();
 
 bool on_strict_device();
 
-/// Why it cannot be opened; empty where it can be.
+/// Why it cannot be opened; empty if it can be.
 const std::string& missing_device();
 
 }  // namespace hooked::device_tests

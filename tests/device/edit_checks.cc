@@ -15,7 +15,7 @@ NamedTensors edited(const Subject& s, std::vector<Edit> edits) {
   return all_of(s.model.run(s.input(), s.options({.edits = std::move(edits), .capture = act::resid_post})));
 }
 
-// Each activation of the first layer, of the first with attention and outside of the blocks by itself, but
+// Each activation of the first layer, of the first with attention and outside of the blocks alone, but
 // for ids and experts' own.
 template <typename MakeEdit>
 NamedTensors edit_each(const Subject& s, const MakeEdit& make) {
@@ -83,7 +83,7 @@ NamedTensors added_tensor(const Subject& s) {
 
 NamedTensors set_numbers(const Subject& s) {
   return edit_each(s, [](const ActivationName& name) -> std::optional<Edit> {
-    // Among experts of equal weight a device chooses as it likes.
+    // Among experts of equal weight the choice of a device is arbitrary.
     if (!has(Axis::pos, name) || has(Axis::expert, name)) return std::nullopt;
     return set(Address(name).pos(1), 0.75);
   });

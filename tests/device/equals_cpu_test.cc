@@ -1,5 +1,5 @@
 // The engine on a device against itself on the CPU, golden checkpoint by golden checkpoint: everything that
-// can be asked of a model comes to the same. The device is the strict one, which also finds what to refuse,
+// can be asked of a model gives the same. The device is the strict one, which also finds what to refuse,
 // or a GPU (device_under_test.h). The checkpoints of the ordinary suite are one for each mechanism; with
 // HOOKED_ALL_CHECKPOINTS in the environment (scripts/strict_device.sh) they are all of them.
 #include <c10/util/Exception.h>
@@ -21,7 +21,7 @@
 namespace hooked::device_tests {
 namespace {
 
-/// How often each check came to something, so that none is refused everywhere.
+/// How often each check gave a result, so that none is refused everywhere.
 std::map<std::string, int>& served() {
   static std::map<std::string, int> times;
   return times;
@@ -56,7 +56,7 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
     }
   }
 
-  // Where the engine refuses, it does so on both, in the same words.
+  // If the engine refuses, it does so on both, in the same words.
   struct Outcome {
     NamedTensors values;
     std::string refusal;
@@ -96,11 +96,11 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
 
   // A delta net's state goes through as many steps as there are tokens, and float32's roundings grow with
   // them, the more where a doubled beta turns the state around. Normed values are divided by what may be
-  // small beside what they are made of. (In float64 all agree as others do.)
+  // small compared with their inputs. (In float64 all agree as others do.)
   static double float_tolerance() {
     const ModelConfig config = read_model_config(GetParam().folder().string());
     if (config.delta_net) return config.delta_net->doubled_beta ? 2e-3 : 3e-4;
-    // Of a block's own input a product goes through a norm, and may be small where it is edited.
+    // A product of a per-layer embedding goes through a norm, and may be small if it is edited.
     if (config.layer_input) return 5e-4;
     return on_strict_device() && !config.value_norm ? 2e-5 : 1e-4;
   }
@@ -109,7 +109,7 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
   // at some.
   enum class Turns : std::uint8_t { most, some };
 
-  // `least` is the tolerance of float32 where the model asks for no larger one.
+  // `least` is the tolerance of float32 unless the model needs a larger one.
   void expect_the_same(const char* group, std::span<const Check> checks, Turns turns, double least = 0.0) {
     const auto all_cases = suite_cases();
     const auto own = std::find_if(all_cases.begin(), all_cases.end(),
@@ -138,18 +138,18 @@ TEST_P(OnTheDevice, Runs) { expect_the_same("run", run_checks(), Turns::most); }
 TEST_P(OnTheDevice, Edits) { expect_the_same("edit", edit_checks(), Turns::some); }
 TEST_P(OnTheDevice, Gradients) { expect_the_same("gradients", gradient_checks(), Turns::most, 1e-4); }
 TEST_P(OnTheDevice, Generates) {
-  // Logits that are large beside their scores' biases, whose roundings each block adds to the next one's.
+  // Logits that are large against their scores' biases, whose roundings each block adds to the next one's.
   const ModelConfig config = read_model_config(GetParam().folder().string());
   const bool biased = config.relative() != nullptr && config.relative()->in_every_block;
   expect_the_same("generation", generation_checks(), Turns::most, biased ? 1e-4 : 0.0);
 }
 TEST_P(OnTheDevice, IsSavedAndTrained) {
-  expect_the_same("model", model_checks(), Turns::some, 5e-4);  // steps of training make more of roundings
+  expect_the_same("model", model_checks(), Turns::some, 5e-4);  // steps of training amplify roundings
 }
 TEST_P(OnTheDevice, IsAnalysed) { expect_the_same("analysis", analysis_checks(), Turns::some, 1e-4); }
 TEST_P(OnTheDevice, IsRead) {
-  // A lens norms parts by themselves. Where norms stand behind sublayers, and blocks multiply the stream,
-  // some are small beside what they were taken from, and so is what float32 leaves of them.
+  // A lens normalizes parts separately. If norms come after sublayers, and blocks multiply the stream,
+  // some are small compared with what they came from, and float32 leaves little precision of them.
   const bool small_parts = read_model_config(GetParam().folder().string()).layer_scale;
   expect_the_same("reading", reading_checks(), Turns::some, small_parts ? 1e-3 : 0.0);
 }

@@ -48,7 +48,7 @@ std::vector<CountedFunction> counted_functions() {
   const auto looked_for = at::ones({length, length}, at::kDouble).tril();
   LensMaps maps;
   maps.by_depth[0] = {.matrix = at::eye(model.config().d_model, at::kDouble)};
-  // Maps are of weights as they were published.
+  // Maps belong to the published weights.
   const auto published = HookedTransformer::load(
       golden_of.folder().string(), {.device = "strict", .processing = WeightProcessing::none()});
   const auto published_cache = published.run_with_cache(row, act::everything, {.eager = true}).cache;
@@ -149,7 +149,7 @@ std::vector<CountedFunction> counted_functions() {
        [&] { judge_circuit(model, nodes, {.sweep = pair, .sets = 0}); }}};
   std::vector<CountedFunction> counted;
   for (const Function& function : functions) {
-    function.call();  // what is recorded or made once is there from here on
+    function.call();  // what is recorded or created once exists from here on
     counted.push_back({function.name, function.asked, strict::counts_of(function.call)});
   }
   return counted;

@@ -7,7 +7,7 @@
 
 namespace hooked::device_tests {
 
-/// What an analysis costs on the strict device, with all runs that it makes, in float32.
+/// The cost of an analysis on the strict device, with all its runs, in float32.
 struct CountedFunction {
   std::string name;       ///< as it is called
   std::string asked;      ///< what of it

@@ -22,7 +22,7 @@ NamedTensors all_of(const GenerateResult& result) {
   return all;
 }
 
-// The first columns, so that there is room; a decoder begins with its start token.
+// Only the first columns, to leave room; a decoder begins with its start token.
 Input prompt(const Subject& s, bool there = false) {
   if (!s.one_stack()) return there ? Input(s.there(s.golden.tokens)) : Input(s.golden.tokens);
   const at::Tensor tokens = s.golden.tokens.narrow(1, 0, 3);
@@ -66,7 +66,7 @@ NamedTensors edited(const Subject& s) {
                     .new_token_edits = {add(act::resid_post(0), 0.5)},
                     .capture = act::resid_post});
 }
-// Each kind of edit, of one column, of some and of all that are still to come.
+// Each kind of edit, of one column, of some and of all future columns.
 NamedTensors edited_by_kind(const Subject& s) {
   const std::int64_t first = 3;  // new column
   const auto run = s.model.run(s.golden.tokens, {.capture = act::resid_post});
@@ -125,7 +125,7 @@ NamedTensors with_hooks(const Subject& s) {
                     .hooks = {Hook(act::pattern, [](const at::Tensor& x) { return x * 0.5; })}});
 }
 NamedTensors stopped(const Subject& s) {
-  // The first row's second new token ends rows: those that go on are padded.
+  // The first row's second new token ends rows: ended rows are padded.
   const auto tokens = s.model
                           .generate(prompt(s), {.max_new_tokens = 2,
                                                 .sampling = {.greedy = true},

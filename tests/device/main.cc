@@ -1,5 +1,5 @@
-// The tests' own main: the strict device is registered before anything else, where it is the one that is
-// compared with the CPU. Of another device there is only that comparison; where it is not there, one test
+// The tests' own main: the strict device is registered before anything else, if it is the one that is
+// compared with the CPU. For another device only that comparison exists; if the device is missing, one test
 // says why the others are not run.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Memory that runs out on a device: wherever it does, a MemoryError says so, nothing of the work is kept, and
-// the next one comes to the same as ever, to the last bit. On the strict device, whose memory runs out where
-// it is told to.
+// the next one gives its usual results, to the last bit. On the strict device, whose memory runs out where
+// the test says so.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ using strict::RunsOut;
 
 const Comparison kExact{.tolerance = 0};
 
-// Threads for gradients let go of what they held a moment after the error came.
+// Threads for gradients release what they held a moment after the error came.
 testing::AssertionResult holds_again(std::int64_t bytes) {
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (bytes_in_use() != bytes && std::chrono::steady_clock::now() < patience) {
@@ -46,7 +46,7 @@ testing::AssertionResult holds_again(std::int64_t bytes) {
   return testing::AssertionFailure() << bytes_in_use() - bytes << " bytes are kept";
 }
 
-// Which allocations of work that has many do not find memory: each, or in the ordinary suite some.
+// The allocations that fail, if work has many of them: each, or in the ordinary suite some.
 std::int64_t some_allocations() { return all_checkpoints() ? 1 : 11; }
 
 /// A model and what its runs read.
@@ -67,7 +67,7 @@ class MemoryRunsOut : public testing::Test {
   const Subject s_{model_, golden_};
 };
 
-/// How what was asked for is read: values that are made when they are read take memory of their own.
+/// How the results are read: values that are computed when they are read take memory of their own.
 using Read = std::function<NamedTensors()>;
 
 Read read_of(RunResult result) {
@@ -166,7 +166,7 @@ TEST_P(MemoryRunsOutIn, AtEveryAllocation) {
   for (bool all = false; !all; ++k) {
     SCOPED_TRACE(testing::Message() << "allocation " << k);
     {
-      // Every other time it is there again for what follows.
+      // Every other time memory is available again afterwards.
       const FailingAllocation failing(k, k % 2 == 0 ? RunsOut::once : RunsOut::for_good);
       try {
         GetParam().call(given);
@@ -400,7 +400,7 @@ TEST_F(MemoryRunsOut, WhileAModelIsTrained) {
   }
 }
 
-/// Patches and attribution, which choose themselves how much they compute together.
+/// Patches and attribution, which choose how much they compute together.
 class MemoryRunsOutInAnalysis : public MemoryRunsOut {
  protected:
   MemoryRunsOutInAnalysis() : MemoryRunsOut("gpt2"), other_(s_.input()) {
@@ -419,13 +419,13 @@ class MemoryRunsOutInAnalysis : public MemoryRunsOut {
             .metric = {logit_difference(1, 2), log_probability(3)}};
   }
 
-  /// Calls with less and less memory come to the same, until there is none for the smallest step. Gives in
+  /// Calls with less and less memory give the same, until it is too little for the smallest step. Returns in
   /// how many memory ran out meanwhile.
   int with_less_and_less(const std::function<at::Tensor()>& values) {
     constexpr double kNoNumber = 12345.0;
     const at::Tensor expected = values().nan_to_num(kNoNumber);
     let_recordings_go();
-    before_ = bytes_in_use();  // caches keep what was made when it was read
+    before_ = bytes_in_use();  // caches keep what was computed on reading
     std::int64_t peak = 0;
     {
       const strict::MemoryLimit watched(std::int64_t{1} << 40);

@@ -1,5 +1,5 @@
-// Mixtures of experts on a device: the host is not told how many tokens each expert gets, and all comes to
-// what it comes to on the CPU, where it is.
+// Mixtures of experts on a device: the host does not learn how many tokens each expert gets, and results
+// equal those on the CPU, where it does.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
@@ -61,7 +61,7 @@ TEST_P(Mixtures, OfManyTokensComputeInBlocksAsOnTheCpu) {
   for (const Input& input : {Input(tokens), Input(tokens, {.attention_mask = mask})}) {
     const strict::Trace trace(strict::Trace::Of::waits_and_launches);
     const RunResult on_device = models.device.run(input, options);
-    // Where half of the experts or more serve a token, each may as well compute all tokens.
+    // If half of the experts or more serve a token, each may as well compute all tokens.
     const Experts& experts = *models.cpu.config().experts;
     if (on_strict_device() && 2 * experts.per_token <= experts.n_experts) {
       EXPECT_THAT(trace.text(), HasSubstr("sort"));
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Mixtures,
                                          "granitemoe", "ernie4_5_moe", "tl_mixture", "llama4_text",
                                          "llama4_text_dense"));
 
-// Whose rows are aligned as products in groups want them.
+// With rows aligned as grouped products need them.
 class AlignedMixtures : public Mixtures {};
 
 TEST_P(AlignedMixtures, ComputeInGroupsInBfloat16) {
@@ -147,7 +147,7 @@ TEST_P(AlignedMixtures, ComputeInBlocksInOtherDtypes) {
   EXPECT_THAT(trace.text(), Not(HasSubstr("_grouped_mm")));
 }
 
-// Cards of one machine may be of several kinds: each layer computes as its own does.
+// Cards of one machine may be of several kinds: each layer computes as its own card does.
 TEST_P(AlignedMixtures, AskEachCardThatTheyAreSpreadOver) {
   if (!on_strict_device()) GTEST_SKIP() << "only the strict device has such cards";
   const std::string folder = golden_case(GetParam()).folder().string();

@@ -1,5 +1,5 @@
-// Models whose layers lie on several devices: what they say, what is refused, what crosses a boundary. That
-// they compute what they compute on the CPU is equals_cpu_test's.
+// Models whose layers are on several devices: what they report, what is refused, what crosses a boundary.
+// equals_cpu_test checks that their results equal those on the CPU.
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

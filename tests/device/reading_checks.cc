@@ -22,7 +22,7 @@
 #include "hooked/analysis/virtual_weights.h"
 #include "tests/device/analysis_inputs.h"
 
-// What reads one run, or weights.
+// Functions that read one run, or weights.
 namespace hooked::device_tests {
 namespace reading_group {
 namespace {
@@ -37,7 +37,7 @@ NamedTensors lens(const Subject& s) {
           {"neurons", numbers(logit_lens(s.model, cache, {.tokens = {1}, .parts = Grain::neuron}).logits)}};
 }
 
-/// Maps are of weights as they were published: of a model that takes the subject's for such.
+/// Maps belong to published weights: those of a model that treats the subject's weights as such.
 NamedTensors mapped_lens(const Subject& s) {
   ModelConfig config = s.config();
   config.processing.clear();
@@ -134,7 +134,7 @@ NamedTensors copying(const Subject& s) {
   return {{"eigenvalues", numbers(scores.eigenvalues)}, {"top_k", numbers(scores.top_k)}};
 }
 
-/// Everything that a matrix of two factors can be asked.
+/// Every function of a matrix of two factors.
 NamedTensors factored(const Subject& s) {
   const FactoredMatrix M(s.random({3, 6, 2}, 1), s.random({3, 2, 6}, 2));
   const auto x = s.random({6}, 3), wide = s.random({6, 5}, 4);

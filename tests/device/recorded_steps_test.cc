@@ -1,4 +1,4 @@
-// Generations whose steps are recorded and replayed come to the same as kernel by kernel, to the last bit.
+// Generations whose steps are recorded and replayed give the same as kernel by kernel, to the last bit.
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class RecordedGeneration : public testing::Test {
     all["log_probs"] = result.log_probs;
     return all;
   }
-  /// What a generation of another prompt for each `shift` comes to.
+  /// The results of a generation, with another prompt for each `shift`.
   NamedTensors steered(std::int64_t shift, bool eager) const {
     const at::Tensor direction = s_.random({s_.config().d_model}, static_cast<std::uint64_t>(shift));
     return values(generated(shift, {.max_new_tokens = 6,
@@ -73,7 +73,7 @@ TEST_F(RecordedGeneration, StepsAreReplayedInFewLaunches) {
   const strict::Counts replayed = launches(6, false) - launches(5, false);
   const strict::Counts one_by_one = launches(6, true) - launches(5, true);
   EXPECT_EQ(replayed.waits, 1) << "for what was picked";
-  // Token and column into the recording, the recording, out of it, instead of all that the model launches.
+  // Token and column into the recording, the recording, results out of it, instead of all launches.
   const auto model = strict::counts_of([&] { model_.run(golden_.tokens.narrow(1, 0, 1), {.eager = true}); });
   EXPECT_LE(replayed.launches, one_by_one.launches - model.launches + 8);
 }
@@ -144,7 +144,7 @@ TEST_F(RecordedGeneration, KeysThatOverflowedDoNotReachTheNextOne) {
   };
   try {
     overflow();
-  } catch (const std::exception&) {  // its logits are no numbers
+  } catch (const std::exception&) {  // its logits are not numbers
   }
   EXPECT_TRUE(agree(steered(2, false), expected, kExact));
 }
@@ -155,7 +155,7 @@ TEST_F(RecordedGeneration, SeesWeightsThatWereChanged) {
   EXPECT_TRUE(agree(steered(1, false), steered(1, true), kExact));
 }
 
-// Edits of patterns and scores mean keys of which there are more with every step.
+// Edits of patterns and scores apply to keys, and each step has more of them.
 TEST_F(RecordedGeneration, ReplaysEditsOfKeys) {
   if (!on_strict_device()) GTEST_SKIP() << "launches are counted on the strict device only";
   const auto launches = [&](std::int64_t tokens, bool eager) {
@@ -174,7 +174,7 @@ TEST_F(RecordedGeneration, ReplaysEditsOfKeys) {
   EXPECT_GT((launches(6, true) - launches(5, true)).launches, 60);
 }
 
-// Keys that there is room for, but that are not filled yet, stay without weight whatever an edit puts.
+// Keys with room that is not filled yet stay without weight, whatever an edit puts there.
 TEST_F(RecordedGeneration, EditsReachTheKeysThatAreThereAndNoOthers) {
   const auto patterns = [&](bool there) {
     const auto model = HookedTransformer::load(

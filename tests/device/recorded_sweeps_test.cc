@@ -1,4 +1,4 @@
-// Sweeps and other analyses whose runs were recorded by those before them come to the same, to the last bit.
+// Sweeps and other analyses whose runs were recorded by earlier ones give the same, to the last bit.
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace {
 
 const Comparison kExact{.tolerance = 0};
 
-// Of a sweep: the unpatched score, and three of the check that the metric scores each row by itself. Beside
-// them each layer's patches are compared with what they replace, and each batch is scored.
+// Of a sweep: the unpatched score, and three of the check that the metric scores each row alone. In addition
+// each layer's patches are compared with what they replace, and each batch is scored.
 constexpr std::int64_t kWaits = 4;
 
 struct Loaded {
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Models, RecordedAnalyses, testing::Values("gpt2", "llam
 
 class RecordedSweeps : public testing::TestWithParam<const char*> {};
 
-// Of an encoder-decoder each run goes on from what the encoder read.
+// For an encoder-decoder each run continues from what the encoder read.
 TEST_P(RecordedSweeps, AreReplayed) {
   const Loaded loaded(GetParam());
   const Subject s = loaded.subject();
@@ -103,7 +103,7 @@ TEST(RecordedSweep, SaysOnceWhyItsRunsAreNotRecorded) {
               testing::ElementsAre(testing::HasSubstr("hooks that are functions")));
 }
 
-// Its runs and their patches wait for nothing: what it waits for is each batch's scores.
+// Its runs and their patches wait for nothing; it waits only for each batch's scores.
 TEST(RecordedSweep, WaitsForScoresAlone) {
   if (!on_strict_device()) GTEST_SKIP() << "waits are counted on the strict device only";
   for (const char* name : {"gpt2", "llama"}) {

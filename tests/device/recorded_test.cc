@@ -1,6 +1,6 @@
-// Runs that are recorded and replayed come to the same as the same runs kernel by kernel, to the last bit:
-// with other numbers than those that were there when they were recorded, and what was handed out before stays
-// what it was.
+// Runs that are recorded and replayed give the same as the same runs kernel by kernel, to the last bit:
+// with other numbers than those at recording time, and results that were returned earlier stay
+// unchanged.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones_like.h>
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@
 namespace hooked::device_tests {
 namespace {
 
-/// A kind of run that can be recorded, of other numbers for each `seed`.
+/// A kind of run that can be recorded, with other numbers for each `seed`.
 struct Recordable {
   const char* name;
   bool (*applies)(const Subject& subject);
@@ -114,7 +114,7 @@ RunResult edited_elsewhere(const Subject& s, std::uint64_t seed, bool eager) {
 RunResult kept_on_the_host(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed), {.capture = act::everything, .keep = {.device = "cpu"}}, eager);
 }
-// Of other tokens each time.
+// With other tokens each time.
 RunResult behind_prefix(const Subject& s, std::uint64_t seed, bool eager) {
   const at::Tensor read = tokens(s, seed).tokens;
   const auto before = s.model.run(read.narrow(1, 0, 3), {.keep_prefix = true});
@@ -133,7 +133,7 @@ RunResult padded(const Subject& s, std::uint64_t seed, bool eager) {
 RunResult loss(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed), {.capture = act::resid_post, .output = Output::loss}, eager);
 }
-// Of other tokens than were read, beside logits that somebody sees.
+// For other tokens than were read, together with logits that somebody sees.
 RunResult loss_of_targets(const Subject& s, std::uint64_t seed, bool eager) {
   return run(
       s, padded_tokens(s, seed),
@@ -143,7 +143,7 @@ RunResult loss_of_targets(const Subject& s, std::uint64_t seed, bool eager) {
                 .targets = (s.golden.tokens * 3 + static_cast<std::int64_t>(seed)) % s.config().d_vocab}},
       eager);
 }
-// What a run leaves to others, as those that go on from it see it.
+// What a run leaves to others, as seen by runs that continue from it.
 RunResult leaves_prefix(const Subject& s, std::uint64_t seed, bool eager) {
   const at::Tensor read = tokens(s, seed).tokens;
   const RunResult first = run(s, read.narrow(1, 0, 2), {.keep_prefix = true}, eager);
@@ -155,7 +155,7 @@ RunResult leaves_prefix(const Subject& s, std::uint64_t seed, bool eager) {
   behind.notes.insert(behind.notes.end(), second.notes.begin(), second.notes.end());
   return behind;
 }
-// Rows that begin behind different columns of a prefix.
+// Rows that begin after different columns of a prefix.
 RunResult ragged(const Subject& s, std::uint64_t seed, bool eager) {
   const at::Tensor read = tokens(s, seed).tokens;
   const auto before =

@@ -56,7 +56,7 @@ TEST_F(Replicas, AreCopiesOfTheModel) {
   }
 }
 
-// Weights that stay in float32 in narrower models, and what a model says of numbers that are not finite.
+// Weights that stay in float32 in narrower models, and a model's notes on numbers that are not finite.
 TEST(HalfPrecisionThere, KeepsWhatItsFamilyKeeps) {
   const auto folder = golden_case("deepseek_v3").folder().string();
   const LoadOptions here{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
@@ -111,7 +111,7 @@ TEST_F(Replicas, AreAllAtWork) {
     threads.insert(std::this_thread::get_id());
     return true;
   };
-  // Each thread comes to one run at least, sooner or later.
+  // Each thread gets at least one run, sooner or later.
   for (int time = 0; time < 20 && threads.size() < 3; ++time) sweep(model_, shared);
   EXPECT_GE(threads.size(), 3);
 }

@@ -116,7 +116,7 @@ NamedTensors ragged(const Subject& s) {
   NamedTensors all =
       run(s, input, {.capture = act::resid_post, .logit_positions = std::vector<std::int64_t>{-1}});
   for (auto& [name, value] : all)
-    value = value.nan_to_num(12345.0);  // before a row begins there is no number
+    value = value.nan_to_num(12345.0);  // before a row begins the number is missing
   return all;
 }
 

@@ -1,4 +1,4 @@
-// The strict device itself: that it finds each of the faults it is there for.
+// The strict device itself: that it finds each of the faults it is meant to find.
 #include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

@@ -6,7 +6,7 @@
 namespace hooked::device_tests {
 namespace {
 
-// What mechanism each of them stands for.
+// The mechanism that each of them covers.
 constexpr std::array kOfTheSuite = {
     "gpt2",                    // learned positions, LayerNorm, biases
     "gpt2_all_points",         // every point of it
@@ -39,7 +39,7 @@ constexpr std::array kOfTheSuite = {
     "tl_attn_only",            // no MLP
     "tl_solu_ln",              // SoLU, normed neurons
     "tl_bidirectional_alibi",  // ALiBi in both directions
-    "tl_left_padding_window",  // windows beside padding
+    "tl_left_padding_window",  // windows together with padding
     "tl_score_cap_alibi",      // capped scores with biases
     "tl_rotary_yarn_partial",  // a stream narrower than its heads: results by head are made within the run
     "gemma4_text",             // heads of two sizes, normed values, a number that multiplies the stream

@@ -30,7 +30,7 @@ class OnTheHost : public testing::Test {
   RunResult kept_here() const {
     return model_.run(input_, {.capture = act::defaults, .keep = {.device = "cpu"}, .eager = true});
   }
-  // Kernel by kernel there, for a recipe may make a value otherwise than the run does.
+  // Kernel by kernel there, because a recipe may compute a value differently from the run.
   NamedTensors expected() const {
     return by_name(model_
                        .run(input_, {.hooks = {Hook(act::everything, [](const at::Tensor&) {})},
@@ -150,7 +150,7 @@ GenerateResult generated(const HookedTransformer& model, const at::Tensor& promp
                                  .eager = eager});
 }
 
-// For what was picked: many steps go to the host together.
+// For picked tokens: many steps go to the host together.
 TEST_F(OnTheHost, AStepOfAGenerationWaitsOnce) {
   const at::Tensor prompt = golden_.tokens.narrow(1, 0, 3);
   for (const bool eager : {true, false}) {

@@ -11,7 +11,7 @@
 namespace hooked::device_tests {
 namespace {
 
-// Answers of the device come together, and not every patch has one.
+// The device's answers arrive together, and not every patch has one.
 TEST(WithoutEffect, PatchesThatPutInNothingKeepTheOthersInTheirPlaces) {
   const HookedTransformer model =
       HookedTransformer::load(golden_case("gpt2").folder().string(), {.device = device_under_test()});

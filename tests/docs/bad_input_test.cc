@@ -44,7 +44,7 @@ TEST(BadInputTable, NamesTestsThatExist) {
   for (const std::string& test : named) EXPECT_TRUE(there.contains(test)) << test;
 }
 
-// Every test that is named after a case stands in the table.
+// Every test that is named after a case is in the table.
 TEST(BadInputTable, HasEveryTestThatIsNamedAfterACase) {
   const std::string table = read(kTests / "README.md");
   const std::regex numbered(R"(\w+\.[SICT]\d+\w*)");

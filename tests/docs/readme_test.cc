@@ -1,4 +1,4 @@
-// The documents say what is: code blocks are the examples, shown output is what the program prints, links
+// The documents are true: code blocks are the examples, shown output is what the program prints, links
 // lead somewhere.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -348,7 +348,7 @@ std::vector<std::filesystem::path> files_named(const std::string& comment) {
   return files;
 }
 
-// "Add a point", "add a weight", "add an option": each line of these examples stands in the file that it
+// "Add a point", "add a weight", "add an option": each line of these examples is in the file that it
 // names.
 TEST(Architecture, WorkedExamplesAreLinesOfTheirFiles) {
   std::size_t checked = 0;

@@ -1,4 +1,4 @@
-// Logits at some columns: the last block computes these only, where nobody watches the others.
+// Logits at some columns: the last block computes only these, if nobody watches the others.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ void expect_the_whole_runs_logits(at::ScalarType dtype, double tolerance) {
   for (std::uint64_t seed = 0; seed < 160; ++seed) {
     ModelConfig config = random_config(seed);
     config.dtype = dtype;
-    // In float32 a router's near ties may fall otherwise.
+    // In float32 a router's near ties may resolve differently.
     if (!config.has_unembedding() || (dtype == at::kFloat && config.experts)) continue;
     SCOPED_TRACE(seed);
     ++tried;
@@ -63,7 +63,7 @@ TEST(AskedColumns, HaveTheLogitsOfTheWholeRunInEveryConfiguration) {
   expect_the_whole_runs_logits(at::kDouble, 1e-10);
 }
 
-// Of each activation: the gradient of the whole run, and its values where logits depend on them.
+// For each activation: the gradient of the whole run, and its values if logits depend on them.
 TEST(AskedColumns, HaveTheGradientsOfTheWholeRunWhereTheRestIsLeftOut) {
   int left_out = 0, whole_there = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
@@ -81,7 +81,7 @@ TEST(AskedColumns, HaveTheGradientsOfTheWholeRunWhereTheRestIsLeftOut) {
         .gradients = GradientRequest{.of = act::everything,
                                      .metric = [](const at::Tensor& logits) { return logits.tanh().sum(); }}};
     const RunResult whole = model.run(input, options);
-    for (const bool scores : {true, false}) {  // all positions of scores are computed, and so of what follows
+    for (const bool scores : {true, false}) {  // scores, and what follows, are computed at all positions
       const Selection all = act::everything;
       options.capture = options.gradients->of =
           scores ? all : Selection::matching([](const ActivationName& name) {

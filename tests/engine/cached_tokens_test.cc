@@ -1,4 +1,4 @@
-// A cache knows which tokens its columns stand for: `last` and padding in what is read from it.
+// A cache knows the tokens of its columns: `last` and padding in what is read from it.
 #include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -55,7 +55,7 @@ TEST_F(CachedTokens, LastIsEachRowsLastRealToken) {
   EXPECT_TRUE(at::equal(run.cache["resid_post1[pos=last]"], last_of(resid)));
   const at::Tensor pattern = run.cache[act::pattern(0)];
   EXPECT_TRUE(at::equal(run.cache[act::pattern(0).pos(kLast).head(2)], last_of(pattern.select(1, 2))));
-  // The same token as the option of the run keeps.
+  // The same token that the option of the run keeps.
   const auto kept = model_.run_with_cache(input_, act::resid_post, {.keep = {.positions = kLast}});
   const auto expect_last = [&](const at::Tensor& value) {  // other fused operations, so the last bits differ
     EXPECT_LT(relative_difference(value, last_of(resid)), kDoubleTolerance);
@@ -115,7 +115,7 @@ TEST_F(CachedTokens, AGenerationKnowsWhereItsRowsEnd) {
                         resid.index({at::arange(3), made.cache.tokens()->last(3)})));
 }
 
-// A step of which nothing is kept is a part of the sequence too: its end and its keys are there.
+// A step that keeps nothing is a part of the sequence too: its end and its keys are there.
 TEST_F(CachedTokens, AGenerationThatKeepsSomeColumnsKnowsItsEnd) {
   const auto capture = act::resid_post | act::pattern;
   const auto whole = model_.generate(input_.tokens, {.max_new_tokens = 3, .capture = capture}).cache;
@@ -153,7 +153,7 @@ TEST_F(CachedTokens, BehindAPrefixPositionsAreAbsolute) {
   EXPECT_TRUE(at::equal(run.cache.tokens()->last(3), at::tensor({6, 6, 5}, at::kLong)));
 }
 
-/// Draws what is kept of a run, and places in it.
+/// Draws at random what is kept of a run, and places in it.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
@@ -197,7 +197,7 @@ std::vector<std::int64_t> meant(const AxisIndex& index, std::int64_t last) {
   return resolve_places(index, {{Site::resid_post, "", {}}, Axis::pos, kColumns});
 }
 
-// An address means columns of the sequence, whatever a cache holds of it: all reads are those of one run over
+// An address means columns of the sequence, whatever part a cache holds: all reads are those of one run over
 // all columns, and what is not held is an error.
 TEST(HeldColumns, AnAddressMeansTheSameInEveryCache) {
   const HookedTransformer model = random_model();
@@ -274,7 +274,7 @@ TEST(HeldColumns, AnAddressMeansTheSameInEveryCache) {
       ++read;
       const at::Tensor expected = whole.cache[address], got = cache[address];
       ASSERT_EQ(got.sizes(), expected.sizes()) << address.to_string();
-      // What padding attends to, and what is read of it, says nothing.
+      // What padding attends to, and what is read from it, is meaningless.
       if (std::holds_alternative<AxisIndex::Last>(index.value) || !mask.eq(0).any().item<bool>()) {
         EXPECT_LT(relative_difference(got, expected), 1e-10) << address.to_string();
       } else {
@@ -330,7 +330,7 @@ TEST_F(CachedTokens, JoinedCachesAreThoseOfOneRun) {
     EXPECT_LT(relative_difference(joined[entry.name], whole[entry.name]), 1e-10) << entry.name.to_string();
   }
   EXPECT_LT(relative_difference(joined["resid_post1[pos=last]"], whole["resid_post1[pos=last]"]), 1e-10);
-  // A part that begins at 0 is not all: the later columns are not held.
+  // A part that begins at 0 is not everything: the later columns are missing.
   const ActivationCache part = ActivationCache::join(
       {first.cache,
        model_.run({tokens.narrow(1, 4, 2), {.prefix = first.prefix}}, {.capture = act::embed}).cache});
@@ -338,7 +338,7 @@ TEST_F(CachedTokens, JoinedCachesAreThoseOfOneRun) {
   EXPECT_THROW(part["resid_post1[pos=-1]"], HookError);
 }
 
-// What a cache holds goes to the same columns of another run, or nowhere.
+// A cache's columns go to the same columns of another run, or nowhere.
 TEST_F(CachedTokens, ReplacingMeansTheSameColumns) {
   const at::Tensor one = random_tokens(model_.config(), {2, 6}),
                    other = random_tokens(model_.config(), {2, 6}, 9);

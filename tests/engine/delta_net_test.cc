@@ -1,4 +1,4 @@
-// Layers of gated delta nets: whoever goes on from a state computes what one whole run computes, padding
+// Layers of gated delta nets: a run that continues from a state computes what one whole run computes, padding
 // leaves the state alone, and what would need another state is refused.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -184,7 +184,7 @@ TEST_P(DeltaNets, AnEditOfAStateReachesItsQueryAndWhatGoesOnFromTheLast) {
   const at::Tensor out = cut.cache[act::linear_out(0)], before = whole_.cache[act::linear_out(0)];
   EXPECT_EQ(out.select(1, middle).abs().max().item<double>(), 0.0);
   EXPECT_LT(relative_difference(out.slice(1, middle + 1), before.slice(1, middle + 1)), kTolerance);
-  // What goes on from a state of zeros holds the next token alone: it reads beta v <k, q> / sqrt(d_key).
+  // A continuation from a state of zeros holds only the next token: it reads beta v <k, q> / sqrt(d_key).
   const RunOptions emptied{
       .edits = {zero(act::linear_state(0).pos(-1))}, .output = Output::none, .keep_prefix = true};
   const Prefix empty = model_.run(columns(0, middle), emptied).prefix.value();

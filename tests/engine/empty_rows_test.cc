@@ -1,4 +1,4 @@
-// A query whose keys are all taken away attends to nothing, whoever took them: a mask, a hook or an edit.
+// A query whose keys are all removed attends to nothing, whether by a mask, a hook or an edit.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>

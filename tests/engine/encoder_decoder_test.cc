@@ -1,4 +1,4 @@
-// Encoder-decoders: two stacks, what each reads, and what runs that go on keep of the encoder.
+// Encoder-decoders: two stacks, what each reads, and what continued runs keep of the encoder.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
@@ -270,7 +270,7 @@ TEST_F(EncoderDecoder, EditsReachTheSequenceTheyName) {
         .cache;
   };
   const ActivationCache plain = everything();
-  // Positions of what is made of the source count the source.
+  // Positions of activations computed from the source count the source.
   const ActivationCache last_key = cross(zero(act::cross_k(1).pos(-1)));
   EXPECT_TRUE(at::equal(last_key[act::cross_k(1)].select(1, 5), at::zeros({2, 2, 6}, at::kDouble)));
   EXPECT_TRUE(at::equal(last_key[act::cross_k(1)].narrow(1, 0, 5), plain[act::cross_k(1)].narrow(1, 0, 5)));
@@ -284,7 +284,7 @@ TEST_F(EncoderDecoder, EditsReachTheSequenceTheyName) {
   EXPECT_TRUE(at::equal(last[act::cross_v(0)].eq(7.0), set_to_seven));
   const ActivationCache key = cross(set(act::cross_pattern(0).at(Axis::key, -1), 7.0));
   EXPECT_TRUE(at::equal(key[act::cross_pattern(0)].select(-1, 5), at::full({2, 4, 4}, 7.0, at::kDouble)));
-  // What cross-attention reads is not what goes on in the stream.
+  // What cross-attention reads is not what continues in the stream.
   const ActivationCache read = cross(zero(act::cross_attn_in(2)));
   EXPECT_TRUE(at::equal(read[act::resid_mid.decoder(2)], plain[act::resid_mid.decoder(2)]));
   EXPECT_FALSE(at::equal(read[act::cross_attn_out(2)], plain[act::cross_attn_out(2)]));

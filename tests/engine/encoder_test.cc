@@ -1,5 +1,5 @@
-// Encoders: token types, a masked-LM head, no unembedding, and what models that read both ways have no loss
-// of.
+// Encoders: token types, a masked-LM head, no unembedding, and refused losses of models that read both
+// ways.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>

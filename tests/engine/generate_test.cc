@@ -37,7 +37,7 @@ bool generates(const ModelConfig& c) {
   return c.direction == AttentionDirection::causal && c.d_vocab == c.d_vocab_out();
 }
 
-// Keys of earlier tokens turn again as the row grows: greedy tokens and activations are not those of full
+// Keys of earlier tokens rotate again as the row grows: greedy tokens and activations are not those of full
 // runs.
 bool keys_turn_again(const ModelConfig& c) {
   return c.rotary() != nullptr && depends_on_length(c.rotary()->scaling);
@@ -88,7 +88,7 @@ void expect_cache_of_full_run(const HookedTransformer& model, const GenerateResu
   for (const auto& entry : full.cache) {
     const auto& name = entry.name;
     if (row(name.site).axes.find(Axis::routed)) {
-      // An expert's tokens are listed step by step: the same ones in another order.
+      // An expert's tokens are listed step by step: the same tokens in another order.
       EXPECT_EQ(result.cache[name].sizes(), entry.value().sizes()) << name.to_string();
       EXPECT_LT(relative_difference(result.cache[name].sum(0), entry.value().sum(0)), 10 * tolerance)
           << name.to_string();
@@ -198,7 +198,7 @@ TEST_F(SmallGeneration, LogitsThatAreNoNumbersAreAnError) {
 TEST_F(SmallGeneration, ARowThatEndsLeavesTheOthersAlone) {
   const at::Tensor rows = random_tokens(config_, {3, 4}, 21);
   const GenerateResult free = model_.generate(rows, greedy(5));
-  // A token that some row makes first somewhere in the middle ends that row there.
+  // A token that a row generates for the first time in the middle ends that row there.
   const std::int64_t stop = free.tokens[1][5].item<std::int64_t>();
   GenerateOptions options = greedy(5);
   options.stop.tokens = {stop};
@@ -218,7 +218,7 @@ TEST_F(SmallGeneration, ARowThatEndsLeavesTheOthersAlone) {
     EXPECT_EQ(result.stopped[static_cast<std::size_t>(r)],
               ended ? StopReason::stop_token : StopReason::length);
   }
-  // Padding sees and says nothing that counts, so only real columns are compared.
+  // Numbers of padding mean nothing, so only real columns are compared.
   const RunResult full =
       model_.run_with_cache({result.tokens, {.attention_mask = result.attention_mask}}, act::resid_post(2));
   const at::Tensor real = result.attention_mask.unsqueeze(-1);

@@ -23,7 +23,7 @@ Tokenizer letters() {
 
 class Text : public testing::Test {
  protected:
-  // What each letter makes certain, then what is left at the end.
+  // The text that each letter makes certain, then the rest at the end.
   std::vector<std::string> pieces(const std::string& word, const std::vector<std::string>& stops) {
     GeneratedText text(letters(), {}, stops);
     std::vector<std::string> said;

@@ -22,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 using Range = AxisIndex::Range;
 
-/// A prompt of 4 columns and 4 new tokens, of which steps compute the columns 4 to 6.
+/// A prompt of 4 columns and 4 new tokens; steps compute the columns 4 to 6.
 class GenerationEdits : public testing::Test {
  protected:
   GenerateOptions options() {
@@ -109,7 +109,7 @@ TEST_F(GenerationEdits, HaveValuesThatFitAStep) {
   EXPECT_THAT(refusal_of_new_edit(project_out(after, values({7}))), HasSubstr("got [7]"));
   EXPECT_THAT(refusal_of_new_edit(set(act::pattern(0), values({1, 4, 1, 5}))), HasSubstr("[1, 4, 1, 6]"))
       << "the second step has one key more";
-  // What fits the prompt alone is no edit of every step.
+  // An edit that fits only the prompt is not an edit of every step.
   GenerateOptions of_all = options();
   of_all.edits = {set(act::resid_post(0), values({1, 4, 8}))};
   EXPECT_THAT(refusal(of_all), HasSubstr("broadcasts to [1, 1, 8]"));

@@ -1,4 +1,4 @@
-// The rules of generation_config.json, against what transformers' generate makes of the same models and files
+// The rules of generation_config.json, against transformers' generate with the same models and files
 // (tests/golden/makers/generation_rules.py).
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -119,7 +119,7 @@ TEST(GenerationConfigs, WrongTypesAreRefusedAtTheirKey) {
   }
 }
 
-// -1 is a habit of people who want no end, and an id of another vocabulary is left in many a small model.
+// People write -1 to get no end, and many small models still have an id of another vocabulary.
 TEST(GenerationConfigs, StopTokensThatTheVocabularyLacksEndNothing) {
   const at::Tensor prompts = at::tensor({3, 4, 5, 7, 8, 9}, at::kLong).view({2, 3});
   const auto made = [&](const std::string& rules, const StopOptions& stop = {}) {
@@ -134,14 +134,14 @@ TEST(GenerationConfigs, StopTokensThatTheVocabularyLacksEndNothing) {
         made(fmt::format(R"({{"eos_token_id": {}, "min_new_tokens": 3}})", none)).tokens.equal(without))
         << none;
   }
-  // A row that ended is filled with a token that there is.
+  // A row that ended is filled with a token that exists.
   const auto stop = last_of(without)[0][0].item<std::int64_t>();
   const GenerateResult ended = made(fmt::format(R"({{"eos_token_id": [5000, {}]}})", stop));
   EXPECT_EQ(ended.stopped[0], StopReason::stop_token);
   EXPECT_EQ(last_of(ended.tokens)[0][0].item<std::int64_t>(), stop);
 }
 
-// It is what `generate` of transformers begins with, whatever config.json says.
+// `generate` of transformers begins with it, whatever config.json says.
 TEST(GenerationConfigs, TheDecoderStartsWithTheirToken) {
   const Folder folder("bart", R"({"decoder_start_token_id": 5})");
   EXPECT_EQ(folder.load().config().encoder->decoder_start_token, 5);
@@ -149,7 +149,7 @@ TEST(GenerationConfigs, TheDecoderStartsWithTheirToken) {
   EXPECT_THROW(Folder("bart", R"({"decoder_start_token_id": [4, 5]})").load(), ConfigError);
 }
 
-// Marian's own token is of the vocabulary that it was published with.
+// Marian's own token belongs to the vocabulary that it was published with.
 TEST(GenerationConfigs, AFamilysOwnStartIsTakenWhereTheVocabularyHasIt) {
   const Folder folder("marian", "{}");
   Json config = parse_json(read_text_file(folder.path() / "config.json", 1 << 20), {});

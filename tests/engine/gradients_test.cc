@@ -19,7 +19,7 @@
 namespace hooked::gradients_test {
 namespace {
 
-/// A smooth number that every logit of every position enters with a weight of its own.
+/// A smooth function of all logits of all positions, each with a weight of its own.
 LogitMetric smooth_metric(const ModelConfig& config) {
   const at::Tensor weights = at::rand({1, 5, config.d_vocab_out()}, at::detail::createCPUGenerator(41),
                                       at::TensorOptions(at::kDouble)) -
@@ -90,7 +90,7 @@ TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
   EXPECT_GT(nonzero, compared / 3);
 }
 
-/// Of a model in `dtype` beside the same numbers in float64: the gradients of `points` for a metric of the
+/// For a model in `dtype`, and the same numbers in float64: the gradients of `points` for a metric of the
 /// last position.
 void expect_gradients_near_float64(ModelConfig config, at::ScalarType dtype, double tolerance) {
   config.dtype = at::kDouble;
@@ -107,7 +107,7 @@ void expect_gradients_near_float64(ModelConfig config, at::ScalarType dtype, dou
     return model.run(tokens, {.gradients = GradientRequest{points, {metric}}}).gradients;
   };
   const ActivationCache exact = gradients_of(at::kDouble, act::everything);
-  // Of all points, of those where nothing but the stream is looked at, and of the last one only.
+  // For all points, for those where only the stream is watched, and for the last one only.
   const auto last = static_cast<std::int32_t>(config.n_layers - 1);
   for (const Selection& points :
        {Selection(act::everything), Selection(act::resid_pre), Selection(act::resid_post(last))}) {
@@ -131,7 +131,7 @@ TEST(Gradients, OfFloat32EqualThoseOfFloat64) {
   EXPECT_GT(compared, 10);
 }
 
-// Sizes of which blocks are made, so that products, norms and activations are those of our own kernels.
+// Sizes that blocks accept, so that products, norms and activations use our own kernels.
 TEST(Gradients, OfPackedModelsEqualThoseOfFloat64) {
   for (const bool gated : {false, true}) {
     ModelConfig config = small_config();
@@ -250,7 +250,7 @@ TEST_F(GradientRun, BadMetricsAreRefused) {
   EXPECT_EQ(with([](const at::Tensor& logits) { return logits.sum().reshape({1, 1}); }).metric().dim(), 0);
 }
 
-// A function of activations: what a small change of an activation before them makes of it.
+// A function of activations: its change under a small change of an earlier activation.
 TEST_F(GradientRun, OfActivationsEqualsFiniteDifferences) {
   const Address read = act::pattern(2), at = act::resid_pre(1);
   const auto score = [&](const at::Tensor& pattern) {
@@ -280,7 +280,7 @@ TEST_F(GradientRun, OfActivationsEqualsFiniteDifferences) {
   }
 }
 
-// The stream where a run stops, times what its gradient is, gives the gradients before it.
+// The stream where a run stops, times its gradient, gives the gradients before it.
 TEST_F(GradientRun, StopsAtALayerWhereNoLogitsAreRead) {
   const auto whole = run(act::resid_pre(0) | act::resid_pre(2) | act::z(1));
   const RunMetric onwards{.reads = {}, .function = [&](const at::Tensor& stream, const ActivationCache&) {
@@ -331,7 +331,7 @@ TEST_F(GradientRun, BackwardHooksSeeTheGradients) {
   EXPECT_GT(compared, 30);
 }
 
-// A backward hook is called wherever it stands, whichever gradients are asked for besides.
+// A backward hook is called wherever it is, whichever other gradients are asked for.
 TEST_F(GradientRun, BackwardHooksAreCalledBeforeTheFirstPointAskedFor) {
   int calls = 0;
   const Hook hook(
@@ -377,7 +377,7 @@ TEST_F(GradientRun, BackwardHooksResultsAreChecked) {
   EXPECT_NO_THROW(run(act::resid_pre(0)));
 }
 
-// What lies before every point that is asked for is computed as in a plain run.
+// Everything before the first point that is asked for is computed as in a plain run.
 TEST_F(GradientRun, NothingIsRecordedBeforeTheFirstPointAskedFor) {
   std::map<std::string, bool> recorded;
   const Hook look(act::resid_pre | act::z | act::mlp_out,
@@ -423,7 +423,7 @@ TEST(Gradients, BackwardHooksEndWithTheRun) {
                                           }}});
   EXPECT_EQ(calls, 1);
   try {
-    kept.sum().backward();  // refused: what the first pass needed is gone
+    kept.sum().backward();  // refused: the tensors of the first pass are freed
   } catch (const std::exception&) {
   }
   EXPECT_EQ(calls, 1);

@@ -155,7 +155,7 @@ TEST_F(ScopedHook, PointThatARunDoesNotReachIsAnErrorInThatRun) {
   EXPECT_NO_THROW(model_.run(tokens_, {.stop_at_layer = 3}));
 }
 
-/// A hook would run in the other thread's runs. What was attached before threads start holds in all of them.
+/// A hook would run in the other thread's runs. Hooks attached before threads start apply in all of them.
 TEST_F(ScopedHook, OfTwoThreadsIsRefusedOnOneHandle) {
   const auto own = model_.hook(act::resid_pre(1), halved);
   const at::Tensor hooked = model_(tokens_);

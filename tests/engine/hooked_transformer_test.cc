@@ -93,7 +93,7 @@ TEST(HookedTransformer, KnowsWhereItComesFrom) {
   EXPECT_FALSE(from.edits) << "a model does not know what is done to it";
   EXPECT_EQ(from.config_sha1, made.provenance().config_sha1);
   EXPECT_EQ(from.config_sha1.size(), 40u);
-  // What `sha1sum` says of the saved config.json.
+  // The `sha1sum` of the saved config.json.
   const std::string config =
       read_text_file(folder / "models--org--name/snapshots/c0ffee/config.json", 1 << 20);
   EXPECT_EQ(from.config_sha1, c10::sha1(config).str());
@@ -106,7 +106,7 @@ TEST(HookedTransformer, DoesNotSaveOverWhatItWasReadFrom) {
   const auto place = (folder / "m").string();
   const auto model = HookedTransformer::load(place);
   const std::string said = "from which the model was read";
-  // Copies that are models of their own, and one made of it by training, come from there, too.
+  // Copies that are models of their own, and a model trained from it, have the same origin.
   for (const auto& copy : {model, HookedTransformer(model), TrainableTransformer::from(model).freeze()}) {
     EXPECT_NE(text_thrown_by<IoError>([&] { copy.save(folder / "m"); }).find(said), std::string::npos);
   }
@@ -138,7 +138,7 @@ class OnDevice : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "cpu") return;
-    // With a driver every failure to open the device is one of ours.
+    // With a driver, every failure to open the device is an error of ours.
     void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
     if (driver == nullptr) GTEST_SKIP() << "no NVIDIA driver (" << dlerror() << ")";
     dlclose(driver);

@@ -1,4 +1,4 @@
-// Activations that a run leaves out and the cache makes when they are first read.
+// Activations that a run skips and the cache computes when they are first read.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
@@ -113,7 +113,7 @@ struct Random {
 // Every other model in float32, where our kernels serve, every third batch with padding on the left or right.
 Random random_case(std::uint64_t seed) {
   ModelConfig config = random_config(seed);
-  // The nearest choice of an expert must not hang on a rounding.
+  // The closest choice of an expert must not depend on rounding.
   config.dtype = seed % 2 == 0 || config.experts ? at::kDouble : at::kFloat;
   const at::Tensor tokens = random_tokens(config, {2, 6}, seed);
   at::Tensor mask = at::ones({2, 6}, at::kLong);
@@ -217,7 +217,7 @@ TEST(LateValues, BehindAPrefix) {
     const at::Tensor tokens = random_tokens(config, {2, 7}, seed);
     const Prefix prefix = *model.run(tokens.narrow(1, 0, 3), {.keep_prefix = true}).prefix;
     const Input rest(tokens.narrow(1, 3, 4), {.prefix = prefix});
-    // Keys and values of a run that keeps a prefix lie in the prefix.
+    // Keys and values of a run that keeps a prefix are in the prefix.
     const RunResult run = model.run(rest, {.capture = act::everything, .keep_prefix = seed % 2 == 0});
     late += static_cast<int>(late_ones(run.cache));
     expect_near(run.cache, seen_by_hooks(model, rest), 1e-11);
@@ -325,7 +325,7 @@ TEST_F(SmallModel, DoNotChangeWithLaterRuns) {
 
 TEST_F(SmallModel, AreRefusedWhereSomebodyWroteIntoWhatTheyAreMadeOf) {
   const RunResult late = run();
-  late.cache[act::pattern(0)];  // made in time
+  late.cache[act::pattern(0)];  // computed in time
   late.cache[act::q(0)].mul_(2.0);
   late.cache[act::q(1)].mul_(2.0);
   EXPECT_NO_THROW(late.cache[act::pattern(0)]);

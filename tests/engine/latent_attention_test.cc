@@ -1,4 +1,4 @@
-// Latent attention in a run: what its points hold, whom an edit reaches, what processing makes of it.
+// Latent attention in a run: what its points hold, what an edit affects, how processing changes it.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -48,7 +48,7 @@ TEST(LatentAttention, HeadsAreMadeFromTheLatents) {
     EXPECT_EQ(cache[act::v(1)].sizes(), (at::IntArrayRef{2, 7, 4, c.latent->d_value}));
     EXPECT_LT(relative_difference(cache[act::v(1)], by_head(latent, view.W_UV(1))), kTolerance);
     EXPECT_EQ(cache[act::z(1)].sizes(), (at::IntArrayRef{2, 7, 4, c.latent->d_value}));
-    // What rotary does not turn, it leaves.
+    // Rotary leaves the dimensions that it does not rotate unchanged.
     EXPECT_TRUE(at::equal(cache[act::rot_k(1)].narrow(-1, 0, 4), k.narrow(-1, 0, 4)));
     EXPECT_GT((cache[act::rot_k(1)] - k).abs().max().item<double>(), 1e-3);
     EXPECT_EQ(c.query_latent(), row(Site::q_latent).exists(c, 1));
@@ -145,7 +145,7 @@ TEST(LatentAttention, ProcessingKeepsLogProbabilities) {
   for (ModelConfig c : kConfigs) {
     for (const NormKind norm : {NormKind::rms_norm, NormKind::layer_norm}) {
       c.norm = c.final_norm = norm;
-      c.qkv_bias = norm == NormKind::rms_norm;  // a LayerNorm's bias makes biases where there were none
+      c.qkv_bias = norm == NormKind::rms_norm;  // a LayerNorm's bias creates new biases
       const at::Tensor tokens = random_tokens(c, {2, 8});
       const at::Tensor raw = at::log_softmax(random_model(c).run(tokens).logits(), -1);
       const HookedTransformer model =

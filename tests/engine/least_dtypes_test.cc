@@ -1,5 +1,5 @@
 // Weights that families keep in float32 in narrower models: loaded, saved, packed and copied they keep their
-// numbers, and what reads them is not rounded.
+// numbers, and computations with them are not rounded.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -37,7 +37,7 @@ struct Kept {
   bool in(at::ScalarType dtype) const { return dtype == at::kBFloat16 ? in_bfloat16 : in_float16; }
 };
 
-// What from_pretrained of transformers 5.24 makes float32: `_keep_in_fp32_modules` (float16 alone),
+// Weights that from_pretrained of transformers 5.24 makes float32: `_keep_in_fp32_modules` (float16 alone),
 // `_keep_in_fp32_modules_strict`, and parameters that a module itself makes in float32.
 constexpr Kept kKept[] = {{"deepseek_v3", "blocks.1.mlp.choice_bias", true, true},
                           {"deepseek_v32", "blocks.1.mlp.choice_bias", true, true},
@@ -101,7 +101,7 @@ TEST(LeastDtypes, WeightsAreThoseOfTheFile) {
   }
 }
 
-// The goldens' numbers are those of float16, so that bfloat16 and a file between could hide a rounding.
+// The goldens' numbers are float16 numbers, so bfloat16 and a file in between could hide a rounding.
 TEST(LeastDtypes, SavedPackedAndCopiedModelsKeepThem) {
   const TempFolder folder;
   int number = 0;
@@ -153,11 +153,11 @@ ModelConfig sigmoid_config(at::ScalarType dtype) {
   return config;
 }
 
-// Of what the router reads, in plain float32 arithmetic.
+// From the router's input, in plain float32 arithmetic.
 TEST(LeastDtypes, ARouterInFloat32ChoosesByUnroundedLogits) {
   for (const at::ScalarType dtype : kHalfDtypes) {
     StateDict weights = random_model(sigmoid_config(at::kFloat)).state_dict();
-    for (int layer = 0; layer < 3; ++layer) {  // biases that are one number in half precision
+    for (int layer = 0; layer < 3; ++layer) {  // biases that are the same number in half precision
       at::Tensor& bias = weights.at("blocks." + std::to_string(layer) + ".mlp.choice_bias");
       bias = 34.5 + 0.01 * bias;
     }
@@ -182,7 +182,7 @@ TEST(LeastDtypes, ARouterInFloat32ChoosesByUnroundedLogits) {
   }
 }
 
-// Of DeepSeek-V3's kin: w / (sum of w + 1e-20), however small the sigmoids are.
+// For DeepSeek-V3 and similar models: w / (sum of w + 1e-20), however small the sigmoids are.
 TEST(SharesOfExperts, AreThoseOfTheFormulaNearZero) {
   for (const double logit : {-20.0, -46.0, -80.0, -200.0}) {
     ModelConfig config = sigmoid_config(at::kDouble);
@@ -193,7 +193,7 @@ TEST(SharesOfExperts, AreThoseOfTheFormulaNearZero) {
     gate = at::zeros_like(gate);
     at::Tensor& bias = weights.at("blocks.0.mlp.W_gate.bias");
     bias = at::full(bias.sizes(), logit, bias.options());
-    // All experts are one, so that the MLP writes what it writes times the sum of the shares.
+    // All experts are the same, so the MLP's output is scaled by the sum of the shares.
     for (const auto& name : {"W_gate", "W_in", "W_out"}) {
       for (int e = 1; e < 16; ++e) {
         weights.at("blocks.0.mlp.experts." + std::to_string(e) + "." + name + ".weight") =

@@ -99,7 +99,7 @@ TEST_F(Loss, OfHalfPrecisionLogitsIsFloat32) {
       next_token_loss(model(tokens_).to(at::kDouble), tokens_, {}, LossReduction::mean).item<double>(), 1e-5);
 }
 
-// Whatever LibTorch's products of that dtype would round them to.
+// However LibTorch's products of that dtype would round them.
 TEST_F(Loss, LogitsOfHalfPrecisionAreFloat32) {
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
     ModelConfig config = small_config();
@@ -119,15 +119,15 @@ TEST_F(Loss, LogitsOfHalfPrecisionAreFloat32) {
   }
 }
 
-// Rows of one real token predict nothing: there is no mean to give.
+// Rows of one real token predict nothing, so they have no mean.
 TEST_F(Loss, WithoutAnyPredictionIsRefused) {
   at::Tensor mask = at::zeros({2, 6}, at::kLong);
   mask.select(1, 3).fill_(1);
   EXPECT_THROW(model_.run({tokens_, {.attention_mask = mask}}, {.output = Output::loss}), ShapeError);
 }
 
-// Of a large vocabulary's logits a loss holds some columns at a time: 128 of these.
-// Of a model that predicts fewer tokens than it reads.
+// With a large vocabulary a loss holds the logits of some columns at a time: 128 of these.
+// For a model that predicts fewer tokens than it reads.
 TEST(TokenLogProbs, OfATokenThatNobodyPredictsAreRefused) {
   const std::string text = text_thrown_by<ShapeError>([] {
     token_log_probs(at::zeros({1, 2, 5}), at::full({1, 2}, 7, at::kLong));

@@ -1,5 +1,5 @@
-// Mixtures of experts in a run: what edits of the router's points do, who computes, what processing makes of
-// them.
+// Mixtures of experts in a run: what edits of the router's points do, which experts compute, how processing
+// changes them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -53,7 +53,7 @@ TEST(Mixture, ExpertsSeeTheirTokensByRank) {
               .matmul(weights.at("blocks.1.mlp.experts." + std::to_string(e) + ".W_gate.weight").t());
       const at::Tensor gate = cache[act::expert_gate(1, e)];
       ASSERT_EQ(gate.sizes(), expected.sizes());
-      EXPECT_LT((gate - expected).abs().sum().item<double>(), 1e-10);  // also where there are none
+      EXPECT_LT((gate - expected).abs().sum().item<double>(), 1e-10);  // also if it is empty
     }
   }
 }
@@ -85,7 +85,7 @@ TEST(Mixture, EditedWeightsChooseAnew) {
   }
 }
 
-// An edit of the weights of one group's experts decides which groups are open.
+// An edit of the weights of one group's experts decides which groups may be chosen.
 TEST(Mixture, EditedWeightsChooseAmongTheBestGroups) {
   for (const GroupScore score : {GroupScore::best, GroupScore::best_two}) {
     ModelConfig config = mixture_config(RouterKind::sigmoid_then_choose);
@@ -169,7 +169,7 @@ TEST(Mixture, WeightedInputsAreWhatExpertsRead) {
     ASSERT_EQ(read.sizes(), expected.sizes());
     EXPECT_LT((read - expected).abs().sum().item<double>(), 1e-10);
   }
-  // Who edits what an expert reads changes what it writes, and an expert that reads nothing writes nothing.
+  // An edit of an expert's input changes its output, and an expert without input writes nothing.
   const auto without =
       model.run(tokens, {.edits = {zero(act::expert_in(1, 0))}, .capture = act::expert_post});
   EXPECT_EQ(without.cache[act::expert_post(1, 0)].abs().sum().item<double>(), 0.0);
@@ -186,7 +186,7 @@ ModelConfig normed_mixture_config() {
   return config;
 }
 
-// Router and experts read the stream through their norms, and only the shared expert what ln2 makes.
+// Router and experts read the stream through their norms, and only the shared expert reads ln2's output.
 TEST(Mixture, NormsOfItsOwnStandBesideThatOfTheBlock) {
   const HookedTransformer model = random_model(normed_mixture_config());
   const at::Tensor tokens = random_tokens(model.config(), {2, 6});

@@ -50,7 +50,7 @@ TEST_F(ModelIdentities, AreOfConfigAndWeights) {
   const HookedTransformer processed =
       HookedTransformer::from_state_dict(random_weights(model_.config()), model_.config());
   EXPECT_NE(own, processed.identity()->fingerprint);
-  // One number of one matrix, wherever it is read.
+  // One number of one matrix, wherever the model was loaded from.
   StateDict weights = random_weights(model_.config());
   weights.at("blocks.1.attn.W_Q") = weights.at("blocks.1.attn.W_Q") + 1e-3;
   EXPECT_NE(own, HookedTransformer::from_state_dict(weights, model_.config(),
@@ -113,7 +113,7 @@ TEST_F(ModelIdentities, AssigningComparesShapes) {
   EXPECT_THROW(model_of_seed(8, deeper).run_with_cache(tokens_).cache.assigned_to(model_), HookError);
 }
 
-/// Activations that were put together by hand may be anybody's, but not of another shape.
+/// Activations put together by hand may belong to any model, but must have the right shape.
 TEST_F(ModelIdentities, WhereNothingSaysItShapesAreCompared) {
   ActivationCache made(3);
   made.insert({.name = act::z(1).name(), .held = at::ones({1, 5, 12, 6}, at::kDouble)});
@@ -157,7 +157,7 @@ TEST_F(PaddedPlaces, FromTheEndAreRefusedInEdits) {
   EXPECT_THAT(refused(zero(act::pattern(0).key(-1))), HasSubstr("padding in row 1"));
   EXPECT_THAT(refused(zero("blocks.*.hook_resid_post[pos=-1]")), HasSubstr("padding in row 1"));
   const at::Tensor plain = model_.run(right).logits();
-  // Where every row that is meant has a token, and by numbers from 0 on, it is what it says.
+  // If every addressed row has a token there, and counted from 0, an index means what it says.
   EXPECT_NO_THROW(model_.run(right, {.edits = {zero(act::resid_post(0).pos(-1).row(0))}}));
   EXPECT_NO_THROW(model_.run(right, {.edits = {zero(act::resid_post(0).pos(5))}}));
   EXPECT_NO_THROW(model_.run(left, {.edits = {zero(act::resid_post(0).pos(-1))}}));

@@ -20,7 +20,7 @@
 namespace hooked::model_memory_test {
 namespace {
 
-/// While it lives, LibTorch's memory of the host, of which the `k`-th piece from begin() on is not there.
+/// While it lives, the `k`-th piece of LibTorch's host memory after begin() cannot be allocated.
 class FailingHost final : public c10::Allocator {
  public:
   FailingHost() { c10::SetCPUAllocator(this, kPriority); }
@@ -32,7 +32,7 @@ class FailingHost final : public c10::Allocator {
     asked_ = 0;
     fails_at_ = k;
   }
-  /// Ends the failing; whether it came to that.
+  /// Ends the failing; returns whether an allocation failed.
   bool end() { return asked_ >= fails_at_.exchange(kNever); }
 
   c10::DataPtr allocate(std::size_t bytes) override {

@@ -66,12 +66,12 @@ TEST_F(ModelWithText, ATextThatBeginsWithBosGetsNoSecondOneUnlessAsked) {
                         at::tensor({0, 2, 0, 2}, at::kLong).view({2, 2})));
 }
 
-// Tokens around a text, by what the files say and by what is asked for.
+// Tokens around a text, by the files and by what is asked for.
 class TokensAroundText : public ModelWithText {
  protected:
   using Ids = std::vector<std::int64_t>;
 
-  // The same model, with a template of these ids around a text; -1 stands for the text.
+  // The same model, with a template of these ids around a text; -1 marks the text.
   HookedTransformer with_template(const Ids& ids, std::string_view config = R"({"bos_token": "<bos>"})") {
     std::string single, special;
     for (const std::int64_t id : ids) {
@@ -175,7 +175,7 @@ TEST_F(TokensAroundText, WhereNoFileSpeaksACausalModelGetsBosAndANote) {
   EXPECT_EQ(ids_of(without, PrependBos::yes), (Ids{0, 2}));
 }
 
-// The rule among published models: the embedding has more rows than the tokenizer has pieces.
+// As in most published models, the embedding has more rows than the tokenizer has pieces.
 TEST_F(ModelWithText, IdsWithoutAPieceAreValidAndHaveNoText) {
   write_file(folder_ / "model" / "tokenizer.json",
              R"({"added_tokens": [{"id": 0, "content": "<bos>", "special": true}],
@@ -187,7 +187,7 @@ TEST_F(ModelWithText, IdsWithoutAPieceAreValidAndHaveNoText) {
   EXPECT_EQ(padded.to_str_tokens(ids), (std::vector<std::string>{"w2", "<10>", "w4", "<3>"}));
   EXPECT_THROW(padded.to_string(row({11})), TokenizerError) << "beyond the embedding";
   EXPECT_THROW(padded.to_str_tokens(row({-1})), TokenizerError);
-  // Every token of a generation is one without text; what is captured and the ids are there all the same.
+  // Every token of a generation is one without text; what is captured and the ids still exist.
   const auto forced = [](const at::Tensor& logits, const ActivationName&) -> std::optional<at::Tensor> {
     return at::zeros_like(logits).index_fill(-1, at::tensor({9}, at::kLong), 1.0);
   };
@@ -304,7 +304,7 @@ TEST_F(ModelWithText, GeneratedTextStreamsAndStops) {
   const std::string whole = model_->to_string(result.tokens);
   EXPECT_EQ(model_->to_string(prompt) + result.texts[0], whole);
 
-  // Stopping before what the third word begins with leaves the two before it.
+  // Stopping before the beginning of the third word leaves the two before it.
   std::vector<std::string> words;
   for (std::int64_t i = 3; i < 8; ++i) words.push_back(model_->to_string(result.tokens[0][i].unsqueeze(0)));
   GenerateOptions stopping{

@@ -1,4 +1,4 @@
-// What was moved from says so when it is used.
+// A moved-from object says so when it is used.
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST_F(MovedFrom, Model) {
                             [&] { replicate(from, "cpu"); },
                             [&] { TrainableTransformer::from(from); }});
   EXPECT_TRUE(at::equal(to(tokens_), model_(tokens_)));
-  from = to;  // and is a model again
+  from = to;  // and it is a model again
   EXPECT_TRUE(at::equal(from(tokens_), model_(tokens_)));
 }
 

@@ -1,4 +1,4 @@
-// Runs whose numbers are NaN or infinite at real tokens say so; padding, and what only looks infinite, do
+// Runs whose numbers are NaN or infinite at real tokens say so; padding, and intended infinities, do
 // not.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -54,7 +54,7 @@ TEST(NotFinite, TheFirstPlaceIsNamed) {
   }
 }
 
-// Heads rule padding of the vocabulary out by -inf, and probabilities are as they should be.
+// Heads exclude padding of the vocabulary by -inf, and probabilities are right.
 TEST(NotFinite, ATokenThatIsRuledOutIsFine) {
   const HookedTransformer model = random_model();
   const at::Tensor tokens = random_tokens(model.config(), {2, 5});
@@ -82,7 +82,7 @@ TEST(NotFinite, WhateverIsAskedFor) {
       model.run(tokens, {.edits = edits, .capture = act::resid_post(2), .output = Output::none});
   EXPECT_EQ(kept.not_finite()->values, "blocks.2.hook_resid_post");
   EXPECT_EQ(kept.not_finite()->position, 3);
-  // Of two positions the second, which is column 3.
+  // The second of two positions, which is column 3.
   const auto some = model.run(tokens, {.edits = edits, .logit_positions = std::vector<std::int64_t>{1, 3}});
   EXPECT_EQ(some.not_finite()->position, 3);
   EXPECT_EQ(some.not_finite()->looked_at, 4);

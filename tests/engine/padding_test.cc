@@ -97,7 +97,7 @@ TEST(PaddedRowsOfRandomModels, EqualTheRowsAlone) {
   }
 }
 
-// So long that the fused kernel takes queries in pieces, whose masks do not fit together.
+// Long enough that the fused kernel takes queries in pieces, because the whole mask is too large.
 TEST(PaddedRow, LongOnesEqualTheRowAlone) {
   ModelConfig config = small_config();
   config.n_ctx = 512;
@@ -137,7 +137,7 @@ TEST(Batch, EqualsItsRows) {
   }
 }
 
-// What changes scores and patterns does not make padding attended to: a row is what it is alone.
+// Edits of scores and patterns never make padding attended to: a row equals the row alone.
 TEST(Edits, OfScoresAndPatternsLeavePaddingOut) {
   for (const bool left : {true, false}) {
     const HookedTransformer model = random_model();

@@ -48,7 +48,7 @@ TEST(Prefix, ARunFromItIsTheEndOfTheWholeRunInEveryConfiguration) {
         const at::Tensor full = whole.cache[entry.name];
         const auto& axes = row(entry.name.site).axes;
         const auto dim = axes.find(Axis::pos) ? axes.find(Axis::pos) : axes.find(Axis::query);
-        if (!dim) continue;  // of an expert's tokens, which are other ones in a part of the sequence
+        if (!dim) continue;  // of an expert's tokens, which differ in a part of the sequence
         EXPECT_LT(relative_difference(entry.value(), full.narrow(static_cast<std::int64_t>(*dim), 4, 3)),
                   1e-10)
             << entry.name.to_string();

@@ -1,4 +1,4 @@
-// Rows of one run that begin at columns of their own behind a shared prefix.
+// Rows of one run that begin at columns of their own after a shared prefix.
 #include "hooks/ragged_rows.h"
 
 #include <ATen/TensorOperators.h>
@@ -90,7 +90,7 @@ TEST(RaggedRows, EqualWholeRunsInEveryConfiguration) {
       expect_own_columns(entry.value(), whole.cache[entry.name].slice(1, kFirst), entry.name.to_string());
     }
 
-    // From a layer on, where what stands before a row's own columns is not read.
+    // From a layer on, where nothing before a row's own columns is read.
     const auto layer = static_cast<std::int32_t>(config.last_start(1, config.n_layers));
     const at::Tensor stream = whole.cache[act::resid_pre(layer)].slice(1, kFirst).clone();
     for (std::int64_t r = 0; r < 5; ++r) {
@@ -150,7 +150,7 @@ TEST_F(SmallRagged, HooksAndEditsAreThoseOfRowsAndPositions) {
   const std::vector<Edit> edits{zero(act::z(1).row(2).pos(6).head(1)), scale(act::mlp_out(0).pos(-1), 0.5),
                                 add(act::resid_mid(2).row(1), 0.25)};
   const at::Tensor whole = model_.run(rows_.whole, {.edits = edits}).logits();
-  // An edit of a whole row also reaches columns that the prefix has; it holds for the row's own.
+  // An edit of a whole row also covers columns of the prefix; it applies to the row's own columns.
   const std::vector<std::int64_t> rows{0, 2, 3, 4};
   const at::Tensor ragged = model_.run({rows_.own(), details_}, {.edits = edits}).logits();
   for (const std::int64_t r : rows) {

@@ -1,5 +1,5 @@
-// Prefixes and generations of latent attention remember latents where nobody changes keys and values, and
-// whoever goes on from them computes what one whole run computes.
+// Prefixes and generations of latent attention remember latents if nobody changes keys and values, and
+// a run that continues from them computes what one whole run computes.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -82,7 +82,7 @@ Prefix prefix_of(const HookedTransformer& model, const Input& input, std::vector
       .prefix.value();
 }
 
-/// Logits and everything kept of the columns from `first` on, beside those of the whole run.
+/// Logits and everything kept of the columns from `first` on, compared with the whole run.
 void expect_end_of(const RunResult& whole, const RunResult& rest, std::int64_t first) {
   const std::int64_t columns = rest.logits().size(1);
   const auto end_of = [&](const at::Tensor& x, std::int64_t axis) {
@@ -115,13 +115,13 @@ TEST_P(RememberedLatents, TakeTheMemoryOfLatents) {
   EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 3, 8));
   EXPECT_LT(prefix.bytes(), bytes_of_heads(config_, 3, 8));
   EXPECT_EQ(prefix.first(3).bytes(), bytes_of_latents(config_, 3, 3));
-  // Who only looks changes nothing.
+  // A hook that only looks changes nothing.
   EXPECT_EQ(prefix_of(model_, columns(0, 8), {}, act::everything).bytes(), prefix.bytes());
 }
 
 TEST_P(RememberedLatents, ARunBehindThemIsTheEndOfTheWholeRun) {
   const RunResult whole = model_.run_with_cache(tokens_, act::everything);
-  for (const std::int64_t first : {1, 4, 9}) {  // few queries behind many columns, and the other way round
+  for (const std::int64_t first : {1, 4, 9}) {  // few queries after many columns, and vice versa
     const Prefix prefix = prefix_of(model_, columns(0, kColumns - 1)).first(first);
     for (const Selection& capture :
          {Selection(), Selection(act::pattern), Selection(act::k | act::v), Selection(act::everything)}) {
@@ -152,7 +152,7 @@ TEST_P(RememberedLatents, OfOneRowServeManyAlsoFromColumnsOfTheirOwn) {
 TEST_P(RememberedLatents, GrowByEveryRunThatKeepsThem) {
   const RunResult whole = model_.run_with_cache(tokens_, act::resid_post);
   Prefix prefix = prefix_of(model_, columns(0, 2));
-  for (const std::int64_t end : {5, 6, 9}) {  // of many columns beside the past, and of few
+  for (const std::int64_t end : {5, 6, 9}) {  // with many new columns after the past, and with few
     prefix = prefix_of(model_, {columns(prefix.length(), end), {.prefix = prefix}});
     EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 3, end));
   }
@@ -274,7 +274,7 @@ TEST(RememberedLatentsRefused, WhereKeysDoNotFollowFromLatentsAlone) {
   }
 }
 
-// float32 has packed matrices and kernels of our own; widths are those of blocks.
+// float32 has packed matrices and our own kernels; the widths fit blocks.
 TEST(RememberedLatentsPacked, AgreeInFloat32AndBfloat16) {
   ModelConfig config = latent_config(kKinds[0]);
   config.d_model = 64;

@@ -1,4 +1,4 @@
-// What an edit replaces whole is not computed: weights that would spoil it are not read.
+// Activations that an edit replaces whole are not computed: weights with NaN are not read.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/isfinite.h>
 #include <gtest/gtest.h>
@@ -52,14 +52,14 @@ TEST_P(ReplacedWhole, IsNotComputed) {
   EXPECT_LT(relative_difference(run.logits(), expected), 1e-12);
   EXPECT_LT(relative_difference(run.cache[sites.front()(1)], from[sites.front()(1)]), 1e-12);
 
-  // Whoever watches what leads to it sees it computed.
+  // A watched activation that leads to it is computed.
   const RunResult watched = broken.run(tokens, {.edits = edits, .capture = act::everything});
   EXPECT_LT(relative_difference(watched.logits(), expected), 1e-12);
   bool seen = false;
   for (const auto& entry : watched.cache) seen |= !at::isfinite(entry.value()).all().item<bool>();
   EXPECT_TRUE(seen);
 
-  // Later runs read the keys, which have to be made.
+  // Later runs read the keys, which have to be computed.
   const auto prefix = model.run(tokens, {.edits = edits, .keep_prefix = true}).prefix.value();
   const at::Tensor next = random_tokens(config, {2, 1}, 4);
   EXPECT_TRUE(at::isfinite(model.run({next, {.prefix = prefix}}).logits()).all().item<bool>());

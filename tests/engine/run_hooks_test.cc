@@ -1,4 +1,4 @@
-// What hooks of a run may do, and that nothing of them stays behind.
+// What hooks of a run may do, and that nothing of them remains.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
@@ -35,7 +35,7 @@ TEST_F(RunHooks, ObserversAndNoOpHooksLeaveTheBitsAtPointsOffThePlan) {
     if (row(name.site).changes_plan || row(name.site).wide) {
       EXPECT_LT(relative_difference(observed, plain_), kDoubleTolerance) << text;
       EXPECT_LT(relative_difference(unchanged, plain_), kDoubleTolerance) << text;
-      // What is only captured is made later.
+      // Activations that are only captured are computed later.
       EXPECT_TRUE(at::equal(captured, plain_)) << text;
     } else {
       EXPECT_TRUE(at::equal(observed, plain_)) << text;
@@ -255,7 +255,7 @@ TEST_F(RunHooks, ReplacementFromAnotherModelOrLengthIsRefused) {
   EXPECT_TRUE(at::equal(model_(tokens_), plain_));
 }
 
-// Ids from hooks and edits are checked like the caller's: an embedding row that is not there is no row.
+// Ids from hooks and edits are checked like the caller's: a missing embedding row is an error.
 TEST_F(RunHooks, TokensEditedOutOfTheVocabularyAreRefused) {
   for (const double id : {-1.0, 11.0}) {
     const auto error = thrown_by<HookError>([&] { model_.run(tokens_, {.edits = {set(act::tokens, id)}}); });

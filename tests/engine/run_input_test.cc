@@ -1,4 +1,4 @@
-// Bad input at the door of a run: the error's class, what it names, both values, and a good run afterwards.
+// Bad input of a run: the error's class, what it names, both values, and a good run afterwards.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>

@@ -219,7 +219,7 @@ TEST_F(Options, LogitPositionsAreSlices) {
           << entry.name.to_string();
       EXPECT_EQ(entry.positions, cut ? absolute : List{}) << entry.name.to_string();
     }
-    // Without a watched final norm only the asked for positions are normed.
+    // Without a watched final norm only the requested positions are normalized.
     EXPECT_LT(relative_difference(model_.run(tokens_, {.logit_positions = positions}).logits(), run.logits()),
               kDoubleTolerance);
   }
@@ -298,7 +298,7 @@ TEST_F(Options, LogitPositionsOutOfRangeAreRefused) {
   EXPECT_THROW(model_.run(tokens_, {.output = Output::loss, .logit_positions = List{0}}), ShapeError);
 }
 
-// Bit by bit, but for heads' results: their product is made of the positions that were asked for, and
+// Bit by bit, except heads' results: their product covers only the positions that were asked for, and
 // LibTorch's libraries add up in another order for another number of rows.
 void expect_same(const ActivationCache::Entry& entry, const at::Tensor& expected) {
   if (entry.name.site == Site::result) {
@@ -353,7 +353,7 @@ TEST_F(Options, LastPositionIsEachRowsOwn) {
   }
 }
 
-// Kept positions and asked for logits meet in unembed.*: places there are absolute as well.
+// Kept positions and requested logits meet in unembed.*: places there are absolute as well.
 TEST_F(Options, PositionsAndLogitPositionsMeet) {
   const auto run = model_.run(
       tokens_, {.capture = act::unembed_out, .keep = {.positions = 4}, .logit_positions = List{1, 4}});
@@ -388,7 +388,7 @@ TEST_F(Options, LastPositionAmongTheAskedForLogits) {
       HookError);
 }
 
-// An edit's position is absolute too, not a place among the asked for ones.
+// An edit's position is absolute too, not a place among the requested ones.
 TEST_F(Options, EditsOfUnembedMeanAbsolutePositions) {
   const auto run =
       model_.run(tokens_, {.edits = {zero(Address(act::unembed_out).pos(4))}, .logit_positions = List{1, 4}});

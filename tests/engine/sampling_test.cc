@@ -59,7 +59,7 @@ TEST(SamplingLogits, AreThoseOfTransformersProcessors) {
   }
 }
 
-// A peaked row needs a few tokens, a flat one nearly all of a vocabulary that is sorted in parts.
+// A peaked row needs a few tokens, a flat one nearly the whole vocabulary, which is sorted in parts.
 TEST(SamplingLogits, TopPKeepsTheFewestLikeliestTokensThatReachIt) {
   const at::Tensor ranks = at::arange(3000, at::kDouble);
   const at::Tensor shuffled =
@@ -139,7 +139,7 @@ TEST(Sampler, CountsWhatItPicked) {
             (std::vector<std::int64_t>{0, 1, 2, 0}));
 }
 
-// Whole generations, against transformers' generate. Penalties depend on where 0 is among the logits, which
+// Whole generations, against transformers' generate. Penalties depend on the logits' zero point, which
 // center_unembed moves.
 TEST_F(CheckpointTensors, GenerationsAreThoseOfTransformersProcessedAndRaw) {
   const Json recorded = parse_json(read_text_file(kFolder + "generations.json", 1 << 20), {});

@@ -1,4 +1,4 @@
-// Layers that attend with the keys and values of others, and blocks that read tokens besides the stream.
+// KV sharing between layers, and per-layer embeddings: blocks that read tokens in addition to the stream.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros_like.h>
@@ -125,7 +125,7 @@ TEST(LayerInput, ARunFromAResidualNeedsTheTokens) {
   EXPECT_THAT(refused(random_model(shared_config()), tokens), HasSubstr("expected no tokens"));
 }
 
-// What a block reads are tokens and embedding as hooks leave them.
+// A block reads tokens and embedding as hooks have changed them.
 TEST(LayerInput, EditsOfTheEmbeddingReachEveryBlock) {
   const HookedTransformer model = random_model(with_layer_input());
   const at::Tensor tokens = random_tokens(model.config(), {1, 4});
@@ -144,7 +144,7 @@ TEST(LayerInput, EditsOfTheEmbeddingReachEveryBlock) {
   }
 }
 
-// Norms of the branch are never folded, and keep the form in which they are stored.
+// Norms of the branch are never folded, and keep their stored form.
 TEST(LayerInput, ProcessingChangesNoPrediction) {
   ModelConfig config = with_layer_input();
   config.norm_offset = true;

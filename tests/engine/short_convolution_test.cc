@@ -1,5 +1,5 @@
-// Layers of short convolutions: whoever goes on from what was remembered, at whatever column and behind
-// whatever padding, computes what one whole run computes.
+// Layers of short convolutions: a run that continues from what was remembered, at any column and after
+// any padding, computes what one whole run computes.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -120,7 +120,7 @@ TEST_P(ShortConvolutions, PaddingIsSkippedWhereverItStands) {
     const at::Tensor alone = model_.run(tokens_[row].index({real}).unsqueeze(0)).logits();
     EXPECT_LT(relative_difference(logits[row].index({real}).unsqueeze(0), alone), kTolerance) << row;
   }
-  // Behind a prefix as well.
+  // After a prefix as well.
   const auto part = [&](std::int64_t first, std::int64_t end) {
     return Input(columns(first, end), {.attention_mask = mask.slice(1, first, end)});
   };

@@ -48,7 +48,7 @@ inline ModelConfig two_stack_config() {
   return config;
 }
 
-/// Weights of `config` in its dtype, biases and norms' weights random too.
+/// Weights of `config` in its dtype; biases and norms' weights are random too.
 inline StateDict random_weights(const ModelConfig& config, std::uint64_t seed = 7) {
   return reference::random_weights(config, seed, config.dtype);
 }
@@ -61,7 +61,7 @@ inline HookedTransformer random_model(const ModelConfig& config = small_config()
       {.device = device, .dtype = config.dtype, .processing = WeightProcessing::none()});
 }
 
-/// int64 [batch, pos] of ids that `config` knows, the same for the same seed.
+/// int64 [batch, pos] of valid ids for `config`, the same for the same seed.
 inline at::Tensor random_tokens(const ModelConfig& config, at::IntArrayRef sizes, std::uint64_t seed = 3) {
   return at::randint(std::min(config.d_vocab, config.d_vocab_out()), sizes,
                      at::detail::createCPUGenerator(seed), at::TensorOptions(at::kLong));

@@ -1,4 +1,4 @@
-// What a temporary is asked for outlives it: a copy, or a handle on the same memory.
+// What a temporary returns outlives it: a copy, or a handle on the same memory.
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 

@@ -73,7 +73,7 @@ TEST(TrainableTransformer, TrainsEveryKindOfModel) {
     const auto model = TrainableTransformer::create(config, {.seed = seed});
     const at::Tensor tokens = random_tokens(config, {2, 6});
     AdamW optimizer(model.parameters());
-    // Models that read both ways learn to tell each token from where it stands.
+    // Models that read both ways learn to tell each token from its position.
     const auto loss = [&] {
       if (config.direction == AttentionDirection::causal) return model.loss(tokens);
       return -at::log_softmax(model.forward(tokens), -1).gather(-1, tokens.unsqueeze(-1)).mean();

@@ -26,7 +26,7 @@ constexpr double kToleranceFloat32 = 1e-5;  // of numbers up to 1
 
 const std::filesystem::path kGoldens = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
 
-// A WordPiece tokenizer of 23 pieces that frames texts by [CLS] and [SEP], as BERT's does.
+// A WordPiece tokenizer of 23 pieces that puts [CLS] and [SEP] around texts, as BERT's does.
 nlohmann::json small_tokenizer() {
   const std::vector<std::string> pieces = {
       "[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a",   "cat", "dog", "sat", "on",  "the", "mat",

@@ -43,7 +43,7 @@ TEST(ToyModel, DoesItsTaskAsTheModelCardSays) {
   EXPECT_GE(figures.second_accuracy(), 0.99);
   EXPECT_GE(figures.repeat_accuracy(), 0.99);
 
-  // The card's four percentages, "| 99.95 % |", up to a handful of near ties that rounding may turn.
+  // The card's four percentages, "| 99.95 % |", up to a handful of near ties that rounding may flip.
   const auto card = read(kModel / "README.md");
   const std::regex percentage(R"(\| ([0-9.]+) % \|)");
   std::vector<double> stated;
@@ -165,7 +165,7 @@ TEST(Examples, TheReadmesPatchingMakesAPictureOfTwoMetrics) {
                                             HasSubstr("probability")));
 }
 
-// What it prints is true of the model: where the answer stands, and which heads bring it back.
+// Its output is true for the model: where the answer is, and which heads bring it back.
 TEST(Examples, ActivationPatchingFindsTheHeads) {
   const auto finished =
       run_program("activation_patching",
@@ -203,7 +203,7 @@ TEST(Examples, ActivationPatchingSaysWhatIsWrong) {
   EXPECT_THAT(finished.output, HasSubstr("absent.jsonl"));
 }
 
-// The programs of docs/guide.md: each runs, and what it prints says what the page promises.
+// The programs of docs/guide.md: each runs, and its output shows what the page promises.
 class Guide : public testing::Test {
  protected:
   std::string output_of(const std::string& program) const {
@@ -397,7 +397,7 @@ TEST_F(Guide, FollowsPaths) {
 TEST_F(Guide, TakesTheStreamApart) {
   const auto output = output_of("analysis_residual");
   EXPECT_THAT(output, HasSubstr("14 places: Parts of blocks.1.hook_resid_post"));
-  EXPECT_THAT(output, HasSubstr("head 1.3 from column 4: "));  // where Mary stands
+  EXPECT_THAT(output, HasSubstr("head 1.3 from column 4: "));  // where Mary is
   EXPECT_THAT(output, HasSubstr("(rank)"));
   EXPECT_THAT(read(folder_ / "sources.svg"), HasSubstr("head 1.3"));
 }

@@ -1,4 +1,4 @@
-// Keys that a config.json lacks mean what transformers takes for them (tests/golden/make.py absent-keys).
+// Keys that a config.json lacks get transformers' defaults (tests/golden/make.py absent-keys).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -44,8 +44,8 @@ Outcome outcome(const GoldenConfig& base, const Json& json) {
   }
 }
 
-// Sizes of weights, for which transformers takes those of one published model. A file without them is cut off
-// or of another family: a guess would move the error to the tensors or, for heads, lose it.
+// Sizes of weights, whose defaults in transformers are those of one published model. A file without them is
+// cut off or of another family: a guess would move the error to the tensors or, for heads, lose it.
 const std::set<std::string> kRequired = {"hidden_size",
                                          "d_model",
                                          "n_embd",
@@ -103,7 +103,7 @@ TEST(AbsentKeys, MeanWhatTransformersTakesForThem) {
         continue;
       }
       if (without == "decoder_start_token_id" && !expected.config && got.config) {
-        // The family's own token is beyond a small vocabulary: none is named.
+        // The family's own token is outside a small vocabulary, so none is set.
         EXPECT_EQ(got.config->encoder->decoder_start_token, std::nullopt);
         continue;
       }

@@ -1,4 +1,4 @@
-// config.json of checkpoints that hold several models: what of it is the text model's.
+// config.json of checkpoints that hold several models: which keys are the text model's.
 #include "families/composite.h"
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ TEST(Composites, StandInOrderAndAreNoFamilies) {
   }
 }
 
-// A prefix that begins with another would never be found behind it.
+// A prefix that begins with another one would never be found after it.
 TEST(Composites, LongerPrefixesGoFirst) {
   for (const Composite& composite : all_composites()) {
     for (std::size_t i = 0; i < composite.prefixes.size(); ++i) {
@@ -77,7 +77,7 @@ TEST(CompositeConfigs, SizesThatTheGroupLeavesOutAreThoseOfTransformers) {
   for (const Json& row : parse_json(rows.str(), {})) {
     SCOPED_TRACE(row.at("config").dump());
     compared.insert(row.at("config").at("model_type"));
-    // What the class takes may be a form that is not read: Gemma 4's inputs for single layers.
+    // The class's default may be an unsupported form: Gemma 4's per-layer embeddings.
     const auto where_refused = [&](const char* which) -> std::string {
       try {
         read(row.at(which).dump());
@@ -174,7 +174,7 @@ TEST(CompositeConfigs, Gemma4) {
   refuse(R"("use_bidirectional_attention": "some")", "use_bidirectional_attention");
 }
 
-// As on the hub: Qwen/Qwen2.5-VL-3B-Instruct, whose text keys stand beside those of the whole.
+// As on the hub: Qwen/Qwen2.5-VL-3B-Instruct, whose text keys are next to those of the whole.
 TEST(CompositeConfigs, PublishedQwen25Vl) {
   const std::string keys = R"("attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151645,
       "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 11008,
@@ -220,7 +220,7 @@ TEST(CompositeConfigs, ErrorsNameTheKeyInItsGroup) {
                  {"expected an integer"});
   expect_refused(whole("mistral3", text(R"("rope_scaling": {"rope_type": "spiral"})")),
                  "text_config.rope_scaling.rope_type", {"spiral"});
-  // Where a number is refused beside others.
+  // If a number is refused in combination with others.
   expect_refused(whole("mistral3", text(R"("rope_theta": -1.5)")), "text_config.rope_theta", {"-1.5"});
 }
 
@@ -254,7 +254,7 @@ TEST(CompositeConfigs, SectionsOfRotaryPositionsSayNothingOfText) {
     EXPECT_EQ(error->where().find("config.json: text_config.rope_scaling.mrope_section"), 0u)
         << error->what();
   }
-  // A model by itself has no sections.
+  // A text model alone has no sections.
   expect_refused(whole("llava", text(R"("model_type": "qwen2", "rope_scaling": {"type": "mrope"})")),
                  "text_config.rope_scaling.type", {"mrope"});
 }
@@ -294,7 +294,7 @@ TEST(CompositeConfigs, BothDirectionsInsideOfGemma) {
   for (const char* unset : {"false", "null"}) {
     EXPECT_EQ(read(whole("gemma3", both(unset))).config.direction, AttentionDirection::causal) << unset;
   }
-  // Inside of others the text model makes its own masks.
+  // Inside other models the text model makes its own masks.
   EXPECT_EQ(read(whole("llava", text(R"("model_type": "gemma3_text", "use_bidirectional_attention": true)")))
                 .config.direction,
             AttentionDirection::bidirectional);
@@ -308,7 +308,7 @@ TEST(CompositeConfigs, BothDirectionsInsideOfGemma) {
   }
 }
 
-// As transformers has it: only PaliGemma's code caps what its unembedding makes.
+// As in transformers: only PaliGemma's code caps its logits.
 TEST(CompositeConfigs, LogitsAreScaledAndCappedWhereTheWholeDoes) {
   const std::string capped = R"("final_logit_softcapping": 5.0)";
   const FamilyConfig gemma = read(whole("gemma3", text(capped)));

@@ -1,4 +1,4 @@
-// What published configs of DeepSeek-V2, V3 and Moonlight say in our terms, and what becomes of broken ones.
+// Published configs of DeepSeek-V2, V3 and Moonlight in our terms, and what happens to broken ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

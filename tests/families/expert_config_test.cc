@@ -1,4 +1,4 @@
-// What the configs of published mixtures say in our terms.
+// The configs of published mixtures in our terms.
 #include "families/shared/expert_config.h"
 
 #include <fmt/format.h>

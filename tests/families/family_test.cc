@@ -79,7 +79,7 @@ TEST(FamilyConfigs, AnUnknownKeyOfAScalingIsRefused) {
                  "rope_scaling.twist", {"unknown field"});
 }
 
-// Whatever transformers' class of the family does not read has no effect there either. That is said of keys
+// Keys that transformers' class of the family does not read have no effect there either. A note names keys
 // whose names sound as if they had one.
 TEST(FamilyConfigs, KeysThatOnlyOtherFamiliesReadAreNoted) {
   for (const char* key : {"sliding_window", "num_experts", "attn_logit_softcapping", "attention_multiplier",
@@ -117,7 +117,7 @@ TEST(FamilyConfigs, KeysThatChangeEveryFamilyAreRefused) {
   expect_refused(llama(R"("sliding_window": 8)"), "sliding_window", {"expected null"}, "olmoe");
 }
 
-// transformers knows a size under two names, and lets the usual one go before the family's.
+// transformers knows a size under two names, and the usual one overrides the family's.
 TEST(FamilyConfigs, TwoNamesOfOneSizeAgree) {
   const std::string gpt2 =
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8, "vocab_size": 9, )";
@@ -230,7 +230,7 @@ TEST(FamilyConfigs, GptNeoReadsRepeatedPatternsOfLayers) {
                  {"strided"}, "gpt_neo");
 }
 
-// Keys of published configs that say what is always so, or belong to code of the models' own.
+// Keys of published configs that are always the same, or belong to the models' own code.
 TEST(FamilyConfigs, KeysOfPublishedConfigsAreKnown) {
   const std::string gptj = R"({"model_type": "gptj", "activation_function": "gelu_new", "attn_pdrop": 0.0,
       "gradient_checkpointing": false, "layer_norm_epsilon": 1e-05, "n_embd": 16, "n_head": 2, "n_inner": null,
@@ -260,7 +260,7 @@ TEST(FamilyConfigs, MistralMayNameItsWindowedLayers) {
             (std::vector<bool>{false, true}));
 }
 
-// Where a key is absent, transformers takes the family's own default; where it is null, there are no windows.
+// If a key is absent, transformers takes the family's own default; if it is null, no layer has a window.
 TEST(FamilyConfigs, AbsentWindowsAreTheFamiliesDefaults) {
   EXPECT_EQ(read(llama(), "mistral").config.window->size, 4096);
   EXPECT_EQ(read(llama(R"("sliding_window": null)"), "mistral").config.window, std::nullopt);
@@ -273,7 +273,7 @@ TEST(FamilyConfigs, AbsentWindowsAreTheFamiliesDefaults) {
 }
 
 TEST(FamilyConfigs, SharesOfHeadsAreRefusedWhereTheFamilyTurnsAllOfThem) {
-  // Without a scaling transformers reads it in families alone that turn a part; a scaling reads it in all.
+  // Without a scaling transformers reads it only in families that rotate a part; with one, in all.
   const FamilyConfig whole = read(llama(R"("partial_rotary_factor": 0.5)"));
   EXPECT_EQ(whole.config, read(llama()).config);
   ASSERT_EQ(whole.notes.size(), 1U);
@@ -316,7 +316,7 @@ TEST(FamilyConfigs, Gpt2MayGoByTheCommonNamesOfSizes) {
             4);
 }
 
-// What transformers does not read for a family has no effect here either, and a note says so.
+// Keys that transformers does not read for a family have no effect here either, and a note says so.
 TEST(FamilyConfigs, WhatTransformersIgnoresIsNoted) {
   const FamilyConfig mpt =
       read(R"({"model_type": "mpt", "d_model": 8, "n_heads": 2, "n_layers": 1, "vocab_size": 9,
@@ -372,7 +372,7 @@ TEST(FamilyConfigs, IQuestCoderHasNeitherWindowsNorClippedHeads) {
 TEST(FamilyConfigs, HyperClovaMultipliesLogitsAndNormsWhatIsWritten) {
   const ModelConfig c = read(llama(R"("logits_scaling": 0.25)"), "hyperclovax").config;
   EXPECT_EQ(c.unembedding->scale, 0.25);
-  EXPECT_EQ(c.attn_scale, 2.0);  // sqrt(d_head) where there is no multiplier
+  EXPECT_EQ(c.attn_scale, 2.0);  // sqrt(d_head) without a multiplier
   EXPECT_EQ(c.norm_place, NormPlace::both);
   const ModelConfig pre =
       read(llama(R"("use_post_norm": false, "attention_multiplier": 0.125)"), "hyperclovax").config;

@@ -1,5 +1,5 @@
 // Every key of every golden config.json with values that it must not have: refused in one line that names a
-// key of the file, or read as something that holds.
+// key of the file, or read as something valid.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

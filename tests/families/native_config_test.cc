@@ -218,7 +218,7 @@ TEST(NativeConfig, UnusedWindowsAreDropped) {
   EXPECT_FALSE(read("\"window_size\": 3, \"attn_types\": [\"local\", \"local\"]").window);
 }
 
-// TransformerLens turns windowed layers by the local base, scales them under llama3 and yarn, not under
+// TransformerLens rotates windowed layers by the local base, scales them under llama3 and yarn, not under
 // linear scaling.
 TEST(NativeConfig, RotaryOfWindowedLayers) {
   const std::string local =

@@ -263,8 +263,8 @@ TEST(Storage, CompressedTensorsOfWholeNumbers) {
   expect_refused(
       R"({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"type": "int"}}}})",
       weights + ".type", "without a format");
-  // Groups of a mixed checkpoint: fp8 beside whole numbers is told by the tensors, two kinds of these are
-  // not.
+  // Groups of a mixed checkpoint: the tensors distinguish fp8 from whole numbers, but not two kinds
+  // of whole numbers.
   const auto two = [](const std::string& one, const std::string& other) {
     return fmt::format(
         R"({{"quant_method": "compressed-tensors", "format": "mixed-precision", "config_groups": {{

@@ -231,7 +231,7 @@ TEST(TransformerLens, FieldsThatLackOrLieAreRefused) {
   EXPECT_EQ(family_of_seen(seen(R"({"n_layers": 2, "d_model": 8})")), "") << "MPT has these keys as well";
 }
 
-// Matrices the other way round: all up to 6 layers, the positions' up to 8.
+// Transposed matrices: all of them up to 6 layers, the positions' up to 8.
 TEST(TransformerLens, TheFirstSoluModelsAreTurnedByTheirNumberOfLayers) {
   for (const std::int64_t n_layers : {6, 8, 9}) {
     const auto config = fmt::format(

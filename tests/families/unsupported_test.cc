@@ -1,4 +1,4 @@
-// Kinds of checkpoints that are known and not read: their errors say what the graph lacks for them.
+// Kinds of checkpoints that are known but not supported: their errors say what the graph lacks for them.
 #include "families/unsupported.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ TEST(UnsupportedKinds, StandInOrderAndAreNotRead) {
   EXPECT_FALSE(lacking_for("rwkv"));
 }
 
-// The whole sentence, of every kind, wherever the kind stands.
+// The whole sentence, for every kind, wherever the kind is named.
 TEST(UnsupportedKinds, ErrorsAreWhole) {
   constexpr std::string_view kStateSpace =
       "layers of a state-space model (Mamba) in attention's place or beside it";
@@ -78,7 +78,7 @@ TEST(UnsupportedKinds, ErrorsAreWhole) {
   }
 }
 
-// The advice for other checkpoints of several models, to save the text part by itself, would not help here.
+// The advice for other checkpoints of several models, to save the text part alone, would not help here.
 TEST(UnsupportedKinds, ErrorsSayWhatIsLacking) {
   expect_refused(R"({"model_type": "gemma3n_text", "hidden_size": 16})", "config.json",
                  {"'gemma3n_text'", "hidden_size_per_layer_input", "num_kv_shared_layers"});
@@ -87,7 +87,7 @@ TEST(UnsupportedKinds, ErrorsSayWhatIsLacking) {
   // As the text part of a kind that is read.
   expect_refused(R"({"model_type": "llava", "text_config": {"model_type": "gemma3n_text"}})",
                  "config.json: text_config.model_type", {"'gemma3n_text'", "laurel_rank"});
-  // Others are told where it stands what is read.
+  // Other kinds get a pointer to the list of supported ones.
   expect_refused(R"({"model_type": "rwkv", "hidden_size": 16})", "config.json", {"docs/families.md"});
   expect_refused(R"({"model_type": "florence2", "text_config": {}})", "config.json: model_type",
                  {"save the text part"});

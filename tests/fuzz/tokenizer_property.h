@@ -12,7 +12,7 @@
 namespace hooked {
 
 /// What must hold for any bytes taken as a text by any tokenizer: they are refused with a TokenizerError, or
-/// their tokens have pieces, stand in the text on whole characters, and can be decoded. Returns whether they
+/// their tokens have pieces, cover whole characters of the text, and can be decoded. Returns whether they
 /// were accepted; throws std::logic_error where this does not hold.
 inline bool encode_property(const Tokenizer& tokenizer, std::string_view text) {
   const auto hold = [](bool condition, const char* what) {

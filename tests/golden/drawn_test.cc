@@ -20,7 +20,7 @@ std::vector<double> numbers(const DrawnTensor& tensor) {
   return {drawn.const_data_ptr<double>(), drawn.const_data_ptr<double>() + drawn.numel()};
 }
 
-// As Python has it.
+// As in Python.
 TEST(DrawnWeights, AreThoseOfTheMakers) {
   const auto of = [](const char* dtype, const char* how) {
     return numbers({.name = "a.weight", .dtype = dtype, .shape = {3}, .how = how});
@@ -95,7 +95,7 @@ TEST_F(DrawnList, AFolderIsItsFilesAndItsTensors) {
   EXPECT_THROW(write_model_folders(folder_.path(), folder_ / "out"), std::runtime_error) << "no such folder";
 }
 
-// What the list has is not stored, too.
+// Listed tensors are not stored as well.
 TEST(DrawnWeights, AreNotStored) {
   const std::filesystem::path goldens = HOOKED_SOURCE_DIR "/tests/golden";
   for (const auto& [folder, tensors] : read_drawn(goldens / "tensors.txt")) {

@@ -40,7 +40,7 @@ HookedTransformer load(const GoldenCase& golden, const WeightProcessing& process
   return HookedTransformer::load(golden.folder().string(), {.dtype = at::kDouble, .processing = processing});
 }
 
-/// What a golden run read.
+/// The input of a golden run.
 Input input_of(const GoldenRun& golden) {
   return {golden.tokens,
           {.attention_mask = golden.attention_mask,
@@ -57,7 +57,7 @@ at::Tensor output_of(const RunResult& result) {
   return result.output() == Output::logits ? result.logits() : result.residual();
 }
 
-/// The mask of the tokens that the output is of: a decoder's are all real.
+/// The mask of the output's tokens: a decoder's are all real.
 at::Tensor output_mask(const GoldenRun& golden) {
   return golden.decoder_tokens.defined() ? at::Tensor() : golden.attention_mask;
 }
@@ -70,7 +70,7 @@ NamedTensors everything(const HookedTransformer& model, const GoldenRun& golden)
   return tensors;
 }
 
-/// Whether `flat` is `shape` with two neighbouring axes in one.
+/// Whether `flat` is `shape` with two neighbouring axes merged.
 bool two_axes_in_one(at::IntArrayRef shape, at::IntArrayRef flat) {
   if (shape.size() != flat.size() + 1) return false;
   for (std::size_t i = 0; i < flat.size() && flat.slice(0, i) == shape.slice(0, i); ++i) {
@@ -79,8 +79,8 @@ bool two_axes_in_one(at::IntArrayRef shape, at::IntArrayRef flat) {
   return false;
 }
 
-/// The recorded activations in the shapes of ours: modules of transformers keep heads side by side,
-/// [batch, pos, head * d_head], and some the tokens of a batch one after the other, [batch * pos, ...].
+/// The recorded activations in the shapes of ours: modules of transformers keep heads concatenated,
+/// [batch, pos, head * d_head], and some flatten the tokens of a batch, [batch * pos, ...].
 RecordedTensors unflattened(RecordedTensors recorded, const NamedTensors& ours) {
   for (auto& [name, value] : recorded) {
     const auto found = ours.find(name);
@@ -100,8 +100,8 @@ class Golden : public testing::TestWithParam<GoldenCase> {
                   .attention_mask = output_mask(golden)});
   }
 
-  /// The same of every activation of a run. Where one does not agree, the message compares all with the plain
-  /// model, too, which knows each number.
+  /// The same of every activation of a run. If one does not agree, the message compares all with the plain
+  /// model too, which knows each number.
   testing::AssertionResult all_agree(const HookedTransformer& model, const GoldenRun& golden) const {
     const NamedTensors ours = everything(model, golden);
     auto result = agrees(ours, golden);
@@ -142,7 +142,7 @@ TEST_P(RawGolden, PackedAndPlainFoldersComputeTheSameBits) {
   }
 }
 
-// The dtypes that kernels of our own compute in; tests run this with every set of them. Near ties of a router
+// The dtypes of our own kernels; tests run this with every set of them. Near ties of a router
 // may fall the other way, so it is the mean error that is small.
 TEST_P(RawGolden, LowerPrecisionFollowsFloat64) {
   const GoldenRun golden = read_golden(GetParam());
@@ -166,7 +166,7 @@ TEST_P(RawGolden, DefaultProcessingKeepsTheLogProbabilities) {
   const auto run = [&](const WeightProcessing& processing) -> NamedTensors {
     const at::Tensor output =
         output_of(load(GetParam(), processing).run(input_of(golden), options_of(golden)));
-    // Of a model without unembedding it is the last stream that processing must keep.
+    // For a model without unembedding, processing must keep the last stream.
     return {{"output", golden.has_logits() ? at::log_softmax(output, -1) : output}};
   };
   EXPECT_TRUE(agree(run(WeightProcessing::all_that_apply()), run(WeightProcessing::none()),
@@ -177,12 +177,12 @@ TEST_P(RawGolden, GreedyContinuationIsTheSame) {
   const GoldenRun golden = read_golden(GetParam());
   if (!golden.greedy.defined())
     GTEST_SKIP() << "none recorded: the context is shorter, or the model does not predict next tokens";
-  // A decoder goes on from its start token, whatever the encoder reads.
+  // A decoder continues from its start token, whatever the encoder reads.
   const bool decodes = golden.decoder_tokens.defined();
   const std::int64_t given = decodes ? 1 : golden.tokens.size(1);
   const at::Tensor prompt = decodes ? golden.tokens.narrow(0, 0, 1) : golden.greedy.narrow(1, 0, given);
   for (const WeightProcessing& processing : {WeightProcessing::none(), WeightProcessing::all_that_apply()}) {
-    // A state dict has weights alone, and not the rules for tokens that some configs name: the recorded ones
+    // A state dict has only weights, and not the rules for tokens that some configs name: the recorded ones
     // are the likeliest.
     const HookedTransformer loaded = load(GetParam(), processing);
     const auto model = HookedTransformer::from_state_dict(
@@ -202,8 +202,8 @@ TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
   constexpr std::int64_t kPadding = 3;
   const std::int64_t length = golden.tokens.size(1), kept = length - kPadding;
   const at::Tensor shorter = golden.tokens.narrow(0, 1, 1).narrow(1, 0, kept);
-  // All tokens of one type, so that the types need no padding. Of an encoder-decoder it is the encoder's side
-  // that is padded.
+  // All tokens of one type, so that the types need no padding. In an encoder-decoder the encoder's side
+  // is padded.
   const auto run = [&](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& decoder_tokens) {
     return output_of(model.run({tokens, {.attention_mask = mask, .decoder = {.tokens = decoder_tokens}}},
                                options_of(golden)));
@@ -215,7 +215,7 @@ TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
   const at::Tensor alone = row_alone(shorter, 1);
   const at::Tensor first = row_alone(golden.tokens.narrow(0, 0, 1), 0);
   const std::optional<std::int64_t> counted = padding_token(GetParam());
-  // `before` of the row's tokens stand before the padding.
+  // `before` of the row's tokens come before the padding.
   const auto padded = [&](std::int64_t before, std::int64_t padding, std::int64_t mask_there) {
     const auto around = [&](const at::Tensor& row, std::int64_t value) {
       return at::cat({row.narrow(1, 0, before), at::full({1, kPadding}, value, at::kLong),
@@ -237,7 +237,7 @@ TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
         << "padding behind " << before << " tokens";
   }
   if (!counted) return;
-  // transformers counts a token that the mask hides, and gives a padding token that it shows a row of its
+  // transformers counts a masked token, and gives a padding token that is not masked a row of its
   // own.
   const std::int64_t other = *counted == 2 ? 3 : 2;
   EXPECT_THROW(padded(0, other, 0), ShapeError);
@@ -246,7 +246,7 @@ TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
   EXPECT_NO_THROW(padded(kept, other, 0)) << "nothing real follows";
 }
 
-// transformers counts the padding tokens of a decoder, too.
+// transformers counts the padding tokens of a decoder too.
 TEST_P(RawGolden, ADecodersPaddingIsCountedAsTransformersDoes) {
   const GoldenRun golden = read_golden(GetParam());
   const std::optional<std::int64_t> counted = padding_token(GetParam());

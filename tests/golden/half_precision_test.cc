@@ -28,7 +28,7 @@ namespace {
 
 constexpr double kMostOfOneCase = 1.3;
 constexpr double kMedian = 1.0;
-// As makers/half_precision.py has them.
+// As in makers/half_precision.py.
 constexpr std::int64_t kSeeds = 32, kFirstToken = 4;
 
 constexpr std::array kHalfDtypes = {at::kBFloat16, at::kHalf};
@@ -50,7 +50,7 @@ const nlohmann::json& record() {
 
 bool is_mixture(const std::string& name) { return record().at("mixtures").contains(name); }
 
-/// That of transformers. `dtype` is a place in kHalfDtypes.
+/// The same for transformers. `dtype` is an index into kHalfDtypes.
 Distance recorded_distance(const std::string& name, std::size_t dtype) {
   const auto error = record().at("error").at(name).at(dtype).get<double>();
   if (!is_mixture(name)) return {.error = error, .error_alike = error};
@@ -58,7 +58,7 @@ Distance recorded_distance(const std::string& name, std::size_t dtype) {
   return {.error = error, .error_alike = of_mixture.at(0), .chosen_otherwise = of_mixture.at(1)};
 }
 
-/// The golden's rows once for each seed, with all tokens moved on in the vocabulary, but for a padding token
+/// The golden's rows once for each seed, with all tokens shifted in the vocabulary, except a padding token
 /// by which transformers counts positions.
 Input moved_on(const GoldenCase& of, const GoldenRun& golden, std::int64_t vocabulary) {
   const auto repeated = [](const at::Tensor& rows) {
@@ -78,7 +78,7 @@ Input moved_on(const GoldenCase& of, const GoldenRun& golden, std::int64_t vocab
            .decoder = {.tokens = moved(golden.decoder_tokens)}}};
 }
 
-/// What a router chose, [batch, pos, numbers that must be equal]: its experts, and of a sparse mixer also
+/// A router's choice, [batch, pos, numbers that must be equal]: its experts, and for a sparse mixer also
 /// among how many near experts each weight is shared (with k of them it is about 1 / k).
 at::Tensor choice(const ActivationCache& cache, const ActivationName& indices, RouterKind router) {
   const at::Tensor experts = std::get<0>(at::sort(cache.entry(indices).value(), -1));
@@ -89,7 +89,7 @@ at::Tensor choice(const ActivationCache& cache, const ActivationName& indices, R
   return at::cat({experts, weights.reciprocal().round().to(at::kLong)}, -1);
 }
 
-/// [batch, pos]: where some router chose otherwise in one run than in the other.
+/// [batch, pos]: where some router chose differently in the two runs.
 at::Tensor chosen_otherwise(const ActivationCache& one, const ActivationCache& other, RouterKind router) {
   at::Tensor differs;
   for (const ActivationName& name : one.names()) {
@@ -128,7 +128,7 @@ struct Comparison {
   Distance ours, theirs;
 };
 
-/// Of a case in a dtype. Remembered: the median and the sums need all of them.
+/// The result of a case in a dtype. Cached: the median and the sums need all of them.
 const Comparison& compared(const std::string& name, std::size_t dtype) {
   static std::map<std::pair<std::string, std::size_t>, Comparison> known;
   const auto [place, is_new] = known.try_emplace({name, dtype});
@@ -137,7 +137,7 @@ const Comparison& compared(const std::string& name, std::size_t dtype) {
   return place->second;
 }
 
-/// Whether a count is no larger than another but for chance: three deviations of the difference.
+/// Whether a count is at most another one up to chance: three deviations of the difference.
 testing::AssertionResult no_more_often(std::int64_t ours, std::int64_t theirs) {
   const double most = static_cast<double>(theirs) + 3.0 * std::sqrt(static_cast<double>(ours + theirs));
   if (static_cast<double>(ours) <= most) return testing::AssertionSuccess();

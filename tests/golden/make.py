@@ -24,7 +24,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
 warnings.filterwarnings("ignore")
 
-# The command, and the module of makers whose main() it calls with the arguments behind it.
+# The command, and the module of makers whose main() it calls with the arguments after it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "rope-spellings": "rope_spellings", "generation-rules": "generation_rules", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
              "sampling": "sampling", "real-models": "real_models", "patching": "patching",

@@ -39,7 +39,7 @@ class Cache : public testing::Test {
       add(block + ".hook_resid_post", random({2, 5, 6}, 20 + layer));
       add(block + ".attn.hook_pattern", random({2, 4, 5, 5}, 30 + layer, at::kFloat));
     }
-    add("blocks.1.hook_resid_pre", random({2, 5, 6}, 40, at::kBFloat16));  // out of the table's order
+    add("blocks.1.hook_resid_pre", random({2, 5, 6}, 40, at::kBFloat16));  // not in the table's order
     add("ln_final.hook_scale", random({2, 2, 1}, 50), {1, 4});
     cache_.set_tokens({.end = 5});
   }
@@ -158,7 +158,7 @@ TEST(JoinedCache, IsOfOneSequence) {
     std::vector<std::int64_t> positions;
     for (std::int64_t i = begin; i < end; ++i) positions.push_back(i);
     stretch.insert({act::resid_post(0).name(), resid.narrow(1, begin, end - begin), positions});
-    // What no stretch could see yet is not there.
+    // What no part could see yet is missing.
     stretch.insert(
         {act::pattern(0).name(), pattern.narrow(2, begin, end - begin).narrow(3, 0, end), positions});
     stretch.insert(
@@ -278,7 +278,7 @@ TEST_F(Cache, ReplacesCachesAndNothingOfOthers) {
   save_safetensors(path, {{"W_E", random({2}, 1)}}, {.metadata = {{"format", "pt"}}});  // a model's weights
   EXPECT_TRUE(refused());
   EXPECT_TRUE(SafetensorsFile::open(path).find("W_E"));
-  save_safetensors(path, {{"x", random({2}, 1)}}, {.metadata = to_metadata({}, {})});  // ours, and no cache
+  save_safetensors(path, {{"x", random({2}, 1)}}, {.metadata = to_metadata({}, {})});  // ours, but no cache
   EXPECT_TRUE(refused());
   write_file(path, "text");
   EXPECT_TRUE(refused());

@@ -107,7 +107,7 @@ TEST(ActivationName, SuggestsTheNearestName) {
   EXPECT_NE(text.find("'blocks.0.attn.hook_pattern'"), std::string::npos) << text;
 }
 
-// A mutation of a valid name is junk, or it is a name that prints as exactly the mutated text.
+// A mutation of a valid name is invalid, or it is a name that prints as exactly the mutated text.
 TEST(ActivationName, MutatedNamesAreJunkOrPrintAsThemselves) {
   std::mt19937 generator(11);
   constexpr std::string_view kLetters = "abhkoqz_.0129-+ []{}\t\"/*";

@@ -45,7 +45,7 @@ TEST(Address, ParsesWhatItPrints) {
   }
 }
 
-// What an address that nobody keeps is asked for outlives it.
+// What a temporary address returns outlives it.
 TEST(Address, GivesCopiesOfATemporary) {
   const auto address = [] { return act::z(3).pos(List{1, 2, 3}).head(2); };
   const auto& name = address().name();

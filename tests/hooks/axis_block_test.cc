@@ -69,7 +69,7 @@ TEST(WithBlock, IsDifferentiableInBoth) {
   EXPECT_TRUE(at::equal(value.grad().select(1, 1), weights.select(1, 1)));
 }
 
-// Every mixture of indices on two axes of z: what is written is what is read there, and nothing else changes.
+// Every mixture of indices on two axes of z: reading gives what was written, and nothing else changes.
 TEST(WithBlock, WritesWhatTakeBlockReads) {
   const at::Tensor value = at::arange(3 * 5 * 4 * 2, at::kDouble).view({3, 5, 4, 2});  // batch, pos, head
   const AxisContext context{Site::z, "blocks.0.attn.hook_z", at::tensor({1, 3, 4}, at::kLong)};

@@ -277,7 +277,7 @@ TEST(Edit, ProjectionNeedsOneVectorOfTheLastAxissSize) {
   }
 }
 
-// With one place of the last axis the block ends with another axis, whose size may be the direction's by
+// With one place of the last axis the block ends with another axis, whose size may equal the direction's by
 // chance.
 TEST(Edit, ProjectionNeedsMoreThanOnePlaceOfTheLastAxis) {
   const at::Tensor direction = at::ones({kPos}, at::kDouble);

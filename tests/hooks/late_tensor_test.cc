@@ -26,7 +26,7 @@ using List = std::vector<std::int64_t>;
 const ActivationName kName = ActivationName::parse("blocks.0.attn.hook_pattern");
 
 // A pattern [2, 4, 3, 3] whose numbers are products of those of queries [batch, query, head] and keys [row,
-// kv_head, key], two heads sharing each; and how much of it has been made.
+// kv_head, key], two heads sharing each; and how much of it has been computed.
 struct Made {
   Recipe recipe() {
     return {kName,
@@ -151,7 +151,7 @@ TEST(LateTensor, WhatFailsIsTriedAgain) {
   EXPECT_EQ(late.value(kName).item<double>(), 1.0);
 }
 
-// Positions are kept of an activation: the rest of it goes with its last handle, not with the run.
+// Only positions of an activation are kept: the rest is freed with its last handle, not with the run.
 TEST(LateTensor, KeptPositionsLetTheRestGo) {
   const PointIndex points(tiny_config());
   const auto plan =

@@ -30,7 +30,7 @@ inline ModelConfig tiny_config() {
   return config;
 }
 
-/// A watch over all of a model without the model: tests fire the points themselves.
+/// A watch on a whole model without the model: tests fire the points themselves.
 class Watching {
  public:
   /// `last` is each row's last real position, [batch] int64; undefined: every row ends at the last.
@@ -39,11 +39,11 @@ class Watching {
         plan_(std::make_shared<WatchPlan>(*points_, Reach::everything(*points_))),
         extent_{.columns = {.last = std::move(last)}} {}
 
-  /// What is added here before the first point fires is watched.
+  /// Everything added here before the first point fires is watched.
   WatchPlan* operator->() { return plan_.get(); }
   const PointIndex& points() const { return *points_; }
 
-  /// What downstream sees of `value` at the point of that name; the value itself where nobody watches.
+  /// What the model sees downstream of `value` at the point of that name; the value itself if nobody watches.
   at::Tensor fire(const std::string& name, const at::Tensor& value) {
     const std::size_t point = points_->require(ActivationName::parse(name));
     return watch().watches(point) ? watch().fire(point, value) : value;

@@ -198,7 +198,7 @@ TEST_F(Checkpoint, MissingShardsCanBeLeftOut) {
   EXPECT_TRUE(CheckpointReader::open(folder_.path(), MissingShards::left_out).names().empty());
   put_shards();
   EXPECT_TRUE(CheckpointReader::open(folder_.path(), MissingShards::left_out).missing_shards().empty());
-  // What is there need not be what the index says.
+  // The files that exist may differ from those of the index.
   std::filesystem::remove(folder_ / "a.safetensors");
   save_safetensors(folder_ / "b.safetensors", {{"b1", at::ones({3})}});
   const auto other = CheckpointReader::open(folder_.path(), MissingShards::left_out);
@@ -335,7 +335,7 @@ TEST_F(Checkpoint, I9NothingToRead) {
   refused(folder_.path(), {"got only adapter_model.safetensors, training_args.bin"});
 }
 
-// A GGUF file is read where its path is given: a folder may hold several, one in each format.
+// A GGUF file is read only by its path: a folder may hold several, one in each format.
 TEST_F(Checkpoint, I9OnlyGgufFiles) {
   put_file(folder_ / "m-Q4_K.gguf", "GGUF");
   refused(folder_.path(),

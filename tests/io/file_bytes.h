@@ -35,7 +35,7 @@ inline std::string safetensors_bytes(std::string_view header, std::string_view d
   return length_bytes(header.size()) + std::string(header) + std::string(data);
 }
 
-/// Names in a folder, to see that nothing was left behind.
+/// Names in a folder, to see that nothing was left over.
 inline std::set<std::string> names_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

@@ -202,7 +202,7 @@ TEST(WriteFile, RefusesBadDestinations) {  // W1
   EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"sub"});
 }
 
-TEST(WriteFile, FailedWriteLeavesTheOldFile) {  // a full disk, by way of a limit on file sizes
+TEST(WriteFile, FailedWriteLeavesTheOldFile) {  // a full disk, simulated by a limit on file sizes
   const TempFolder folder;
   const auto path = folder / "a";
   write_file(path, "old");

@@ -14,7 +14,7 @@
 
 namespace hooked {
 
-/// The lowest `width` bytes of a number, the lowest first.
+/// The lowest `width` bytes of a number, little-endian.
 inline std::string little(std::uint64_t number, int width) {
   std::string bytes;
   for (int i = 0; i < width; ++i) bytes.push_back(static_cast<char>(number >> (8 * i) & 0xFFU));
@@ -33,11 +33,11 @@ inline GgufHeader gguf_header_of(std::string_view bytes, std::string_view where)
   return read_gguf_header(bytes.size(), read, where);
 }
 
-/// A GGUF file as its bytes, each part as a test wants it.
+/// A GGUF file as bytes, each part under the control of the test.
 struct GgufBytes {
   std::string magic = "GGUF";
   std::uint32_t version = 3;
-  std::vector<std::string> entries = {};  ///< keys with their values, as they lie in a file
+  std::vector<std::string> entries = {};  ///< keys with their values, as stored in a file
   std::vector<std::string> tensors = {};  ///< their descriptions
   std::string data = {};
   std::uint64_t alignment = 32;                     ///< of the data

@@ -1,4 +1,4 @@
-// GGUF headers, and what may not stand in one: the rules of safetensors' headers (S) in their GGUF form.
+// GGUF headers, and what may not be in one: the rules of safetensors' headers (S) in their GGUF form.
 #include "io/gguf/gguf_header.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ void refused(const GgufBytes& file, std::initializer_list<std::string_view> part
   refused(file.bytes(), parts);
 }
 
-// Two tensors: F32 [2, 3], and Q8_0 [1, 64] behind the padding.
+// Two tensors: F32 [2, 3], and Q8_0 [1, 64] after the padding.
 GgufBytes two_tensors() {
   GgufBytes file;
   file.tensor("a", {3, 2}, 0, 0).tensor("b", {64, 1}, 8, 32);
@@ -147,7 +147,7 @@ TEST(GgufHeader, CountsAboveTheLimitsOrTheFile) {
     refused(file, {"the number of metadata values is too large", "at most 100000"});
   }
   GgufBytes file;
-  file.entry_count = 100'000;  // at the limit, and nothing there
+  file.entry_count = 100'000;  // at the limit, without data
   refused(file, {"a metadata key points past the end of the file"});
   file = {};
   file.tensor_count = 100'000;
@@ -166,7 +166,7 @@ TEST(GgufHeader, S3LengthsPastTheEnd) {
                     little(length, 8)};
     refused(file, {"metadata 'k' points past the end of the file", fmt::format("got {}", length)});
   }
-  // 2^61 numbers of 8 bytes are 0 bytes where a product may wrap.
+  // 2^61 numbers of 8 bytes are 0 bytes if the product wraps.
   GgufBytes wrapping;
   wrapping.array("k", GgufType::float64, std::uint64_t{1} << 61U, "");
   refused(wrapping, {"metadata 'k' points past the end"});
@@ -337,7 +337,7 @@ TEST(GgufHeader, S17SizesOfTheFile) {
   }
 }
 
-// What a header says is never read into memory before it is known to be there.
+// Nothing that a header announces is read into memory before it is known to exist.
 TEST(GgufHeader, NothingIsReadPastTheHeader) {
   const GgufBytes file = two_tensors();
   const std::string bytes = file.bytes();

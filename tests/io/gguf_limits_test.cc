@@ -1,4 +1,4 @@
-// What a GGUF header may take: the rules S4 and S18 of safetensors' headers.
+// Limits on the memory and time of a GGUF header: the rules S4 and S18 of safetensors' headers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ GgufHeader parse(const std::string& bytes, std::uint64_t size) {
   return read_gguf_header(size, read, kFile);
 }
 
-// A header of `bytes` bytes, of which an array of as many numbers is the most.
+// A header of `bytes` bytes; most of it is an array of that many numbers.
 std::string header_of(std::uint64_t bytes) {
   GgufBytes file;
   file.array("k", GgufType::uint8, 0, "");
@@ -78,7 +78,7 @@ std::string texts(std::size_t count, std::size_t bytes_each) {
   return all;
 }
 
-// 50 MB in the forms that metadata has: in memory no more than twice as much, and in a time that grows with
+// 50 MB in every form of metadata: in memory no more than twice as much, and in a time that grows with
 // their size.
 TEST(GgufLimits, S18FiftyMegabytesOfMetadata) {
   constexpr std::size_t kAll = 50'000'000;
@@ -122,7 +122,7 @@ TEST(GgufLimits, S18FiftyMegabytesOfMetadata) {
   }
 }
 
-// What is only said to be there costs nothing.
+// Data that is only announced costs nothing.
 TEST(GgufLimits, S18RefusingIsCheap) {
   if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
   const std::int64_t before = process_status("VmRSS");

@@ -71,7 +71,7 @@ TEST(GgufTensors, AreReadFromAnywhere) {
   }
 }
 
-/// A file of one tensor, as a test wants it.
+/// A file of one tensor, under the control of the test.
 class OneGgufTensor : public testing::Test {
  protected:
   const std::filesystem::path& put(const GgufBytes& file) const {
@@ -304,7 +304,7 @@ TEST_F(GgufSplits, MissingFilesCanBeLeftOut) {
   EXPECT_EQ(CheckpointReader::open_file(path(1), MissingShards::left_out).missing_shards().size(), 1U);
   refused(path(1), path(1), {"1 of 3 files"});
   std::filesystem::remove(path(2));
-  put_file(path(3), part(1, "c").bytes());  // what is there must be what its name says
+  put_file(path(3), part(1, "c").bytes());  // the file must be what its name says
   EXPECT_THROW(CheckpointReader::open_file(path(1), MissingShards::left_out), CheckpointError);
   write();
   const auto whole = CheckpointReader::open_file(path(1), MissingShards::left_out);

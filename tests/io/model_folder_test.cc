@@ -147,7 +147,7 @@ TEST_F(ModelFolder, NamesTheNearestModelsOfTheCache) {
   refused("openai/gpt2", {"the nearest in the cache are 'openai-community/gpt2', "});
   refused("llama-3.2-1b", {"the nearest in the cache is 'meta-llama/Llama-3.2-1B'; expected"});
   refused("google/gema-3-1b-it", {"the nearest in the cache is 'google/gemma-3-1b-it'; expected"});
-  // Nothing is near: what there is, as far as a sentence can hold it.
+  // No name is near: the error lists what exists, as far as fits into a sentence.
   refused("EleutherAI/pythia-70m", {"the cache holds '", " and 2 more (`hooked list` shows them); expected"});
 }
 
@@ -196,7 +196,7 @@ TEST_F(ModelFolder, AFileOfTensorsIsAModelToo) {
   refused("config.json", {"is a file", "expected a model's folder or a file of tensors", ".pth"});
 }
 
-// I3: what opens it says what is wrong with it; it is no name of the hub.
+// I3: opening it says what is wrong with it; it is not a name of the hub.
 TEST_F(ModelFolder, AFileThatIsALinkToNothingIsNoHubName) {
   std::filesystem::create_symlink("gone", "dangling.gguf");
   EXPECT_EQ(locate_model("dangling.gguf"), "dangling.gguf");

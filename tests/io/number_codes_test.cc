@@ -1,4 +1,4 @@
-// The numbers of bytes against LibTorch's own types and the formats' tables.
+// The numbers that bytes encode, against LibTorch's own types and the formats' tables.
 #include "io/files/number_codes.h"
 
 #include <c10/util/Float8_e4m3fn.h>

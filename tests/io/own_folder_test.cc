@@ -86,7 +86,7 @@ TEST_F(OwnFolderTest, TheFirstFileOfOthersIsNamed) {
   EXPECT_THAT(foreign("README.md"), HasSubstr("the folder holds 'README.md', which hooked did not write"));
   EXPECT_THAT(foreign(".git/HEAD"), HasSubstr("'.git'"));
   EXPECT_THAT(foreign("weights-00001-of-00002"), HasSubstr("'weights-00001-of-00002'"));
-  // Configs of others: of Hugging Face, of TransformerLens, and what is no config at all.
+  // Configs of others: of Hugging Face, of TransformerLens, and what is not a config at all.
   for (const char* config :
        {R"({"model_type": "gpt2"})", R"({"model_type": "hooked_transformer"})",
         R"({"model_type": "hooked_transformer", "hooked": {"dtype": "float32"}})", "[1]", "{", ""}) {

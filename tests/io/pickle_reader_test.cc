@@ -58,7 +58,7 @@ TEST(PickleReader, ContainersMemoAndStack) {
   EXPECT_EQ(list[5].integer(), 3);
 }
 
-// What scanners of pickles collect. None is on the list, so none has any effect.
+// Attacks that scanners of pickles collect. None is on the list of allowed names, so none has any effect.
 TEST(PickleReader, EveryOtherGlobalIsRefusedByName) {
   const std::pair<const char*, const char*> bad[] = {
       {"os", "system"},
@@ -355,7 +355,7 @@ TEST(PickleReader, LimitsAreExact) {
   EXPECT_EQ(read(tensors(Limits::kTensors)).tensors.size(), Limits::kTensors);
   refused(tensors(Limits::kTensors + 1), {"too many tensors", "at most 100000"});
 
-  // What is built: a list costs more than its opcode.
+  // Limits on what is built: a list costs more than its opcode.
   const auto most = Limits::kBuiltBytes / (sizeof(PickledContainer) + 16);
   const auto lists = [](std::size_t count) {
     std::string bytes = "N";

@@ -233,14 +233,14 @@ TEST_F(Safetensors, SavingReportsItsProgress) {
                    options);
   EXPECT_EQ(seen, (std::vector<std::uint64_t>{24, 44})) << "wider elements come first";
   EXPECT_EQ(whole, 44u);
-  // What the callback throws leaves the old file.
+  // If the callback throws, the old file stays.
   EXPECT_THROW(save_safetensors(path_, {{"c", at::ones({9})}},
                                 {.progress = [](std::uint64_t, std::uint64_t) { throw 1; }}),
                int);
   EXPECT_TRUE(SafetensorsFile::open(path_).find("b"));
 }
 
-// What a file that nobody keeps is asked for outlives it.
+// What a temporary file object returns outlives it.
 TEST_F(Safetensors, GivesCopiesOfATemporary) {
   save_safetensors(path_, {{"a tensor with a long name", at::ones({5})}}, {.metadata = {{"format", "pt"}}});
   const auto open = [&] { return SafetensorsFile::open(path_); };

@@ -1,4 +1,4 @@
-// Views of a tensor of a file that are read in blocks: what they hold, and which are not worth it.
+// Views of a tensor of a file that are read in blocks: their contents, and which are not worth it.
 #include "io/checkpoint/source_tensor.h"
 
 #include <ATen/TensorOperators.h>
@@ -24,7 +24,7 @@ class Views : public testing::Test {
 
   using View = std::function<at::Tensor(const at::Tensor&)>;
 
-  /// What is read of the view in blocks of `count`, beside the view itself; nothing where it is not read in
+  /// The view read in blocks of `count`, together with the view itself; nothing if it is not read in
   /// blocks.
   std::optional<bool> same_in_blocks(const View& view, std::int64_t count) const {
     const CheckpointReader reader = CheckpointReader::open(folder_.path());

@@ -1,4 +1,4 @@
-// What refusing hostile files costs: at most 64 MiB beyond the file itself.
+// The cost of refusing hostile files: at most 64 MiB beyond the file itself.
 #include <fmt/format.h>
 
 #include <string>

@@ -92,7 +92,7 @@ TEST_F(Zip, DataBeforeTheFirstHeaderIsRefused) {
   const std::vector<ZipMember> members = {{.name = "m/a", .content = "bytes"}};
   refused(zip_bytes(members, {.before = "MZ program"}), {"not a zip checkpoint", "from its first byte on"});
   refused("x" + zip_bytes(members), {"not a zip checkpoint"});
-  // Even when what stands before looks like an entry.
+  // Even if the bytes before look like an entry.
   const std::string hidden = "PK\x03\x04" + std::string(40, 'x');
   refused(zip_bytes(members, {.before = hidden}), {"before the archive's first entry", "got 44"});
   refused(hidden + zip_bytes(members), {"not where its end record says"});
@@ -105,7 +105,7 @@ TEST_F(Zip, EncryptedAndCompressedEntriesAreRefused) {
   refused({{.name = "m/a", .content = "x", .flags = 0x20}}, {"patch data"});
   refused({{.name = "m/a", .content = "x", .method = 8}}, {"compressed", "method 8", "torch.save"});
   auto bytes = zip_bytes({{.name = "m/a", .content = "x"}});
-  bytes[6] = 1;  // the local header alone
+  bytes[6] = 1;  // only the local header
   refused(bytes, {"local header says encrypted"});
 }
 

@@ -1,4 +1,4 @@
-// Adapters load as their base model with them merged in: the logits that PEFT gives.
+// Adapters load merged into their base model: the logits equal PEFT's.
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ std::vector<std::string> adapters() {
 
 class AdapterGoldens : public testing::TestWithParam<std::string> {
  protected:
-  /// The adapter, where its base model can be found.
+  /// The adapter, in a place where its base model can be found.
   static std::string folder() { return golden_folder("adapters/" + GetParam()).string(); }
 
   const GoldenCase& base() const {

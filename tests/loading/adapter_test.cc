@@ -1,4 +1,4 @@
-// Adapters: where their base model is found, what of their config and tensors is refused and how, and what a
+// Adapters: where their base model is found, which of their settings and tensors are refused, and what a
 // model made of one says of itself.
 #include "loading/adapter/adapter.h"
 
@@ -310,7 +310,7 @@ TEST_F(AdapterTest, WithoutWeightsItIsRefused) {
     EXPECT_NE(std::string(error->what()).find(said), std::string::npos) << error->what();
 }
 
-// Weights that are stored in eight bits are changed where they are numbers.
+// Weights that are stored in eight bits are changed after decoding.
 TEST_F(AdapterTest, AQuantisedBaseIsChangedInNumbers) {
   for (const char* file : {"config.json", "model.safetensors"}) {
     fs::copy_file(golden_folder("cases/llama_fp8_rows") / file, folder_ / "base" / file,
@@ -358,7 +358,7 @@ TEST_F(AdapterTest, LoadingTakesHardlyMoreMemoryThanTheModel) {
   const std::string adapter = write();
   tensors_.clear();
   const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
-  HookedTransformer::load(adapter, options);  // code and threads are there from now on
+  HookedTransformer::load(adapter, options);  // code and threads are loaded from now on
   ASSERT_TRUE(forget_peak());
   const std::int64_t before = process_status("VmRSS");
   const auto model = HookedTransformer::load(adapter, options);

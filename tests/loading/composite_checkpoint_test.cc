@@ -1,5 +1,5 @@
-// Checkpoints that hold several models: the text model's tensors are found under every name that they have
-// had, and the others' are left alone.
+// Checkpoints that hold several models: the text model's tensors are found under every name that was ever
+// used, and the others' are not read.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
@@ -73,7 +73,7 @@ TEST_F(CompositeCheckpoint, QwensNamesMayBeOldOrNew) {
   }
 }
 
-// Published files hold them turned over, those of transformers do not.
+// Published files store them transposed, those of transformers do not.
 TEST_F(CompositeCheckpoint, MatricesOfQwensExpertsMayBeTurnedOver) {
   take("qwen3_vl_moe_text_in_qwen3_vl_moe");
   int turned = 0;
@@ -87,7 +87,7 @@ TEST_F(CompositeCheckpoint, MatricesOfQwensExpertsMayBeTurnedOver) {
   EXPECT_LT(difference(load()), kToleranceFloat64);
 }
 
-// The keys of the text model beside those of the whole.
+// The keys of the text model next to those of the whole.
 TEST_F(CompositeCheckpoint, AConfigMayBeFlat) {
   take("qwen2_5_vl_text_in_qwen2_5_vl");
   Json flat = config();
@@ -152,7 +152,7 @@ TEST_F(CompositeCheckpoint, EveryTensorOfTheTextModelMustFit) {
     tensors_.erase(name);
     std::string text = text_of_error();
     EXPECT_TRUE(says(text, "1 tensors that the config asks for are missing")) << text;
-    // The unembedding stands beside the body in some files and in its prefix in others.
+    // The unembedding is next to the body in some files and under its prefix in others.
     EXPECT_TRUE(says(text, std::string_view(name).ends_with("lm_head.weight") ? "lm_head.weight" : name))
         << text;
     tensors_[name] = at::ones({3, 2});
@@ -178,7 +178,7 @@ TEST_F(CompositeCheckpoint, SavedItIsAModelByItself) {
   }
 }
 
-// Which tokens end a generation may be said by the whole or by the group.
+// The whole or the group may say which tokens end a generation.
 TEST_F(CompositeCheckpoint, StopTokensAreThoseOfTheWholeOrOfTheGroup) {
   take("gemma3_text_in_gemma3");
   const std::int64_t length = golden_.tokens.size(1);

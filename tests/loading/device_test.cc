@@ -1,4 +1,4 @@
-// A device is opened in a process of its own, because LibTorch decides once per process whether it has CUDA.
+// A device is opened in a separate process, because LibTorch decides once per process whether it has CUDA.
 #include "loading/fill/device.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace hooked::device_test {
 namespace {
 
-// What the program `open_device` prints where LibTorch's CUDA library is the stand-in, which sees one device.
+// The output of `open_device` if LibTorch's CUDA library is the fake, which sees one device.
 std::string opened_with_stand_in(const std::string& argument = "") {
   return run_test_program("open_device", argument, "LD_LIBRARY_PATH='" HOOKED_BINARY_DIR "/tests/fake_cuda'")
       .output;
@@ -20,7 +20,7 @@ std::string opened_with_stand_in(const std::string& argument = "") {
 
 TEST(Device, CudaIsOpenedWhereItsLibraryIsThere) { EXPECT_EQ(opened_with_stand_in(), "cuda:0\n"); }
 
-// The same with LibTorch's own CUDA half: its hooks are the real ones, and only the number of devices is not.
+// The same with LibTorch's own CUDA half: its hooks are real, and only the number of devices is not.
 TEST(Device, CudaIsOpenedWithLibTorchsOwnLibrary) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a sanitizer wants to be the first library itself";

@@ -1,4 +1,4 @@
-// Files of T5 and BART: one embedding under several names, with both stacks or with the encoder alone.
+// Files of T5 and BART: one embedding under several names, with both stacks or with only the encoder.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ constexpr const char* kShared = "shared.weight";
 constexpr const char* kEncoder = "encoder.embed_tokens.weight";
 constexpr const char* kDecoder = "decoder.embed_tokens.weight";
 
-// A checkpoint, and what stands before those names in its file.
+// A checkpoint, and the prefix of those names in its file.
 struct Naming {
   const char* golden;
   std::string prefix;
@@ -88,7 +88,7 @@ TEST(EmbeddingCopies, EqualCopiesAreOneEmbedding) {
   }
 }
 
-// What loading would refuse is seen by comparing numbers, and an outline reads none.
+// Loading would refuse this after comparing numbers, and an outline reads none.
 TEST(EmbeddingCopies, AnOutlineTakesThemToBeEqual) {
   const Changed whole("t5", [](Tensors&) {});
   const Changed differs(

@@ -35,7 +35,7 @@ GgufType type_of(const GgufValue& value) {
   throw std::logic_error("a type that is none");
 }
 
-// Its type and value as they lie in a file.
+// Its type and value as stored in a file.
 std::string value_bytes(const GgufValue& value) {
   const GgufType type = type_of(value);
   std::string bytes = value.is_array() ? gguf_type(GgufType::array) : "";
@@ -87,7 +87,7 @@ std::vector<std::string> golden_files() {
   return files;
 }
 
-// A value of any type, small and large, sound and not.
+// A value of any type, small and large, valid and not.
 std::string any_value(std::mt19937& random) {
   const std::uint64_t numbers[] = {0, 1, 2, 3, 7, 8, 1U << 24U, 0x7FFFFFFF, 0xFFFFFFFF, ~std::uint64_t{0}};
   const double reals[] = {0.0,
@@ -131,7 +131,7 @@ void change(TakenApart& parts, std::mt19937& random) {
                             static_cast<std::ptrdiff_t>(random() % parts.entries.size()));
         break;
       case 1:
-        key = parts.entries[random() % parts.entries.size()].first;  // stands twice, if another
+        key = parts.entries[random() % parts.entries.size()].first;  // occurs twice, if another
         break;
       case 2:
         if (value.size() > 12) value[12 + random() % (value.size() - 12)] = static_cast<char>(random());

@@ -1,4 +1,4 @@
-// What the metadata of a GGUF file may say, and which tensors it may hold; quantised models, files that are
+// The metadata that a GGUF file may have, and the tensors that it may hold; quantised models, files that are
 // saved, in several files, and described.
 #include "loading/gguf/gguf_model.h"
 
@@ -29,7 +29,7 @@ namespace {
 const LoadOptions kRawDoubles = {.dtype = at::kDouble, .processing = WeightProcessing::none()};
 const std::filesystem::path kGguf = HOOKED_SOURCE_DIR "/tests/golden/gguf";
 
-/// A Llama of one layer, of which a test changes keys and tensors.
+/// A Llama of one layer; a test changes its keys and tensors.
 class SmallGguf : public testing::Test {
  protected:
   using Sizes = std::vector<std::uint64_t>;
@@ -149,7 +149,7 @@ TEST_F(SmallGguf, KeysThatMustBeThere) {
   EXPECT_NO_THROW(load());
 }
 
-// C1: a file that says nothing of a model, or says it with other types.
+// C1: a file that does not describe a model, or does so with wrong types.
 TEST_F(SmallGguf, C1MetadataThatIsNone) {
   const auto without = [&](const GgufBytes& file, std::string_view part) {
     put_file(folder_.path() / "m.gguf", file.bytes());
@@ -220,11 +220,11 @@ TEST_F(SmallGguf, TokensThatTheModelHasNotAreRefusedWhereTheyAreUsed) {
   EXPECT_NE(text_thrown_by<Error>([&] { (void)model.run("abk").logits(); }).find("10"), std::string::npos);
 }
 
-// C4: a config that is larger than the tensors is refused by their headers, and nothing of its size is made.
+// C4: a config that is larger than the tensors is refused by their headers, without allocations of its size.
 TEST_F(SmallGguf, C4SizesAreComparedBeforeAnythingIsAllocated) {
   if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
   const auto kept = entries_;
-  EXPECT_NO_THROW(load());  // code and threads are there from now on
+  EXPECT_NO_THROW(load());  // code and threads are loaded from now on
   constexpr std::uint32_t kLarge = 1U << 24U;
   for (const auto& [key, value] : std::map<std::string, std::uint32_t>{{"embedding_length", kLarge},
                                                                        {"feed_forward_length", kLarge},
@@ -237,13 +237,13 @@ TEST_F(SmallGguf, C4SizesAreComparedBeforeAnythingIsAllocated) {
     ASSERT_TRUE(forget_peak());
     const std::int64_t before = process_status("VmRSS");
     EXPECT_THROW(HookedTransformer::load(file), Error);
-    // The names of 10,000 blocks take some 70 MB.
+    // The names of 10,000 blocks take about 70 MB.
     EXPECT_LE(process_status("VmHWM") - before, std::int64_t{96} << 20);
     entries_ = kept;
   }
 }
 
-// Every key of the architecture is obeyed or refused, but for the few that say nothing.
+// Every key of the architecture is obeyed or refused, except the few without meaning.
 TEST_F(SmallGguf, KeysThatMayChangeTheModel) {
   const auto with = [&](const std::string& key, const std::function<void()>& set_it,
                         std::initializer_list<std::string_view> parts) {
@@ -357,7 +357,7 @@ TEST_F(SmallGguf, FrequenciesThatFilesCarryAreLeftOut) {
   EXPECT_NO_THROW(load());
 }
 
-// The model that a file with many formats is, from its tensors as they are read one by one and put in order
+// The model of a file with many formats, built from its tensors, which are read one by one and put in order
 // by hand.
 TEST(QuantisedGguf, IsTheModelOfItsNumbers) {
   const auto file = kGguf / "quantised.gguf";

@@ -1,4 +1,4 @@
-// Models from GGUF files beside the checkpoints that they were made of: every weight and every activation.
+// Models from GGUF files and the checkpoints that they were made from: every weight and every activation.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <fmt/format.h>
@@ -27,9 +27,9 @@ const LoadOptions kRawDouble = {.dtype = at::kDouble, .processing = WeightProces
 struct GgufCase {
   const char* name;
   bool half = false;            ///< matrices are in half precision
-  bool norms_from_one = false;  ///< one was added to norms in float32
+  bool norms_from_one = false;  ///< 1 was added to norms in float32
   double tolerance = 1e-12;     ///< numbers of the config are float32 in the file
-  /// Keys of config.json that such files cannot say, and what is taken instead.
+  /// Keys of config.json that such files cannot express, and what is used instead.
   const char* config = "{}";
 };
 
@@ -71,7 +71,7 @@ class GgufModels : public CheckpointTensors, public testing::WithParamInterface<
  protected:
   static std::string gguf(const std::string& name) { return (kGgufFolder / (name + ".gguf")).string(); }
 
-  // The golden checkpoint with the numbers that its GGUF file can hold.
+  // The golden checkpoint with numbers that its GGUF file can represent.
   HookedTransformer checkpoint() {
     take(GetParam().name);
     for (auto& [name, tensor] : tensors_) {

@@ -40,7 +40,7 @@ std::string texts_of(const std::vector<std::string>& all) {
   return bytes;
 }
 
-/// The vocabulary of a tokenizer.json as a GGUF file has it.
+/// The vocabulary of a tokenizer.json in the form of a GGUF file.
 GgufBytes vocabulary_of(const Json& tokenizer, const std::string& pre) {
   std::vector<std::string> tokens, merges;
   std::vector<std::uint32_t> types;
@@ -110,7 +110,7 @@ TEST(GgufTokenizer, CutsTextsAsTheTokenizerJsonThatItIs) {
   }
 }
 
-// Every row is a pre-tokenizer that can be read, whose words together are the text again.
+// Every row is a pre-tokenizer that can be read, and its words joined give the text again.
 TEST(GgufTokenizer, EveryPreTokenizerKeepsTheText) {
   const Json document = json_of(kTokenizers / "gpt2.json").at("tokenizer");
   const Json texts = json_of(kTokenizers / "texts.json");
@@ -128,7 +128,7 @@ TEST(GgufTokenizer, EveryPreTokenizerKeepsTheText) {
       EXPECT_EQ(read.tokenizer->decode(read.tokenizer->encode(text).ids), text);
     }
   }
-  // One digit, three, or all: what tells the rows apart that differ least.
+  // One digit, three, or all: the difference between the most similar rows.
   const auto pieces = [&](const char* name) {
     const TokenizerFiles read =
         read_gguf_tokenizer(metadata_of(vocabulary_of(document, name)), with_vocabulary(1 << 20), "m.gguf");
@@ -166,7 +166,7 @@ TEST(GgufTokenizer, TokensAroundATextAreThoseThatTheFileNames) {
             (Ids{420, 421}));
 }
 
-// What says so, or that nothing does.
+// The key that says so, or that none does.
 TEST(GgufTokenizer, TheKeyThatPutsTokensAroundATextIsNamed) {
   const Json document = json_of(kTokenizers / "llama3.json").at("tokenizer");
   const auto read = [&](const char* pre, const std::function<void(GgufBytes&)>& more) {
@@ -246,7 +246,7 @@ TEST(GgufTokenizer, WhatIsNotReadIsANote) {
       << "no tokenizer is no problem";
 }
 
-/// The whole text of what a problem or a note says, empty without one.
+/// The whole text of a problem or a note, empty without one.
 std::string said_by(const TokenizerFiles& read) {
   std::string all;
   for (const std::string& note : read.notes) all += note + "\n";
@@ -338,8 +338,8 @@ TEST(GgufTokenizer, ScoresCutTextsAsSentencePieceDoes) {
   EXPECT_EQ(read.tokenizer->encode("a", {.add_special_tokens = true}).ids.front(), 1);
 }
 
-// All ways to make a piece are looked at, which takes the square of its length: of ten million bytes it would
-// be days.
+// All ways to make a piece are tried, in the square of its length: for ten million bytes that would
+// take days.
 TEST(GgufTokenizer, LengthOfPiecesWithScoresIsLimited) {
   for (const std::size_t bytes : {1023U, 1024U}) {
     const TokenizerFiles read = read_gguf_tokenizer(

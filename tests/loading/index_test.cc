@@ -1,4 +1,4 @@
-// Shards and an index that disagree: what is needed is read from where the index says, or refused; the rest
+// Shards and an index that disagree: needed tensors are read from where the index says, or refused; the rest
 // is a note.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full_like.h>
@@ -69,7 +69,7 @@ TEST_F(Sharded, ACopyInAnotherShardIsNotRead) {
   second_[kMoved] = at::full_like(first_.at(kMoved), 7.0);
   expect_original_with(fmt::format(
       "1 copies of tensors in other shards than the index names were not read: '{}' in {}", kMoved, kSecond));
-  // The other way round the index means the other copy.
+  // In the opposite case the index means the other copy.
   map_[kMoved] = kSecond;
   EXPECT_GT(difference(load_raw(folder())), 1e-3);
 }

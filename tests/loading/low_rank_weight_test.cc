@@ -1,4 +1,4 @@
-// A matrix with a low-rank product in it, against LibTorch's operators over whole matrices.
+// A matrix with a low-rank product added to it, against LibTorch's operators over whole matrices.
 #include "loading/adapter/low_rank_weight.h"
 
 #include <ATen/TensorOperators.h>

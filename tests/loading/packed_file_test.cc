@@ -1,5 +1,5 @@
-// Folders with weights in packed form: what they compute beside plain ones, what is in the file, what becomes
-// of them where something else is asked for, and which files are refused.
+// Folders with packed weights: their results compared with plain ones, what is in the file, what becomes
+// of them if something else is asked for, and which files are refused.
 #include "loading/fill/packed_file.h"
 
 #include <ATen/TensorOperators.h>
@@ -32,7 +32,7 @@ struct Kind {
   ModelConfig config;
 };
 
-// Sizes that blocks of several widths fit, and in one kind some that none fits.
+// Sizes that fit blocks of several widths, and in one kind some that fit none.
 std::vector<Kind> kinds() {
   ModelConfig plain = small_config();
   plain.d_model = 32;
@@ -96,7 +96,7 @@ class PackedFile : public testing::Test {
     model.save(folder(name), {.packed = true});
     return model;
   }
-  // How the process has the packed file in its memory (`r--s`), empty where it has not.
+  // How the process has mapped the packed file (`r--s`), empty if it has not.
   std::string mapping(const char* name = "packed") const {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
@@ -131,7 +131,7 @@ at::Tensor logits_of(const HookedTransformer& model) {
   return model.run({tokens, {.decoder = {.tokens = tokens.narrow(1, 0, 5)}}}).logits();
 }
 
-// What is said about a packed file that was not mapped.
+// The note about a packed file that was not mapped.
 std::string unpacking_note(const HookedTransformer& model) {
   const auto found = std::ranges::find_if(
       model.notes(), [](const std::string& note) { return note.find("unpacked") != std::string::npos; });
@@ -266,7 +266,7 @@ TEST_F(PackedFile, AnotherDtypeOrProcessingIsMadeOfItsWeights) {
   expect_as_plain({.dtype = at::kBFloat16}, "dtype");
   expect_as_plain({.dtype = at::kDouble}, "dtype");
   expect_as_plain({.processing = WeightProcessing::all_that_apply()}, "processing");
-  // What is asked for is what there is.
+  // The requested form is the stored one.
   const auto same = HookedTransformer::load(folder("packed"),
                                             {.dtype = at::kFloat, .processing = WeightProcessing::none()});
   EXPECT_EQ(unpacking_note(same), "");

@@ -16,7 +16,7 @@ namespace {
 
 c10::Device gpu(int index) { return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)}; }
 
-// What the fullest device holds of a model's weights.
+// The share of a model's weights on the fullest device.
 std::size_t fullest(const StateDict& weights, const ModelConfig& config, const Placement& placement) {
   std::map<c10::Device, std::size_t, bool (*)(const c10::Device&, const c10::Device&)> held(
       [](const c10::Device& a, const c10::Device& b) { return a.index() < b.index(); });

@@ -1,4 +1,4 @@
-// How a checkpoint's tensors find their places: prefixes, tying, what is missing or too much.
+// How a checkpoint's tensors find their places: prefixes, tying, missing and extra tensors.
 #include "loading/plan/plan_weights.h"
 
 #include <ATen/TensorOperators.h>
@@ -90,7 +90,7 @@ TEST_F(CheckpointTensors, TensorsThatNothingReadsAreNotedAndBuffersAreNot) {
   EXPECT_LT(difference(model), 1e-12);
 }
 
-// A value head beside the model, as trainers write it, is not a mix of prefixes.
+// A value head next to the model, as trainers write it, is not a mix of prefixes.
 TEST_F(CheckpointTensors, OtherTensorsNeedNoPrefix) {
   take("gpt2");
   tensors_["v_head.summary.weight"] = at::ones({1, 12});
@@ -133,7 +133,7 @@ TEST_F(CheckpointTensors, LatentTensorsAreCheckedWhole) {
     tensors_.erase(name);
     refused(name, {"missing"});
     const at::Tensor weight = good.at(name);
-    // One row more; the parts that rows are cut into are still there.
+    // One row more; the parts into which rows are cut still exist.
     tensors_[name] = at::cat({weight, weight.narrow(0, 0, 1)}).contiguous();
     refused(name, {"another shape", "got"});
     if (weight.dim() == 1) continue;
@@ -146,7 +146,7 @@ TEST_F(CheckpointTensors, LatentTensorsAreCheckedWhole) {
   EXPECT_LT(difference(load()), 1e-12);
 }
 
-/// The names and shapes of a checkpoint, which is all that a plan is made from.
+/// The names and shapes of a checkpoint, which is all that a plan needs.
 SourceTensors shapes_of(const std::filesystem::path& file) {
   SourceTensors shapes;
   const SafetensorsFile opened = SafetensorsFile::open(file);
@@ -161,7 +161,7 @@ SourceTensors shapes_of(const std::filesystem::path& file) {
   return shapes;
 }
 
-// Every tensor of every family: turned over, with a row more, a column more and a row less.
+// Every tensor of every family: transposed, with a row more, a column more and a row less.
 TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
   std::size_t refused = 0;
   std::set<std::pair<std::string, std::set<std::string>>> cases;
@@ -180,7 +180,7 @@ TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
       resolve_optional_part(source, family, read);
       return plan_weights(source, family, std::move(read));
     };
-    // Of the ends and the first layer; goldens of one family with the same tensors are one case.
+    // For the ends and the first layer; goldens of one family with the same tensors are one case.
     std::set<std::string> used, combined;
     for (const TensorRecipe& recipe : plan().recipes) {
       for (const std::string& name : recipe.sources) {
@@ -200,7 +200,7 @@ TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
         const auto error = thrown_by<CheckpointError>([&] { plan(); });
         shape = good;
         ASSERT_TRUE(error) << golden.name << ": " << name << " " << how;
-        // Of tensors that make one together the first is named.
+        // If several tensors make one, the first is named.
         if (!combined.contains(name)) {
           EXPECT_NE(std::string(error->what()).find(name), std::string::npos) << error->what();
         }
@@ -226,7 +226,7 @@ TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
   EXPECT_GT(refused, 2000u);
 }
 
-// DeepSeek-V3 is published with a layer behind the last that predicts one token more.
+// DeepSeek-V3 is published with a layer after the last that predicts one token more.
 TEST_F(CheckpointTensors, LayersBehindTheLastAreNoted) {
   take("deepseek_v3");
   for (const char* name : {"embed_tokens", "enorm", "eh_proj", "self_attn.q_a_proj", "shared_head.head"}) {
@@ -265,7 +265,7 @@ TEST_F(CheckpointTensors, ATiedModelWithTwoMatricesIsLoadedUntiedWithANote) {
   EXPECT_LT((model.run(golden_.tokens).logits() - 2 * logits()).abs().max().item<double>(), 1e-12);
 }
 
-// GPT-2's older pair of files beside the weights is its tokenizer, and is saved with it.
+// GPT-2's older pair of files next to the weights is its tokenizer, and is saved with it.
 TEST_F(CheckpointTensors, AFolderMayHoldGpt2sOlderTokenizer) {
   take("gpt2");
   std::ofstream(folder_.path() / "vocab.json") << R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})";

@@ -1,4 +1,4 @@
-// How much memory loading takes where weights are stored in a few bits: one copy of the weights, and blocks,
+// How much memory loading takes if weights are stored in a few bits: one copy of the weights, and blocks,
 // as of other files (streamed_model_test.cc).
 #include <ATen/ops/full.h>
 #include <ATen/ops/linspace.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 1024, kNeurons = 2816, kVocabulary = 512, kLayers = 2;
 
-/// The tensors of a checkpoint: those whose numbers matter, and holes of the others.
+/// The tensors of a checkpoint: those whose numbers matter, and holes for the others.
 struct Written {
   std::map<std::string, at::Tensor> numbers;
   std::vector<SparseTensor> holes;
@@ -254,7 +254,7 @@ TEST_P(QuantisedMemory, LoadingTakesHardlyMoreThanTheModel) {
   const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
   const TempFolder folder;
   const std::string path = GetParam().write(folder.path());
-  HookedTransformer::load(path, options);  // code and threads are there from now on
+  HookedTransformer::load(path, options);  // code and threads are loaded from now on
   ASSERT_TRUE(forget_peak());
   const std::int64_t before = process_status("VmRSS");
   const HookedTransformer model = HookedTransformer::load(path, options);

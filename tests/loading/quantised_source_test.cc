@@ -1,4 +1,4 @@
-// Weights that are stored in four or eight bits: the numbers that they stand for, and files that cannot be
+// Weights that are stored in four or eight bits: their decoded numbers, and files that cannot be
 // right.
 #include "loading/storage/quantised_source.h"
 
@@ -78,7 +78,7 @@ TEST_F(StoredNumbers, AreThoseOfTransformersOrTheDecoder) {
   EXPECT_TRUE(same_bits(all.at("mxfp4.w").read(), expected("mxfp4")));
 }
 
-// Any run of elements is what it is of the whole.
+// Any run of elements equals that part of the whole.
 TEST_F(StoredNumbers, AreReadFromAnywhere) {
   for (const auto& [name, weight, group] :
        {std::tuple{"mxfp4", "mxfp4.w", kMxfp4}, std::tuple{"ends", "ends.weight", blocks_of(8, 16)},
@@ -99,10 +99,10 @@ TEST_F(StoredNumbers, AreReadFromAnywhere) {
   }
 }
 
-/// Golden checkpoints as published ones are stored.
+/// Golden checkpoints in the storage of published ones.
 class QuantisedCheckpoint : public CheckpointTensors {
  protected:
-  // Safetensors of fp8 are not written by the engine: files are copied, and what a test changes is their
+  // The engine does not write safetensors of fp8: files are copied, and a test changes their
   // config.
   void copy(const std::string& name) {
     take_config(name);
@@ -191,7 +191,7 @@ TEST_F(QuantisedCheckpoint, WithoutAGroupInTheConfigItIsRefused) {
   EXPECT_NE(text.find("'F8_E4M3' is not supported"), std::string::npos) << text;
 }
 
-/// A golden checkpoint whose group is in a file of its own, as in older folders.
+/// A golden checkpoint whose quantization_config is a separate file, as in older folders.
 class StorageFiles : public QuantisedCheckpoint {
  protected:
   Json take_group(const std::string& name) {
@@ -261,7 +261,7 @@ TEST_F(StorageFiles, ThatAreWrongAreNamed) {
   EXPECT_NE(shapes.find("quantize_config.json"), std::string::npos) << shapes;
   std::ofstream(folder_ / "quantize_config.json") << "[]";
   EXPECT_NE(text_thrown_by<ConfigError>([&] { loaded(); }).find("no object"), std::string::npos);
-  // Next to weights that are not quantised it says nothing.
+  // It has no meaning next to weights that are not quantised.
   take("llama");
   EXPECT_LT(difference(load()), 1e-12);
 }

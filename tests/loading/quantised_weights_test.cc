@@ -1,4 +1,4 @@
-// Whole numbers and levels: what the formats' own packages make of them (tests/golden/make.py
+// Whole numbers and levels: equal to the formats' own packages (tests/golden/make.py
 // quantised-weights), and files that cannot be right.
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ TEST_F(QuantisedWeights, AreThoseOfTheFormatsPackages) {
   }
 }
 
-// Any run of elements is what it is of the whole.
+// Any run of elements equals that part of the whole.
 TEST_F(QuantisedWeights, AreReadFromAnywhere) {
   for (const auto& [name, group] : reader_.metadata()) {
     const SourceTensor tensor = weight(name);
@@ -196,7 +196,7 @@ std::string compressed(const char* format, const std::string& weights) {
       format, weights);
 }
 
-// Where the config says that numbers are symmetric, zero points beside them would be left out.
+// If the config says that numbers are symmetric, zero points stored with them would be left out.
 TEST_F(BadIntegers, ZeroPointsOfSymmetricNumbers) {
   const std::string rows = compressed("int-quantized", R"("strategy": "channel", "symmetric": true)");
   add("m.weight", "I8", {6, 5});
@@ -383,7 +383,7 @@ TEST_F(BadLevels, States) {
     state(text);
     expect_refused(group_, {kState, "'fp4'", "expected 'nf4'"});
   }
-  // Cut at every length, it is no JSON.
+  // Cut at any length, it is not valid JSON.
   const std::string whole = json();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     state(whole.substr(0, length));

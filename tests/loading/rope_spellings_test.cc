@@ -1,5 +1,5 @@
-// Configs that say a number of rotary positions in several places, against the angles that transformers makes
-// of them (tests/golden/makers/rope_spellings.py).
+// Configs that state a number of rotary positions in several places, against the angles that transformers
+// computes (tests/golden/makers/rope_spellings.py).
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/atan2.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr double kTolerance = 1e-6;  // of float32, in which transformers keeps frequencies
 
-/// Spellings that are refused here and not there, and what the errors name: what the graph of the family does
+/// Spellings that are refused only here, and what the errors name: what the graph of the family does
 /// not do, and two places whose order nobody would guess.
 struct Refused {
   std::string_view spelling;
@@ -124,7 +124,7 @@ TEST(RopeSpellings, ANumberWithoutEffectIsNoted) {
   EXPECT_TRUE(notes_of("llama_yarn").empty());
 }
 
-// A share of no dimensions is no positions. The sums of squared logits are those of transformers 5.23 in
+// A share of no dimensions means no positions. The sums of squared logits are those of transformers 5.23 in
 // float64, for the tokens 1 to 6.
 TEST_F(CheckpointTensors, AShareOfNoDimensionsIsNoPositions) {
   const std::vector<std::tuple<const char*, const char*, double>> cases = {

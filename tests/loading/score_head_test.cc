@@ -38,7 +38,7 @@ class Headless : public CheckpointTensors {
     tensors_[name] = at::randn(shape, at::detail::createCPUGenerator(3), at::TensorOptions(at::kDouble));
   }
 
-  // Of the checkpoint as it is, whose activations golden_test compares with its oracle's.
+  // For the unchanged checkpoint, whose activations golden_test compares with its oracle's.
   ActivationCache original_cache() const {
     return load_raw(original_.string())
         .run(golden_.tokens, {.capture = act::everything, .output = Output::none})
@@ -69,7 +69,7 @@ TEST_F(Headless, ADecoderWhoseClassHasNoHeadEndsWithItsFinalNorm) {
     expect_streams_of_the_original(model);
     EXPECT_NE(text_of_notes(model).find("no unembedding (no tensor 'lm_head.weight'"), std::string::npos);
     EXPECT_THROW(model.run(golden_.tokens), HookError) << "logits are asked for";
-    // With default processing, and as a folder of its own.
+    // With default processing, and saved as a native folder.
     const auto processed = HookedTransformer::load(written(), {.dtype = at::kDouble});
     processed.save(folder_ / "saved");
     EXPECT_FALSE(HookedTransformer::load((folder_ / "saved").string()).config().has_unembedding());
@@ -82,7 +82,7 @@ TEST_F(Headless, FilesOfAModelWithoutAHeadHaveNoPrefix) {
   expect_streams_of_the_original(load());
 }
 
-// As transformers saves LlamaForQuestionAnswering and its kin.
+// As transformers saves LlamaForQuestionAnswering and similar classes.
 TEST_F(Headless, ABodyForQuestionsIsCalledTransformer) {
   take_without_head("llama", Json::array({"LlamaForQuestionAnswering"}));
   rename("model.", "transformer.");
@@ -121,7 +121,7 @@ TEST_F(Headless, AHeadOfScoresStandsInTheUnembeddingsPlace) {
       const HookedTransformer model = load();
       EXPECT_EQ(model.config().d_vocab_out(), labels);
       expect_streams_of_the_original(model);
-      // What the final norm gives, by the original's own weights.
+      // The final norm's output, by the original's own weights.
       const HookedTransformer original = load_raw(original_.string());
       const StateDict weights = original.state_dict();
       at::Tensor normed = original_cache()["ln_final.hook_normalized"] * weights.at("ln_final.w");
@@ -130,7 +130,7 @@ TEST_F(Headless, AHeadOfScoresStandsInTheUnembeddingsPlace) {
       if (c.bias) expected = expected + tensors_.at(name + ".bias");
       EXPECT_LT((model.run(golden_.tokens).logits() - expected).abs().max().item<double>(), 1e-12)
           << c.architecture;
-      // Scores mean something by themselves: no step of processing moves them.
+      // Scores have an absolute meaning: no step of processing moves them.
       const auto processed = HookedTransformer::load(written(), {.dtype = at::kDouble});
       EXPECT_LT((processed.run(golden_.tokens).logits() - expected).abs().max().item<double>(), 1e-10);
       EXPECT_NE(text_of_notes(processed).find(fmt::format("its {} scores", labels)), std::string::npos);
@@ -141,7 +141,7 @@ TEST_F(Headless, AHeadOfScoresStandsInTheUnembeddingsPlace) {
   }
 }
 
-// Their scores are of two maps, which no point here is.
+// Their scores come from two maps, for which no point exists here.
 TEST_F(Headless, ARewardModelWhoseHeadIsNoMapEndsWithItsFinalNorm) {
   take_without_head("llama", Json::array({"LlamaForRewardModel"}));
   const std::int64_t d_model = load_raw(original_.string()).config().d_model;

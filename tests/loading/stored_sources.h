@@ -29,7 +29,7 @@ inline bool same_bits(const at::Tensor& one, const at::Tensor& other) {
          at::equal(one.contiguous().view(at::kInt), other.contiguous().view(at::kInt));
 }
 
-/// Quantised weights as sources of zeros, or of some bytes: for what a file may not be.
+/// Quantised weights as sources of zeros, or of some bytes: to test files that are refused.
 class StoredSources : public testing::Test {
  protected:
   void add(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape,
@@ -74,7 +74,7 @@ class StoredSources : public testing::Test {
     return source;
   }
 
-  // When it is planned, or, where only the numbers tell, when it is read.
+  // During planning, or, if only the numbers tell, during reading.
   void expect_refused(const std::string& group, const std::vector<std::string>& said) {
     const auto error = thrown_by<CheckpointError>([&] {
       for (const auto& [name, tensor] : quantised(group)) {

@@ -1,4 +1,4 @@
-// Loading goes through the model in parts and blocks: with the same numbers as whole tensors give, and in
+// Loading goes through the model in parts and blocks: with the same numbers as from whole tensors, and in
 // hardly more memory than the model's.
 #include "loading/fill/streamed_model.h"
 
@@ -33,7 +33,7 @@ void expect_processed(const HookedTransformer& model, const ProcessedWeights& wa
   }
 }
 
-// From a file and from memory; bit for bit, for the blocks are the same.
+// From a file and from memory; bit for bit, because the blocks are the same.
 void expect_streamed(const ModelConfig& config, std::uint64_t seed) {
   const StateDict weights = random_weights(config, seed);
   const ProcessedWeights processed = process_weights(weights, config);
@@ -141,7 +141,7 @@ TEST(StreamedModel, IsTheSameForAnyNumberOfThreads) {
   }
 }
 
-// At each of them threads wait for one another, which is slow beside another busy process.
+// At each of them threads wait for each other, which is slow next to another busy process.
 TEST(StreamedModel, LoadingEntersFewParallelRegions) {
   for (const auto write : {write_llama, write_gpt2}) {
     const TempFolder folder;
@@ -165,7 +165,7 @@ TEST(StreamedModel, LoadingTakesHardlyMoreMemoryThanTheModel) {
       const LoadOptions options{
           .dtype = at::kBFloat16,
           .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()};
-      HookedTransformer::load(folder.path().string(), options);  // code and threads are there from now on
+      HookedTransformer::load(folder.path().string(), options);  // code and threads are loaded from now on
       ASSERT_TRUE(forget_peak());
       const std::int64_t before = process_status("VmRSS");
       const HookedTransformer model = HookedTransformer::load(folder.path().string(), options);

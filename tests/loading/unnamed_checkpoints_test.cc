@@ -1,4 +1,4 @@
-// Models given by a file, and folders of training code whose config.json names no family.
+// Models named by a file, and folders of training code whose config.json names no family.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class UnnamedCheckpoint : public testing::Test {
     const std::string text = text_thrown_by<Expected>([&] { load(name); });
     for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
   }
-  // A checkpoint of one tensor [2] of ones, and what stands beside it.
+  // A checkpoint of one tensor [2] of ones, and what is stored next to it.
   std::string checkpoint(std::vector<std::pair<std::string, std::string>> beside) const {
     const auto storage = pickled_storage("FloatStorage", "0", pickled(std::int64_t{2}));
     const auto ones = at::ones({2});

@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Rows of a contiguous matrix of all columns, to which tests add what they want.
+/// Rows of a contiguous matrix of all columns, to which tests add features.
 kernels::AttentionRows rows_of(const at::Tensor& scores) {
   return {.scores = scores.mutable_data_ptr<float>(),
           .stride = scores.stride(0),

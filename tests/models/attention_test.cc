@@ -85,7 +85,7 @@ TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
 }
 
 TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
-  std::int64_t below_one = 0;  // rows beside sinks
+  std::int64_t below_one = 0;  // rows with sinks
   for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
     SCOPED_TRACE(seed);
     const ModelConfig c = random_double_config(seed);
@@ -98,7 +98,7 @@ TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
       const at::Tensor pattern = cache[act::pattern(layer)];
       for (std::int64_t row = 0; row < 2; ++row) {
         for (std::int64_t query = 0; query < 6; ++query) {
-          // Padding stands in no chunk.
+          // Padding is in no chunk.
           const bool in_chunks = c.windowed(layer) && c.window->kind == Window::chunks;
           if (in_chunks && mask[row][query].item<std::int64_t>() == 0) continue;
           bool sees_anything = false;

@@ -28,7 +28,7 @@ std::vector<std::int64_t> numbers(const at::Tensor& x) {
   return {first, first + flat.numel()};
 }
 
-// What a place, a token's rank, finds at its row.
+// What a place (a token's rank) finds at its row.
 void expect_at_each_place(const at::Tensor& experts_of_places, const ExpertBlocks& blocks) {
   const std::int64_t ranks = experts_of_places.size(1);
   const std::vector<std::int64_t> expected = numbers(experts_of_places);
@@ -98,12 +98,12 @@ TEST(ExpertWay, IsChosenBySizes) {
   const auto way = [](std::int64_t tokens, std::int64_t ranks, std::int64_t experts) {
     return way_of({.tokens = tokens, .ranks = ranks, .experts = experts, .row_bytes = kRow});
   };
-  // A step of a generation: of few experts all are read, of many those that are chosen.
+  // A step of a generation: with few experts all are read, with many only the chosen ones.
   EXPECT_EQ(way(1, 2, 5), (ExpertWay{ExpertWay::by_expert, 1}));
   EXPECT_EQ(way(1, 2, 8), (ExpertWay{ExpertWay::by_place, 1}));
   EXPECT_EQ(way(1, 8, 256), (ExpertWay{ExpertWay::by_place, 1}));
   EXPECT_EQ(way(4, 2, 8).kind, ExpertWay::by_expert);
-  // A long prompt: no expert computes what goes to the others.
+  // A long prompt: no expert computes tokens of the others.
   EXPECT_EQ(way(8192, 2, 8).kind, ExpertWay::blocks);
   EXPECT_EQ(way(4096, 8, 256).kind, ExpertWay::blocks);
   EXPECT_GE(way(8192, 2, 8).rows, way(4096, 8, 256).rows);

@@ -1,4 +1,4 @@
-// LibTorch's fused kernel, in pieces of queries and whole, beside attention written out.
+// LibTorch's fused kernel, in pieces of queries and whole, compared with attention written out.
 #include "models/attention/fused_attention.h"
 
 #include <ATen/TensorOperators.h>
@@ -116,7 +116,7 @@ class Fused : public testing::TestWithParam<std::tuple<Shape, at::ScalarType>> {
         .transpose(1, 2);
   }
 
-  /// The largest difference at tokens that are no padding.
+  /// The largest difference at tokens that are not padding.
   double difference(const at::Tensor& z) const {
     const at::Tensor padding = real_.slice(1, shape_.past).logical_not().unsqueeze(2).unsqueeze(3);
     return (z.to(at::kDouble) - written_out()).masked_fill(padding, 0.0).abs().max().item<double>();
@@ -141,7 +141,7 @@ TEST_P(Fused, EqualsAttentionWrittenOut) {
   EXPECT_LT(difference(attend_fused(q_, attended_, kind, kScale)), tolerance());
 }
 
-// Somebody who asks for gradients is given one mask for all layers, not pieces.
+// A run with gradients gets one mask for all layers, not pieces.
 TEST_P(Fused, EqualsAttentionWrittenOutWhereGradientsAreTaken) {
   const LayerKind kind = sequence_->layer_kind(shape_.window > 0);
   q_.requires_grad_();

@@ -39,7 +39,7 @@ TEST(Gelu, IsExactToFloatPrecision) {
   EXPECT_LE(off.max().item<double>(), 2 * theirs);
 }
 
-// All brain floats there are: what is rounded once is nearer to the number that is exact than to its
+// All bfloat16 numbers: a result rounded once is nearer to the exact number than to its
 // neighbours.
 TEST(Gelu, OfABrainFloatIsRoundedOnce) {
   const at::Tensor x = at::arange(1 << 16, at::kInt).to(at::kShort).view(at::kBFloat16);

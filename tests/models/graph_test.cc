@@ -69,7 +69,7 @@ TEST(Graph, SlotsCoverEveryParameterOnce) {
   }
 }
 
-// The modules know where weights lie, the table which there are: both list the same names and shapes.
+// The modules know where weights are stored, the table which exist: both list the same names and shapes.
 void expect_slots_of_the_table(const ModelConfig& config) {
   const PointIndex points(config);
   const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
@@ -126,7 +126,7 @@ TEST(Graph, SlotsAreViewsOfTheParameters) {
   EXPECT_EQ(graph.weight("unembed.W_U").sizes(), (at::IntArrayRef{8, 9}));
 }
 
-// Every point fires, once, with the axes that its row promises.
+// Every point fires once, with the axes that its row promises.
 TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
   for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
     SCOPED_TRACE(seed);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Reads the symbols of the objects that are compiled for one set of kernels (Note [Kernel sets], models/kernels/kernels.cc). Each may
-# define one function that others see, and use nothing of the standard library but what lies in the C library. An inline function
+# define one exported function, and use nothing of the standard library except what is in the C library. An inline function
 # of a header would be compiled for that set, and the linker might give it to programs on processors that lack it.
 # Usage: kernel_symbols.sh ARCHIVE SET...
 set -euo pipefail

@@ -22,7 +22,7 @@ using kernels::kPackedColumns;
 
 constexpr float kUntouched = -7.5f;  // in every dtype
 
-// What a dtype's bits say, and the bits of a number.
+// The number of a dtype's bits, and the bits of a number.
 template <class Number>
 float number_of(Number bits);
 template <>
@@ -77,7 +77,7 @@ double allowed(double sum_of_magnitudes) {
   return (sizeof(Result) == 4 ? 1.5e-6 : 5e-3) * (sum_of_magnitudes + 1e-2);
 }
 
-// A sum of products, and the sum of their magnitudes, by which rounding is measured.
+// A sum of products, and the sum of their magnitudes, relative to which rounding is measured.
 struct Sum {
   double value = 0.0, magnitude = 0.0;
   void add(double product) {
@@ -189,7 +189,7 @@ TEST_P(EveryTable, MultipliesByColumnsInOnePiece) {
         check_dots<float, float>(kernels().float_dots, columns, in, rows);
         check_dots<std::uint16_t, std::uint16_t>(kernels().bfloat16_dots, columns, in, rows);
         check_dots<std::uint16_t, float>(kernels().unrounded_dots, columns, in, rows);
-        // The bits of brain floats below 1 are halves below 2.
+        // The bits of bfloat16 numbers below 1 are float16 numbers below 2.
         check_dots<std::uint16_t, float>(kernels().half_dots, columns, in, rows, number_of_half);
         if (HasFatalFailure()) return;
       }
@@ -197,7 +197,7 @@ TEST_P(EveryTable, MultipliesByColumnsInOnePiece) {
   }
 }
 
-// ---- rows and columns exchanged ----
+// ---- transposition ----
 
 template <class Number>
 void check_columns(kernels::ColumnKernel kernel, std::int64_t sixteens, std::int64_t columns, std::int64_t in,

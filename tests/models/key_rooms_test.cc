@@ -18,7 +18,7 @@ class NoRecorder final : public Recorder {
   std::unique_ptr<Recording> record(const Work& /*work*/) override { return nullptr; }
 };
 
-// Layers of such a config may hold keys in either form.
+// Layers of such a config may store keys in either form.
 ModelConfig latent_config() {
   ModelConfig config = graph_config();
   config.latent = Latents{.d_kv = 4, .d_shared_key = 2, .d_value = 6};
@@ -27,7 +27,7 @@ ModelConfig latent_config() {
 
 class Rooms : public testing::Test {
  protected:
-  // Of so many rows, behind an encoder that reads so many tokens.
+  // With that many rows, after an encoder that reads that many tokens.
   RoomKind kind(std::int64_t batch, std::int64_t source = 0, KeyForm form = KeyForm::heads) const {
     return {batch, source, std::vector<KeyForm>(static_cast<std::size_t>(config_.n_layers), form)};
   }

@@ -37,7 +37,7 @@ std::string text(const Case& c, KernelSet set, std::int64_t rows) {
          std::to_string(rows);
 }
 
-// Every width of blocks that there is, and groups that no block fits.
+// Every width of blocks that exists, and groups that fit no block.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
@@ -57,7 +57,7 @@ Matrix filled(const Case& c, KernelSet set, const at::Tensor& numbers) {
 
 at::Tensor random(at::IntArrayRef sizes, at::ScalarType dtype) { return at::randn(sizes).to(dtype); }
 
-// The largest error, in units of what the sums are made of.
+// The largest error, relative to the sum of the terms' absolute values.
 double error_of(const at::Tensor& got, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
   const at::Tensor wide = bias.defined() ? bias.to(at::kDouble) : at::Tensor();
   const at::Tensor exact = at::linear(x.to(at::kDouble), w.to(at::kDouble), wide);
@@ -90,7 +90,7 @@ TEST(Matrix, MultipliesAsInFloat64) {
   }
 }
 
-// Heads are groups of outputs here; among the cases are blocks of which a head has several.
+// Heads are groups of outputs here; some cases have several blocks in a head.
 TEST(Matrix, MultipliesHeadsByTheirOwnOutputs) {
   const Workspace memory;
   for (const Case& c : cases()) {
@@ -131,7 +131,7 @@ TEST(Matrix, IsPackedWhereGroupsAreWholeBlocks) {
   }
 }
 
-// Every way to read, and to write in stretches that cut blocks anywhere, gives the numbers back bit by bit.
+// Reading in any way, and writing in parts that cut blocks anywhere, gives the numbers back bit by bit.
 TEST(Matrix, GivesItsNumbersBack) {
   constexpr std::int64_t kHeads = 3;
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
@@ -214,7 +214,7 @@ TEST(Matrix, SharesItsWorkAmongThreads) {
   at::set_num_threads(before);
 }
 
-// The way of a gradient: rows times the matrix itself.
+// As for a gradient: rows times the matrix itself.
 TEST(Matrix, MultipliesBackAsInFloat64) {
   const Workspace memory;
   for (Case c : cases()) {
@@ -234,7 +234,7 @@ TEST(Matrix, MultipliesBackAsInFloat64) {
   }
 }
 
-// Long rows of gradients, of which a panel holds some outputs at a time; the last stretch is shorter, and so
+// Long rows of gradients; a panel holds some outputs at a time. The last stretch is shorter, and so
 // is the last panel.
 TEST(Matrix, MultipliesLongRowsBack) {
   const Workspace memory;
@@ -295,7 +295,7 @@ TEST(Matrix, NumbersThatAreNotFiniteStayVisible) {
   }
 }
 
-// Plain weights by rows, as embeddings' that are read as unembeddings.
+// Plain weights by rows, like embeddings that are read as unembeddings.
 TEST(Product, OfPlainWeightsIsAsInFloat64) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
     for (const std::int64_t out : {1, 3, 65, 257}) {

@@ -68,7 +68,7 @@ TEST(NormRows, AreExactInOddSizesAndBothKinds) {
 }
 
 TEST(NormRows, ReadRowsWhereTheyLie) {
-  // A head's queries inside of a fused product, with a weight of their own for each head.
+  // A head's queries inside a fused product, with a separate weight for each head.
   const at::Tensor fused = at::randn({2, 700, 3 * 4 * 8});
   const at::Tensor queries = fused.narrow(-1, 32, 32).unflatten(-1, {4, 8});
   expect_exact(queries, {.centred = false, .eps = 1e-6, .weight = at::randn({4, 8})}, 1e-5);
@@ -87,7 +87,7 @@ TEST(NormRows, LargeMeansAndWhatIsNotANumber) {
   EXPECT_FALSE(out.weighted[1].isnan().any().item<bool>());
 }
 
-// The gradient of what `exactly` computes, by LibTorch.
+// The gradient of `exactly`, by LibTorch.
 void expect_exact_back(const at::Tensor& x, const at::Tensor& gradient, const RowNorm& how,
                        double tolerance) {
   if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "LibTorch's operators are taken";
@@ -107,7 +107,7 @@ TEST(NormRows, PassGradientsBack) {
       expect_exact_back(x, gradient, {.centred = centred, .eps = 1e-5}, 2e-4);
       expect_exact_back(x, gradient, {.centred = centred, .eps = 1e-5, .weight = w, .bias = b}, 2e-4);
       expect_exact_back(x, gradient, {.centred = centred, .eps = 1e-5, .weight = w, .offset = true}, 2e-4);
-      if (size < 15) continue;  // bfloat16 numbers that are alike have no variance to speak of
+      if (size < 15) continue;  // similar bfloat16 numbers have almost no variance
       expect_exact_back(x.to(at::kBFloat16), gradient.to(at::kBFloat16),
                         {.centred = centred, .eps = 1e-5, .weight = w.to(at::kBFloat16)}, 8e-3);
     }

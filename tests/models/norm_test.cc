@@ -76,7 +76,7 @@ TEST_P(NormOf, StatisticsOfHalfPrecisionModelsAreFloat32) {
             1e-5);
 }
 
-// What nobody watches is rounded once: by the weight, which is 1 + w in float32 where it is an offset.
+// An unwatched norm is rounded once: by the weight, which is 1 + w in float32 if it is an offset.
 TEST(Norm, OfHalfPrecisionRoundsOnce) {
   for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
     for (const bool offset : {false, true}) {
@@ -95,7 +95,7 @@ TEST(Norm, OfHalfPrecisionRoundsOnce) {
         const at::Tensor expected = (normed * (w.to(at::kDouble) + (offset ? 1.0 : 0.0))).to(dtype);
         const at::Tensor got = cache[act::unembed_in];
         ASSERT_EQ(got.scalar_type(), dtype);
-        // Only what lies between two numbers may fall to the other side.
+        // Only a value between two numbers may round to the other side.
         EXPECT_GT(got.eq(expected).to(at::kDouble).mean().item<double>(), 0.97) << dtype << offset;
       }
     }

@@ -119,7 +119,7 @@ TEST_P(ActivationFunction, EqualsItsFormulaWithAndWithoutAWorkspace) {
   }
 }
 
-// Half precision's products, exact but for what float32 sums round, in every way that rows are multiplied.
+// Half precision's products, exact except for rounding of float32 sums, for every way to multiply rows.
 TEST(UnroundedLinear, AddsUpInFloat32WhateverTheDtype) {
   const Workspace workspace;
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble}) {

@@ -1,5 +1,5 @@
 // Products of every width, also odd ones, by every number of rows up to 33, against float64. By default some
-// of the widths; all of them where HOOKED_ALL_SIZES is in the environment.
+// of the widths; all of them if HOOKED_ALL_SIZES is in the environment.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/empty.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kLeast = 20, kMost = 600, kRows = 33;
 
-// A product in float64, and the sums of magnitudes that its error is measured by.
+// A product in float64, and the sums of magnitudes relative to which its error is measured.
 struct Exact {
   at::Tensor value, scale;
 
@@ -49,7 +49,7 @@ TEST_P(ProductSizes, AreAsInFloat64) {
     const at::Tensor x = at::randn({kRows, width}).to(dtype), weight = at::randn({width, width}).to(dtype),
                      bias = at::randn({width}).to(dtype);
     const Exact exact(x, weight, bias);
-    // Outputs in groups that blocks fit.
+    // Outputs in groups that fit blocks.
     const std::int64_t outputs = std::max<std::int64_t>(width / 16 * 16, 16);
     const Matrix matrix(outputs, width, {.out = outputs, .in = width}, x.options(), Storage::fastest);
     matrix.as_out_in().write(weight.narrow(0, 0, outputs));

@@ -58,7 +58,7 @@ struct RandomGraph {
     at::Tensor logits;
     ActivationCache cache;
   };
-  /// What a run shows: captures, edits and a mask.
+  /// What a run is given: captures, edits and a mask.
   struct Request {
     Selection capture = {};
     std::vector<Edit> edits = {};

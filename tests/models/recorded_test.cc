@@ -78,7 +78,7 @@ double tolerance(at::ScalarType dtype) {
   return dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 1e-4 : 6e-2;
 }
 
-/// Gradients as they come: in one piece, of one number for all, of another order, of few rows.
+/// Gradients in the layouts that occur: contiguous, one number for all, in another order, with few rows.
 std::vector<at::Tensor> gradients_like(at::IntArrayRef sizes, at::ScalarType dtype) {
   const at::Tensor few_rows = at::zeros(sizes, dtype);
   few_rows.select(1, 2).copy_(at::randn(few_rows.select(1, 2).sizes()));
@@ -148,7 +148,7 @@ TEST_F(Recorded, ActivationsPassGradients) {
   }
 }
 
-// Only what a gradient is asked through is recorded.
+// Only operations through which a gradient is needed are recorded.
 TEST_F(Recorded, NothingIsRecordedWithoutAGradient) {
   const at::Tensor x = at::randn({2, 3, 4}), leaf = at::randn({2, 3, 4}).requires_grad_(true);
   const hooked::Run run = run_in(&workspace_);
@@ -177,7 +177,7 @@ TEST_F(Recorded, AGraphPassesTwiceOnlyWhereItIsRetained) {
   EXPECT_THROW(torch::autograd::grad({y}, {x}), HookError);
 }
 
-// A metric may keep the logits, and with them the graph, when model and workspace are gone.
+// A metric may keep the logits, and with them the graph, after model and workspace are gone.
 TEST_F(Recorded, AGraphOutlivesItsWorkspace) {
   const at::Tensor x = at::randn({64, 16, 64}).requires_grad_(true);
   at::Tensor y;
@@ -192,7 +192,7 @@ TEST_F(Recorded, AGraphOutlivesItsWorkspace) {
   EXPECT_LT((gradient.to(at::kDouble) - exact).abs().max().item<double>(), 1e-5);
 }
 
-// Memory goes back while gradients pass: runs one after another take the same.
+// Memory is returned during the backward pass: successive runs take the same.
 TEST_F(Recorded, MemoryIsTakenAgain) {
   const auto one = [&] {
     const at::Tensor x = at::randn({256, 1, 1024}).requires_grad_(true);

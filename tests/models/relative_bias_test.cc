@@ -15,7 +15,7 @@ at::Tensor buckets(std::int64_t first, std::int64_t end, const RelativePositions
   return relative_buckets(at::arange(first, end, at::TensorOptions(at::kLong)), config, bidirectional);
 }
 
-// By hand: 8 buckets of which 4 are exact, then ceil(4 (8/4)^(i/4)): 4 to 4.75 are the fifth, and so on.
+// By hand: 8 buckets, 4 of them exact, then ceil(4 (8/4)^(i/4)): 4 to 4.75 are the fifth, and so on.
 TEST(RelativeBuckets, HalfAreExactAndTheOthersGrow) {
   EXPECT_TRUE(at::equal(buckets(-9, 3, {.buckets = 8, .max_distance = 8}, false),
                         at::tensor({7, 7, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0}, at::kLong)));
@@ -26,7 +26,7 @@ TEST(RelativeBuckets, KeysBehindTheQueryHaveBucketsOfTheirOwnWhereAttentionGoesB
                         at::tensor({3, 2, 2, 1, 0, 5, 6, 6, 7}, at::kLong)));
 }
 
-// transformers' T5 of the published sizes, whose edges float32 decides: first distance of each bucket.
+// transformers' T5 of the published sizes, where float32 decides the edges: first distance of each bucket.
 TEST(RelativeBuckets, PublishedSizesHaveTheEdgesModelsWereTrainedWith) {
   const at::Tensor causal = buckets(-200, 1, {}, false).flip(0);
   std::vector<std::int64_t> edges;

@@ -87,7 +87,7 @@ TEST(RotaryFrequencies, YarnRampsBetweenKeptAndStretched) {
     c.rotary()->scaling = YarnScaling{
         .factor = 4.0, .original_n_ctx = 200.0, .beta_fast = 8.0, .beta_slow = 1.0, .truncate = truncate};
     const auto f = numbers(rotary_frequencies(c, false));
-    // The dimension that turns `beta` times over the original context.
+    // The dimension that rotates `beta` times over the original context.
     const auto dimension = [](double beta) {
       return 16.0 * std::log(200.0 / (beta * 2.0 * std::numbers::pi)) / (2.0 * std::log(500.0));
     };
@@ -249,7 +249,7 @@ TEST_P(Rotate, OnePassEqualsLibTorchsOperators) {
       for (const bool at_end : {false, true}) {
         for (const std::int64_t angle_rows : {1, 2}) {
           config_.rotary()->at_end = at_end;
-          // Queries as they lie beside keys and values: with gaps between rows, none in them.
+          // Queries as they are stored next to keys and values: with gaps between rows, none in them.
           const at::Tensor beside = at::randn({2, 7, 3, 3 * size}, at::kDouble);
           const at::Tensor x = beside.narrow(-1, size, size);
           const at::Tensor turns = at::randn({angle_rows, 7, 1, turning / 2}, at::kDouble);
@@ -259,7 +259,7 @@ TEST_P(Rotate, OnePassEqualsLibTorchsOperators) {
             EXPECT_TRUE(can_rotate_rows(in, angles));
             const at::Tensor out = at::full(x.sizes(), 77.0, dtype);
             rotate_into(out, in, angles, *config_.rotary());
-            // What numbers of that kind make, in float64.
+            // The result for numbers of that kind, in float64.
             const at::Tensor exact =
                 rotate(in.to(at::kDouble), {angles.cosine.to(at::kDouble), angles.sine.to(at::kDouble)},
                        *config_.rotary());

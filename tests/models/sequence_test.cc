@@ -15,7 +15,7 @@ class SequenceOf : public testing::Test {
   Sequence make(const at::Tensor& mask = {}) const {
     return {config_, Stack::blocks, {2, 5, mask, at::kCPU}};
   }
-  /// What layer `l` attends by.
+  /// The kind of layer `l`.
   LayerKind kind(const Sequence& sequence, std::int64_t l = 0) const {
     return sequence.layer_kind(config_.windowed(l));
   }
@@ -154,7 +154,7 @@ TEST_P(SequenceOfWindows, AColumnThatTheDeviceKnowsIsThatOfTheWhole) {
         const std::int64_t seen = column + 1;
         const auto of_column = [&](const at::Tensor& x) { return x.narrow(2, column, 1).narrow(3, 0, seen); };
         EXPECT_TRUE(at::equal(here.mask.blocked().narrow(3, 0, seen), of_column(full.mask.blocked())));
-        // Padding lies at whatever distance.
+        // Padding is at any distance.
         at::Tensor any = of_column(full.mask.blocked());
         if (mask.defined()) any = any.logical_or(columns(column, 1).logical_not().view({2, 1, 1, 1}));
         const auto counted = [&](const at::Tensor& bias) { return bias.masked_fill(any, 0.0); };

@@ -60,7 +60,7 @@ const Neurons kSilu{.activation = Activation::silu, .gated = true};
 const Neurons kLimited{
     .activation = Activation::swish_with(1.702), .gated = true, .gate_limit = 0.7, .up_offset = true};
 
-// Token by token and rank by rank, with nothing of the code that is tested.
+// Token by token and rank by rank, without any of the tested code.
 at::Tensor by_loops(const Mixture& m, const Neurons& neurons) {
   std::vector<at::Tensor> rows;
   for (std::int64_t token = 0; token < m.sizes.tokens; ++token) {
@@ -158,7 +158,7 @@ TEST(StackedExperts, PassGradientsBack) {
   }
 }
 
-// Edits may send a token to one expert twice, which then reads two things.
+// Edits may send a token to one expert twice, which then reads it twice.
 TEST(StackedExperts, ReadATokenTwiceWithItsWeights) {
   const Workspace workspace;
   Mixture mixture(kSizes[5]);
@@ -187,7 +187,7 @@ TEST(StackedExperts, GoInGroupsWhereTheDeviceDoes) {
 
 TEST(StackedExperts, GoInBlocksWhereRowsAreNotAligned) {
   const Workspace workspace;
-  // Rows of 6 numbers: LibTorch's products in groups would refuse them.
+  // Rows of 6 numbers: LibTorch's grouped products would refuse them.
   const Mixture mixture(kSizes[1], at::kFloat);
   const at::Tensor sums =
       mixture.experts(kSilu, /*in_groups=*/true).forward(mixture.tokens, mixture.chosen, {&workspace});

@@ -100,7 +100,7 @@ ModelConfig config_of(const Kind& kind, at::ScalarType dtype) {
   return config;
 }
 
-/// What a run computes, behind columns of a prefix and then columns of a cache.
+/// What a run computes, after columns of a prefix and then columns of a cache.
 struct Columns {
   const char* name;
   std::int64_t batch;
@@ -140,7 +140,7 @@ at::Tensor mask_of(std::int64_t batch, std::int64_t length, Padding padding) {
   return mask;
 }
 
-/// A run of a graph's own columns behind what others left.
+/// A run of a graph's own columns after those of earlier runs.
 class Runs {
  public:
   Runs(const RandomGraph& graph, const Columns& columns, Padding padding)
@@ -153,7 +153,7 @@ class Runs {
   }
 
  private:
-  /// What `length` columns behind `prefix` leave; null for none.
+  /// The cache of `length` columns after `prefix`; null for none.
   std::shared_ptr<KvCache> filled(std::int64_t rows, std::int64_t length,
                                   const std::shared_ptr<const KvCache>& prefix) const {
     if (length == 0) return nullptr;
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Tiled,
                                   (std::get<2>(info.param) == at::kDouble ? "_float64" : "_float32");
                          });
 
-// An edit that changes nothing is shown scores and pattern whole, which are then made by one operator after
+// An edit that changes nothing sees whole scores and patterns, which are then computed by one operator after
 // another.
 TEST_P(Tiled, EqualsTheExplicitPath) {
   const auto& [kind, columns, dtype] = GetParam();

@@ -43,7 +43,7 @@ TEST(Workspace, MemoryIsReusedOnceItsLastHandleWent) {
   EXPECT_EQ(workspace.empty({kBig}, kFloat).data_ptr(), memory);
 }
 
-// What a run of some length takes and gives back: a few tensors at a time, in several sizes.
+// The allocations of a run of some length: a few tensors at a time, in several sizes.
 void use(const Workspace& workspace, std::int64_t length) {
   std::vector<at::Tensor> kept;
   for (int layer = 0; layer < 6; ++layer) {

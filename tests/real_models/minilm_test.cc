@@ -1,4 +1,4 @@
-// all-MiniLM-L6-v2 beside transformers (tests/golden/makers/real_models.py).
+// all-MiniLM-L6-v2 compared with transformers (tests/golden/makers/real_models.py).
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/tensor.h>

@@ -1,4 +1,4 @@
-// SmolLM2-135M-Instruct, out of a GGUF file in Q4_1, beside transformers
+// SmolLM2-135M-Instruct, from a GGUF file in Q4_1, compared with transformers
 // (tests/golden/makers/real_models.py).
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

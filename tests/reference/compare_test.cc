@@ -101,7 +101,7 @@ TEST(Agree, EachSideOfAnEncoderDecoderHasItsOwnPadding) {
   }
 }
 
-/// Scores of four queries over three keys, of which two are not seen.
+/// Scores of four queries over three keys; two of the keys are not seen.
 at::Tensor seen_scores() {
   constexpr double kMasked = -std::numeric_limits<double>::infinity();
   return at::tensor({1.0, kMasked, 0.25, 2.0, -3.5, kMasked, 0.1, 0.2, 0.3, -0.7, 4.25, -1e-3}, at::kDouble)

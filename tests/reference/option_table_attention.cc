@@ -309,7 +309,7 @@ Option short_convolutions() {
 }
 
 Option delta_nets() {
-  // In the first layer, so that attention or a convolution is in one behind it.
+  // In the first layer, so that attention or a convolution is in a later one.
   const auto net = [](std::string name, DeltaNet sizes) {
     return value(
         std::move(name),

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kStartToken = 3;
 
-/// Puts an encoder of so many layers before the decoder, with positions that both may have.
+/// Puts an encoder of that many layers before the decoder, with positions that both may have.
 void add_encoder(Config& c, std::int64_t n_layers) {
   c.encoder = Encoder{.n_layers = n_layers};
   if (c.relative() == nullptr && !c.learned_positions())

@@ -7,12 +7,12 @@
 
 #include "option_table.h"
 
-/// How the rows of the option table are written.
+/// Helpers to write the rows of the option table.
 namespace hooked::reference {
 
 using Config = ModelConfig;
 
-/// A value that is made by changing the config and recognised by looking at it.
+/// A value that is set by changing the config and recognised by looking at it.
 inline OptionValue value(std::string name, std::function<void(Config&)> apply,
                          std::function<bool(const Config&)> holds, std::string no_oracle = {}) {
   return {.name = std::move(name),

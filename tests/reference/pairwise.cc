@@ -112,7 +112,7 @@ class Search {
     Choice choice = with(Choice(option_table().size(), 0), pair);
     for (int attempt = 0; attempt < kRandomStarts; ++attempt) {
       if (has(choice, pair) && !refusal(choice)) return choice;
-      // A few options leave their default at a time: far from the defaults little is valid.
+      // Only a few options leave their default at a time: far from the defaults little is valid.
       choice = with(Choice(option_table().size(), 0), pair);
       for (int change = 0; change <= attempt % 4; ++change) {
         const std::size_t option = generator_() % choice.size();
@@ -132,7 +132,7 @@ class Search {
   Choice complete(Choice choice, const Pair& target) {
     std::vector<std::size_t> order(choice.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    // std::shuffle differs between standard libraries; the cover must not.
+    // std::shuffle differs between standard libraries; the covering set must not.
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[generator_() % i]);
     for (const std::size_t option : order) {
       if (option == target.first.option || option == target.second.option) continue;

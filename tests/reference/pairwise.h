@@ -12,10 +12,10 @@ namespace hooked::reference {
 struct RefusedPair {
   std::string first;  ///< `option: value`
   std::string second;
-  std::string reason;  ///< what `ModelConfig::validate` says of it
+  std::string reason;  ///< the message of `ModelConfig::validate`
 };
 
-/// Cases in which every two values of every two options meet at least once, where a valid config has them
+/// Cases in which every two values of every two options occur together at least once, if a valid config has
 /// both.
 struct PairwiseCover {
   std::vector<Case> cases;

@@ -45,7 +45,7 @@ TEST(PairwiseCover, EveryPairIsMetOrRefused) {
 }
 
 TEST(PairwiseCover, FewPairsAreRefused) {
-  // What no config can have is written down in docs/coverage.md; a new refusal must be looked at.
+  // docs/coverage.md lists what no config can have; a new refusal must be looked at.
   const auto of_two_stacks = [](const RefusedPair& pair) {
     return pair.second.starts_with("stacks: ") || pair.second.starts_with("decoder reads: ");
   };

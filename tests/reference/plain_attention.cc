@@ -27,7 +27,7 @@ Array project_heads(const Array& x, const Array& weight, const Array& bias) {
   return out;
 }
 
-/// Keys' own parts [batch, pos, head, own] with what all heads share [batch, pos, shared] behind each.
+/// Keys' own parts [batch, pos, head, own] with what all heads share [batch, pos, shared] after each.
 Array with_shared_part(const Array& own, const Array& shared) {
   const std::int64_t width = own.last();
   Array out({own.size(0), own.size(1), own.size(2), width + shared.last()});
@@ -117,7 +117,7 @@ Array norm_heads(const ModelConfig& config, const Weights& weights, const Array&
   return out;
 }
 
-/// Queries [batch, pos, head, d_head], scaled by where they stand (Nakanishi 2025).
+/// Queries [batch, pos, head, d_head], scaled by their positions (Nakanishi 2025).
 Array grown(const ModelConfig& config, Array queries, const Sequence& sequence) {
   const QueryGrowth& growth = *config.query_growth;
   for (std::int64_t b = 0; b < queries.size(0); ++b) {
@@ -163,7 +163,7 @@ double alibi(const ModelConfig& config, std::int64_t head, std::int64_t query, s
   return config.alibi()->scaled ? bias / config.attn_scale : bias;
 }
 
-/// Which of the numbers of T5's relative positions (Raffel et al. 2020) a distance gets.
+/// The bucket of T5's relative positions (Raffel et al. 2020) that a distance falls into.
 std::int64_t relative_bucket(const ModelConfig& config, AttentionDirection direction, std::int64_t query,
                              std::int64_t key) {
   const bool both_ways = direction == AttentionDirection::bidirectional;
@@ -181,7 +181,7 @@ std::int64_t relative_bucket(const ModelConfig& config, AttentionDirection direc
   return both_ways && key > query ? bucket + buckets : bucket;
 }
 
-/// What a layer's scores get for distances, [batch, head, query, key]; empty without relative positions.
+/// Added to a layer's scores for distances, [batch, head, query, key]; empty without relative positions.
 Array relative_bias(const ModelConfig& config, const Weights& weights, std::int64_t layer,
                     const Sequence& sequence) {
   if (config.relative() == nullptr) return {};
@@ -205,7 +205,7 @@ Array relative_bias(const ModelConfig& config, const Weights& weights, std::int6
   return bias;
 }
 
-/// `x` with every value held within the config's bound.
+/// `x` with every value clipped to the config's bound.
 Array clamped(const ModelConfig& config, Array x) {
   if (config.qkv_clip == 0.0) return x;
   for (double& value : x.values) value = std::clamp(value, -config.qkv_clip, config.qkv_clip);
@@ -245,14 +245,14 @@ Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const
   return out;
 }
 
-/// Softmax over keys; a row in which every key is masked is zero. Of `sinks` [head] each head's takes part
+/// Softmax over keys; a row with every key masked is zero. Each head's entry of `sinks` [head] takes part
 /// too.
 Array softmax_rows(const Array& scores, const Array& sinks) {
   Array out(scores.shape);
   for (std::int64_t r = 0; r < scores.rows(); ++r) {
     double largest = kMasked, total = 0.0;
     for (std::int64_t j = 0; j < scores.last(); ++j) largest = std::max(largest, scores.row(r)[j]);
-    // What is not a number stays so.
+    // NaN stays NaN.
     const bool numbers = std::none_of(scores.row(r), scores.row(r) + scores.last(),
                                       [](double score) { return std::isnan(score); });
     if (largest == kMasked && numbers) continue;
@@ -320,7 +320,7 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
   const std::string name = sequence.stack + "." + std::to_string(layer) + ".attn.";
   Heads made = config.latent_attention() ? heads_from_latents(config, weights, name, x, points)
                                          : heads_from_stream(config, weights, name, x, sequence);
-  // The last layers may attend with what an earlier one made.
+  // The last layers may attend with the keys and values of an earlier one.
   const bool makes_keys = !config.shared_keys || layer < config.n_layers - config.shared_keys->layers;
   const Array q = points.keep(name + "hook_q", std::move(made.q));
   const Array k = makes_keys ? points.keep(name + "hook_k", std::move(made.k)) : Array();

@@ -181,7 +181,7 @@ double llama3_frequency(const Llama3Scaling& scaling, double plain) {
   return (1.0 - smooth) * plain / scaling.factor + smooth * plain;
 }
 
-/// Peng et al. 2023: between the dimensions that turn beta_fast and beta_slow times over the original
+/// Peng et al. 2023: between the dimensions that rotate beta_fast and beta_slow times over the original
 /// context.
 double yarn_frequency(const YarnScaling& scaling, double base, double dim, std::int64_t i) {
   const auto dimension = [&](double turns) {

@@ -15,15 +15,15 @@ namespace hooked::reference {
 
 using Weights = std::map<std::string, Array>;
 
-/// What a run computes at its points, after the changes there.
+/// The values of a run at its points, after the changes there.
 class Points {
  public:
   explicit Points(Change change = nullptr) : change_(std::move(change)) {}
   /// Records the value at a point after the change there, and returns it: what comes after reads that.
   Array keep(const std::string& name, Array value);
-  /// Records what nothing reads again. Throws std::invalid_argument where the change there changes it.
+  /// Records a value that nothing reads again. Throws std::invalid_argument if the change there alters it.
   void note(const std::string& name, Array value);
-  /// Says that some choice was between equals.
+  /// Notes that some choice was between equals.
   void leave_undecided() { undecided_ = true; }
   bool undecided() const { return undecided_; }
   /// All of them by name.
@@ -35,20 +35,20 @@ class Points {
   bool undecided_ = false;
 };
 
-/// What a decoder reads of its encoder.
+/// What a decoder reads from its encoder.
 struct Encoded {
   Array output;                         ///< [batch, pos, d_model], normed
   std::vector<std::vector<bool>> real;  ///< [batch][pos], false for padding
 };
 
-/// What an attention made, in the form in which queries meet it.
+/// The keys and values of an attention, in the form in which queries meet them.
 struct MadeKeys {
   Array keys, values;  ///< [batch, pos, kv_head, d_head]
 };
 
-/// What every block of one stack sees.
+/// What every block of one stack reads.
 struct Sequence {
-  std::string stack = "blocks";  ///< what the names of its blocks begin with
+  std::string stack = "blocks";  ///< the prefix of its blocks' names
   AttentionDirection direction = AttentionDirection::causal;
   const Encoded* encoded = nullptr;                  ///< of a decoder that has an encoder
   std::vector<std::vector<bool>> real;               ///< [batch][pos], false for padding
@@ -56,7 +56,7 @@ struct Sequence {
   Array pos_embed;                                   ///< [batch, pos, d_model]; empty without W_pos
   Tokens tokens = {};                                ///< [batch][pos]
   Array embedding = {};                              ///< [batch, pos, d_model], of the tokens alone
-  /// Of layers with a window and of those without, the last so far that made its own (Gemma 4).
+  /// The last layer so far with keys of its own, with a window and without (Gemma 4).
   std::map<bool, MadeKeys>* made = nullptr;
 };
 
@@ -66,14 +66,14 @@ Array sum(const Array& a, const Array& b);
 /// x W + b over the last axis of `x`: W is [in, out]; an empty `b` is zero.
 Array linear(const Array& x, const Array& weight, const Array& bias);
 
-/// What a norm is made of. Missing weights (empty arrays) mean w = 1 and b = 0.
+/// The parts of a norm. Missing weights (empty arrays) mean w = 1 and b = 0.
 struct Norm {
   NormKind kind = NormKind::none;
   double eps = 0.0;
   bool offset = false;     ///< the stored weight means 1 + w
   Array w;                 ///< [width]
   Array b;                 ///< [width]
-  std::int64_t heads = 0;  ///< that the last axis consists of, where one norm spans them; else 0
+  std::int64_t heads = 0;  ///< in the last axis, if one norm spans them; else 0
 };
 
 /// Norms over the last axis (Ba et al. 2016; Zhang and Sennrich 2019), and records `name.hook_scale` [..., 1]
@@ -89,10 +89,10 @@ Array activate_all(Activation activation, const Array& x);
 /// xIELU (Huang and Schlag 2024) with the numbers stored under `name`.
 Array xielu_all(const Weights& weights, const std::string& name, const Array& x);
 
-/// The gate branch, held below the config's limit if it has one.
+/// The gate branch, clipped to the config's limit if it has one.
 Array held(const ModelConfig& config, Array gate);
 
-/// The activated gate times the up branch, which is held within the limit and may have one added.
+/// The activated gate times the up branch, which is clipped to the limit and may have 1 added.
 Array product(const ModelConfig& config, Array activated, const Array& up);
 
 /// Angle per position of every rotated pair [rotary_dim / 2] in a layer for a row of `row_length` tokens, and
@@ -103,7 +103,7 @@ struct RotaryTable {
 };
 RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int64_t row_length);
 
-/// Turns the leading or the last dimensions of `x` [batch, pos, heads, d_head] (Su et al. 2021).
+/// Rotates the leading or the last dimensions of `x` [batch, pos, heads, d_head] (Su et al. 2021).
 Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, const Sequence& sequence);
 
 /// Attention of block `layer` on what it reads [batch, pos, d_model] (after ln1), without the output norm.
@@ -111,7 +111,7 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
                 const Sequence& sequence, Points& points);
 
 /// The short convolution of block `layer` on what it reads [batch, pos, d_model] (after ln1), without the
-/// output norm. Of padding it sees nothing.
+/// output norm. It does not see padding.
 Array short_convolution(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
                         const Sequence& sequence, Points& points);
 
@@ -128,7 +128,7 @@ Array cross_attention(const ModelConfig& config, const Weights& weights, std::in
 Array mlp(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
           Points& points);
 
-/// The mixture of experts of block `layer` on the stream and on what the block's norm makes of it [batch,
+/// The mixture of experts of block `layer` on the stream and on the output of the block's norm [batch,
 /// pos, d_model], without the output norm. Padding goes to no expert.
 Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& stream,
               const Array& normed, const Sequence& sequence, Points& points);

@@ -71,11 +71,11 @@ Numbers within_best_groups(const Experts& e, Numbers ranking) {
   return ranking;
 }
 
-/// What a router makes of one token.
+/// A router's output for one token.
 struct Routed {
   Numbers weights;                   // [expert]
   std::vector<std::size_t> experts;  // [rank]
-  Numbers ranked;                    // [rank], what each chosen expert is weighed by
+  Numbers ranked;                    // [rank], the weight of each chosen expert
   bool tied = false;                 // whether others weigh as much as the last of them
 };
 

@@ -82,7 +82,7 @@ Array for_each_head(const Array& x, std::int64_t heads) {
   return out;
 }
 
-/// What a block adds to the stream `x` for what it reads of tokens (Gemma 3n): the formula of LayerInput.
+/// What a block adds to the stream `x` for its per-layer embeddings (Gemma 3n): the formula of LayerInput.
 Array layer_input(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
                   const Sequence& sequence, Points& points) {
   const auto width = static_cast<double>(config.layer_input->width);
@@ -132,7 +132,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   };
 
   const Array resid_pre = keep("hook_resid_pre", given);
-  // The stream that attention's output is added to, and the one that it reads.
+  // The stream to which attention's output is added, and the one that it reads.
   const Array before = norm_if(norms_stream, "ln1", resid_pre);
   if (config.attends(layer) && !config.latent_attention()) {
     if (!config.grouped_query()) note("hook_attn_in", for_each_head(before, config.n_heads));
@@ -151,7 +151,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const Array attn_out = keep("hook_attn_out", norm_if(norms_outputs, "ln1_post", mixed));
   Array after_attention = sum(before, attn_out);
 
-  // The block's number multiplies the stream at its end (Gemma 4).
+  // The layer scale multiplies the stream at the end of the block (Gemma 4).
   const auto scaled = [&](Array stream_sum) {
     if (!config.layer_scale) return stream_sum;
     stream_sum = keep("hook_resid_sum", stream_sum);
@@ -161,7 +161,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   if (!config.has_mlp()) return keep("hook_resid_post", scaled(norm_if(norms_sums, "ln1", after_attention)));
 
   if (!config.parallel()) after_attention = keep("hook_resid_mid", after_attention);
-  // The stream that the MLP's output is added to, and the one that it reads.
+  // The stream to which the MLP's output is added, and the one that it reads.
   Array stream =
       norms_stream ? norm_if(true, "ln2", after_attention) : norm_if(norms_sums, "ln1", after_attention);
   const bool crosses = sequence.encoded != nullptr;
@@ -224,9 +224,9 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
     stream =
         apply_norm(norm_of(config, weights, config.embedding_norm, "embed.ln"), stream, "embed.ln", points);
   }
-  // A decoder beside an encoder has positions and a norm of its own.
+  // A decoder with an encoder has positions and a norm of its own.
   const bool of_decoder = sequence.stack == "decoder";
-  // The parts of a sum of embeddings that is normed or has types stand under the module that makes it.
+  // The parts of a sum of embeddings that is normed or has types belong to the module that computes it.
   const bool summed = config.embedding_sum_norm || config.token_types > 0;
   const std::string part = summed ? "embed." : "";
   stream = points.keep(part + "hook_embed", stream);
@@ -265,7 +265,7 @@ Array run_stack(const ModelConfig& config, const Weights& weights, std::int64_t 
   return stream;
 }
 
-/// What the decoder of an encoder-decoder reads.
+/// The decoder's tokens of an encoder-decoder.
 Tokens decoder_tokens(const ModelConfig& config, const Tokens& tokens, const Beside& beside) {
   if (beside.decoder) return *beside.decoder;
   if (!config.encoder->decoder_start_token)

@@ -19,26 +19,26 @@ namespace hooked::reference {
 using Tokens = std::vector<std::vector<std::int64_t>>;  ///< [batch][pos]
 using Mask = std::vector<std::vector<std::int64_t>>;    ///< [batch][pos], 1 for real tokens and 0 for padding
 
-/// Changes the value that was computed at the point of that name. What comes after it reads the new one.
+/// Changes the value that was computed at the point of that name. Everything after it reads the new one.
 using Change = std::function<void(const std::string& name, Array& value)>;
 
-/// What may go with the tokens.
+/// Optional inputs in addition to the tokens.
 struct Beside {
   std::optional<Mask> mask = std::nullopt;
   std::optional<Tokens> types = std::nullopt;  ///< [batch][pos] below token_types; absent: all 0
-  /// [batch][pos] what the decoder of an encoder-decoder reads; absent: its start token in each row.
+  /// [batch][pos] tokens of an encoder-decoder's decoder; absent: its start token in each row.
   std::optional<Tokens> decoder = std::nullopt;
   std::optional<Mask> decoder_mask = std::nullopt;  ///< of the decoder's tokens
-  /// Called at every point, in the order of the forward pass. Of copies that each head reads, relative
-  /// biases, states of delta nets and what is inside of mixtures the plain model has no way to change; a
-  /// function that tries it is an std::invalid_argument.
+  /// Called at every point, in the order of the forward pass. The plain model cannot change the copies that
+  /// each head reads, relative biases, states of delta nets and the inside of mixtures; a
+  /// function that tries to causes an std::invalid_argument.
   Change change = nullptr;
 };
 
-/// What one run computes.
+/// The results of one run.
 struct PlainRun {
-  Array residual;  ///< [batch, pos, d_model], the final norm's output where a model ends with it; or empty
-  Array logits;    ///< [batch, pos, vocab], the decoder's where there is one, after any soft cap; or empty
+  Array residual;  ///< [batch, pos, d_model], the final norm's output if the model ends with it; or empty
+  Array logits;    ///< [batch, pos, vocab], the decoder's if it has one, after any soft cap; or empty
   std::map<std::string, Array> activations;  ///< every point of the model, wide ones included, by name
   bool undecided =
       false;  ///< whether a token's last expert has the router's weight of one that is not chosen

@@ -72,7 +72,7 @@ TEST(PlainModel, ADecoderReadsItsStartTokenWhereNothingElseIsGiven) {
             forward(config, weights, {{0, 1}}, {.decoder = Tokens{{2}}}).logits.values);
 }
 
-// What comes after a point reads what a change makes of it: a model without its blocks' writing is its
+// Everything after a point reads the changed value: a model without its blocks' writing is its
 // embedding and its end.
 TEST(PlainModel, WhatComesAfterAPointReadsWhatIsPutThere) {
   const ModelConfig config = default_config();

@@ -251,7 +251,7 @@ class ShapeList {
   std::vector<NamedShape> shapes_;
 };
 
-/// The centre and the spread of a weight's random values. Matrices keep the size of what they are applied to;
+/// The centre and the spread of a weight's random values. Matrices keep the size of their inputs;
 /// scores get enough spread for patterns that are far from uniform.
 struct Spread {
   double centre;
@@ -268,7 +268,7 @@ Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape
   if (ends_with(name, "resid_scale") || ends_with(name, "expert_scale")) return {0.8, 0.2};
   if (ends_with(name, "xielu.eps")) return {-0.1, 0.0};
   if (name.find("xielu") != std::string::npos) return {0.7, 0.1};
-  // Nothing norms what this router reads: weights of large logits would be zeros, which tie.
+  // The input of this router is not normalized: with large logits most weights would be zeros, which tie.
   if (ends_with(name, "mlp.W_gate.weight") && config.norm == NormKind::none) return {0.0, 1e-3};
   if (ends_with(name, ".weight")) return {0.0, 1.3 / std::sqrt(static_cast<double>(shape[1]))};
   if (shape.size() == 1 || (name.find("W_") == std::string::npos && !ends_with(name, ".W")))

@@ -1,4 +1,4 @@
-// The engine against the plain model, on a set of configs in which every two option values meet: every
+// The engine against the plain model, on configs in which every two option values occur together: every
 // activation, raw and processed.
 #include <ATen/ops/log_softmax.h>
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ constexpr double kLogProbTolerance = 1e-10;    // float64, nats
 constexpr std::int64_t kBatch = 3;
 constexpr std::int64_t kLength = 6;
 
-/// Rows of so many columns with 0, 1 and 2 tokens of padding; nothing without padding.
+/// Rows of that many columns with 0, 1 and 2 tokens of padding; nothing without padding.
 std::optional<Mask> padding_mask(Padding padding, std::int64_t length = kLength) {
   if (padding == Padding::none) return std::nullopt;
   Mask mask;
@@ -34,7 +34,7 @@ std::optional<Mask> padding_mask(Padding padding, std::int64_t length = kLength)
   return mask;
 }
 
-/// The columns that a decoder is given beside an encoder's kLength; none where it has its start token alone.
+/// The columns that a decoder gets besides an encoder's kLength; none if it has only its start token.
 struct DecoderColumns {
   std::int64_t length = 0;
   Padding padding = Padding::none;
@@ -65,7 +65,7 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
   StateDict weights() const { return random_weights(config(), seed()); }
   Tokens tokens() const { return random_tokens(config(), kBatch, kLength, seed()); }
 
-  /// What the plain model is given beside the tokens; types of every kind that the model has.
+  /// What the plain model is given in addition to the tokens; types of every kind that the model has.
   Beside beside() const {
     Beside beside{.mask = padding_mask(which().padding)};
     if (config().token_types > 0) {
@@ -92,7 +92,7 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
     return how;
   }
 
-  /// Every point of a run of the engine, and the logits where there are any.
+  /// Every point of a run of the engine, and the logits if it has any.
   NamedTensors run(const HookedTransformer& model) const {
     const bool logits = model.config().has_unembedding();
     const RunOptions options{.output = logits ? Output::logits : Output::none};

@@ -31,7 +31,7 @@ auto firing_order(const std::string& name) {
                     static_cast<int>(activation->site), name);
 }
 
-/// The dimension whose entries belong to one token each: pos, or query on scores and patterns; -1 where no
+/// The dimension with one entry per token: pos, or query on scores and patterns; -1 if no
 /// entry belongs to padding.
 std::int64_t token_dimension(const std::string& name) {
   const auto activation = activation_of(name);
@@ -45,11 +45,11 @@ std::int64_t token_dimension(const std::string& name) {
 /// The mask of the tokens along an activation's token dimension.
 const at::Tensor& mask_for(const std::string& name, const Comparison& how) {
   if (!how.decoder_mask) return how.attention_mask;
-  const auto activation = activation_of(name);  // what is no activation is of the end, as logits are
+  const auto activation = activation_of(name);  // anything else is of the end, as logits are
   return activation && counts_source(*activation, Axis::pos) ? how.attention_mask : *how.decoder_mask;
 }
 
-/// Where an activation's rows are padding, as `value`; undefined where none are.
+/// Where an activation's rows are padding, in the shape of `value`; undefined if none are.
 at::Tensor padding_of(const at::Tensor& value, const std::string& name, const Comparison& how) {
   const at::Tensor& mask = mask_for(name, how);
   const std::int64_t tokens = token_dimension(name);
@@ -69,7 +69,7 @@ std::vector<std::int64_t> unflatten(std::int64_t place, at::IntArrayRef shape) {
   return index;
 }
 
-/// What is wrong with numbers of which all were recorded, or nothing.
+/// What is wrong with numbers that were all recorded, or nothing.
 std::string difference(const at::Tensor& got_tensor, const at::Tensor& expected_tensor,
                        const TensorComparison& how) {
   const auto as_double = [&](const at::Tensor& value) {
@@ -97,7 +97,7 @@ std::string difference(const at::Tensor& got_tensor, const at::Tensor& expected_
                      largest_value, how.tolerance);
 }
 
-/// What is wrong with numbers of which a projection was recorded, or nothing.
+/// What is wrong with numbers whose projection was recorded, or nothing.
 std::string difference(const at::Tensor& got_tensor, const Projection& expected,
                        const TensorComparison& how) {
   const Projection got = projection_of(expected.name, got_tensor, how.left_out);
@@ -113,7 +113,7 @@ std::string difference(const at::Tensor& got_tensor, const Projection& expected,
                        expected.largest, allowed);
   }
   for (std::size_t i = 0; i < got.sums.size(); ++i) {
-    // Of errors that are independent and at most as large as is allowed, the sum is about this large at most.
+    // The sum of independent errors of at most the allowed size is at most about this large.
     if (std::abs(got.sums[i] - expected.sums[i]) <= allowed * std::sqrt(compared)) continue;
     return fmt::format(
         ": sum {} of {} numbers (max |x| {:.3g}) is {:.17g}, expected {:.17g}; allowed difference {:.3g}", i,

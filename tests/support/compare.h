@@ -16,12 +16,12 @@ namespace hooked {
 struct Comparison {
   /// Largest allowed max|got - expected| / max(1, max|expected|), in float64.
   double tolerance = 1e-9;
-  /// Names or globs of what one side may lack, with the reason. What both have is compared all the same.
+  /// Names or globs of what one side may lack, with the reason. If both have it, it is compared anyway.
   std::map<std::string, std::string> exceptions = {};
   /// [batch, pos], zero on padding, whose rows are left out. Undefined: every row is compared.
   at::Tensor attention_mask = {};
-  /// The same of what a decoder reads beside its encoder, whose tokens `attention_mask` is then of. Absent:
-  /// there is one stack.
+  /// The same for what a decoder reads with its encoder; `attention_mask` is then the encoder's. Absent:
+  /// the model has one stack.
   std::optional<at::Tensor> decoder_mask = {};
 };
 
@@ -29,7 +29,7 @@ struct Comparison {
 NamedTensors by_name(const ActivationCache& cache);
 
 /// Whether two sets of activations agree: the same names (but for the exceptions), the same shapes, -inf in
-/// the same places, no NaN, and values within the tolerance. Where a projection was recorded its sums must be
+/// the same places, no NaN, and values within the tolerance. If a projection was recorded, its sums must be
 /// equal within the tolerance times the root of their length, and the largest number within the tolerance.
 /// The message names the first activations (in firing order) that do not agree, with both values.
 testing::AssertionResult agree(const NamedTensors& got, const RecordedTensors& expected,
@@ -42,10 +42,10 @@ struct TensorComparison {
   double tolerance = 1e-9;  ///< largest allowed max|got - expected| / max(least, max|expected|), in float64
   double least = 1.0;       ///< see `tolerance`
   at::Tensor left_out =
-      {};  ///< bool, of the tensor's shape: true where nothing is compared; perhaps undefined
+      {};  ///< bool, of the tensor's shape: true where nothing is compared; may be undefined
 };
 
-/// The same of one tensor, whose places are left out as `how` says.
+/// The same for one tensor; `how` says which places are left out.
 testing::AssertionResult agrees(const std::string& name, const at::Tensor& got, const Recorded& expected,
                                 const TensorComparison& how = {});
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
-// What goldens are drawn and hashed by, here and in tests/golden/makers/projections.py.
+// How goldens are drawn and hashed, here and in tests/golden/makers/projections.py.
 namespace hooked {
 
-/// https://prng.di.unimi.it/splitmix64.c, of the state `x`.
+/// https://prng.di.unimi.it/splitmix64.c, from the state `x`.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;

@@ -21,7 +21,7 @@ ModelConfig config_of(const GoldenCase& golden) {
   return HookedTransformer::load(golden.folder().string(), {.processing = WeightProcessing::none()}).config();
 }
 
-/// What a golden case is in terms of the option table; one entry per side that has padding.
+/// A golden case in terms of the option table; one entry per side that has padding.
 std::vector<reference::Case> as_cases(const GoldenCase& golden) {
   const ModelConfig config = config_of(golden);
   const at::Tensor mask = read_golden(golden).attention_mask;
@@ -108,7 +108,7 @@ std::string coverage_document() {
   text += fmt::format(
       "\n## Pairs that no valid configuration has ({})\n\n| value | with | why |\n|---|---|---|\n",
       cover.refused.size());
-  // What one value refuses for one reason stands in one row, each option named once.
+  // What one value refuses for one reason is one row, each option named once.
   const auto option_of = [](const std::string& value) { return value.substr(0, value.find(": ") + 2); };
   for (std::size_t i = 0; i < cover.refused.size(); ++i) {
     const auto& [first, second, reason] = cover.refused[i];

@@ -5,13 +5,13 @@
 
 namespace hooked {
 
-/// Which tests meet one value of one option.
+/// Which tests cover one value of one option.
 struct ValueCoverage {
   std::string option;
   std::string value;
   std::vector<std::string> goldens;  ///< cases of an outside oracle, transformers' first
   std::size_t pairwise = 0;          ///< configs that are compared with the plain model
-  std::string no_oracle;             ///< why there is no golden, or empty
+  std::string no_oracle;             ///< why the golden is missing, or empty
 };
 
 /// One row per value of the option table, in its order.

@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, at::Tensor>> draw_all(const std::string& fold
   return tensors;
 }
 
-/// Copies a folder without what was recorded of it.
+/// Copies a folder without its recorded files.
 void copy_model(const std::filesystem::path& from, const std::filesystem::path& to) {
   static const std::set<std::string> recorded = {"golden.safetensors", "golden_processed.safetensors",
                                                  "gradients.safetensors", "expected.safetensors"};

@@ -10,7 +10,7 @@
 
 namespace hooked {
 
-/// A tensor of tests/golden/tensors.txt, which has what the fields mean in tests/golden/makers/drawn.py.
+/// A tensor of tests/golden/tensors.txt; tests/golden/makers/drawn.py says what the fields mean.
 struct DrawnTensor {
   std::string name;
   std::string dtype;  ///< as safetensors files have it
@@ -26,7 +26,7 @@ std::map<std::string, std::vector<DrawnTensor>> read_drawn(const std::filesystem
 /// for a dtype or a way that it does not know.
 at::Tensor draw(const std::string& folder, const DrawnTensor& tensor);
 
-/// Writes the model folders of `goldens` (tests/golden) into `out`, in the place of what was there: each of
+/// Writes the model folders of `goldens` (tests/golden) into `out`, replacing what was there: each of
 /// `cases` and `models` without what was recorded, and with the weights that tensors.txt lists for it. The
 /// adapters are copied too: their configs find their base by a relative path.
 void write_model_folders(const std::filesystem::path& goldens, const std::filesystem::path& out);

@@ -11,7 +11,7 @@ inline const std::filesystem::path kFetchedModels =
 inline const std::filesystem::path kSmolLM2 = kFetchedModels / "smollm2-135m-instruct.gguf";
 inline const std::filesystem::path kMiniLM = kFetchedModels / "all-minilm-l6-v2";
 
-/// Why a test of a fetched model must be skipped; empty where the model is there.
+/// Why a test of a fetched model must be skipped; empty if the model exists.
 inline std::string why_absent(const std::filesystem::path& model) {
   if (std::filesystem::exists(model)) return {};
   return "third_party/models/" + model.filename().string() +

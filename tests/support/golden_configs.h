@@ -18,14 +18,14 @@ struct GoldenConfig {
 /// Those of every golden case of a family, native ones left out, by name.
 const std::vector<GoldenConfig>& golden_configs();
 
-/// What the family of `golden` makes of `json`, a config of it that may have been changed. Throws
+/// How the family of `golden` reads `json`, a config of it that may have been changed. Throws
 /// ConfigError.
 FamilyConfig read_as(const GoldenConfig& golden, const Json& json);
 
-/// Where a value stands in a config: keys and places in lists, the outermost first.
+/// Where a value is in a config: keys and places in lists, the outermost first.
 using JsonPath = std::vector<std::string>;
 
-/// The paths of all keys of `object`, those of its groups included.
+/// The paths of all keys of `object`, including those of its groups.
 std::vector<JsonPath> paths_of(const Json& object);
 
 /// `config` with the value at `path` replaced.

@@ -26,7 +26,7 @@ struct GoldenCase {
   std::string name;
   std::string family;                                  ///< the model_type by which the folder is read
   std::string oracle;                                  ///< `transformers 5.23.0`
-  std::optional<std::vector<std::string>> processing;  ///< the steps behind golden_processed.safetensors
+  std::optional<std::vector<std::string>> processing;  ///< the steps that made golden_processed.safetensors
   std::optional<GoldenMetric> gradients;
   std::map<std::string, std::string> exceptions;  ///< points that were not recorded, by glob, with the reason
 
@@ -38,15 +38,15 @@ struct GoldenCase {
 /// Every golden case, in the order of the index.
 const std::vector<GoldenCase>& golden_cases();
 
-/// The token that a case's padding must be, and no real token: transformers counts positions by it, whatever
-/// the mask says. None of families whose positions it counts otherwise.
+/// The token that a case's padding, and no real token, must be: transformers counts positions by it, whatever
+/// the mask says. None for families whose positions it counts differently.
 std::optional<std::int64_t> padding_token(const GoldenCase& golden);
 
-/// `made` of the same shape as `recorded`, with the padding token of such a case where that has it, and
+/// `made` of the same shape as `recorded`, with the padding token of such a case where `recorded` has it, and
 /// nowhere else. Undefined stays undefined.
 at::Tensor with_padding_of(const GoldenCase& golden, const at::Tensor& recorded, const at::Tensor& made);
 
-/// The case of this name; throws std::out_of_range where there is none.
+/// The case of this name; throws std::out_of_range if it does not exist.
 const GoldenCase& golden_case(const std::string& name);
 
 /// What an oracle recorded, read from one of a case's files.
@@ -54,9 +54,9 @@ struct GoldenRun {
   at::Tensor tokens;          ///< [batch, pos] int64
   at::Tensor attention_mask;  ///< [batch, pos], undefined where nothing is padding
   at::Tensor token_types;     ///< [batch, pos] int64, or undefined
-  at::Tensor decoder_tokens;  ///< [batch, pos] int64 of encoder-decoders, which `logits` and `greedy` are of
+  at::Tensor decoder_tokens;  ///< [batch, pos] int64 of encoder-decoders, read by `logits` and `greedy`
   at::Tensor greedy;          ///< [1, pos] row 0 and its greedy continuation, or undefined
-  /// Activations and `logits`, float64; no logits of a model without unembedding, whose output may be there
+  /// Activations and `logits`, float64; no logits for a model without unembedding, whose output may be stored
   /// as `residual`.
   RecordedTensors outputs;
 

@@ -1,4 +1,4 @@
-// The main function of test programs. Where HOOKED_KERNELS names a set of kernels that this processor lacks,
+// The main function of test programs. If HOOKED_KERNELS names a set of kernels that this processor lacks,
 // no test runs, and the exit status says so to ctest (SKIP_RETURN_CODE in tests/CMakeLists.txt).
 #include <fmt/format.h>
 #include <gtest/gtest.h>

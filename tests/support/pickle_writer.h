@@ -8,7 +8,7 @@
 
 namespace hooked {
 
-// Pieces of pickles, to be put together with +. Each leaves one value on the stack unless it says otherwise.
+// Pieces of pickles, to be joined with +. Each leaves one value on the stack unless it says otherwise.
 
 /// A pickle of protocol 2 of one value.
 inline std::string pickle_of(std::string_view value) { return "\x80\x02" + std::string(value) + "."; }
@@ -22,13 +22,13 @@ std::string pickled(std::int64_t value);
 std::string pickled(std::string_view text);
 inline std::string pickled(const char* text) { return pickled(std::string_view(text)); }
 
-/// A tuple of values that are pickled already.
+/// A tuple of already pickled values.
 std::string pickled_tuple(const std::vector<std::string>& values);
 
 /// A tuple of integers.
 std::string pickled_sizes(const std::vector<std::int64_t>& sizes);
 
-/// A global, as protocol 2 has it.
+/// A global, in the form of protocol 2.
 std::string pickled_global(std::string_view module, std::string_view name);
 
 inline std::string pickled_ordered_dict() { return pickled_global("collections", "OrderedDict") + ")R"; }
@@ -37,7 +37,7 @@ inline std::string pickled_ordered_dict() { return pickled_global("collections",
 std::string pickled_storage(std::string_view type, std::string_view key, const std::string& numel,
                             std::string_view location = "cpu");
 
-/// How a tensor lies in its storage.
+/// How a tensor is laid out in its storage.
 struct PickledView {
   std::int64_t offset = 0;
   std::vector<std::int64_t> sizes;

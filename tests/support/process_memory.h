@@ -8,7 +8,7 @@
 
 namespace hooked {
 
-/// A figure of /proc/self/status in bytes; -1 where the system does not tell it.
+/// A figure of /proc/self/status in bytes; -1 if the system does not report it.
 inline std::int64_t process_status(const std::string& field) {
   std::ifstream in("/proc/self/status");
   for (std::string line; std::getline(in, line);) {
@@ -17,7 +17,7 @@ inline std::int64_t process_status(const std::string& field) {
   return -1;
 }
 
-/// Makes the peak that the system remembers begin anew; false where it does not let us.
+/// Resets the peak that the system remembers; false if it does not let us.
 inline bool forget_peak() {
   ::malloc_trim(0);
   std::ofstream out("/proc/self/clear_refs");
@@ -25,7 +25,7 @@ inline bool forget_peak() {
   return static_cast<bool>(out);
 }
 
-/// Why peaks say nothing here, or empty, and then the peak begins anew.
+/// Why peaks say nothing here; or empty, and then the peak is reset.
 inline std::string why_no_peaks() {
 #if defined(__SANITIZE_ADDRESS__)
   return "a sanitizer has memory of its own";

@@ -6,14 +6,14 @@
 
 namespace hooked {
 
-/// Seconds of processors that this process has taken: what other processes do does not change it.
+/// Processor seconds that this process has used, unaffected by other processes.
 inline double processor_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Seconds of processors that the children of this process have taken, of those that have ended.
+/// Processor seconds that the ended children of this process have used.
 inline double child_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_CHILDREN, &usage);

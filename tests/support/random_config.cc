@@ -211,7 +211,7 @@ Experts random_experts(const ModelConfig& c, Dice& dice) {
   return e;
 }
 
-// What is kept in float32 in narrower models, where the config may say so.
+// Weights that are kept in float32 in narrower models, if the config may say so.
 LeastDtypes random_least_dtypes(const ModelConfig& c, Dice& dice) {
   using enum KeptInFloat32;
   const auto kept = [&](bool allowed) {

@@ -13,17 +13,17 @@
 
 namespace hooked {
 
-/// Tensors by name; among activations `logits` and `grad.<name>` may stand.
+/// Tensors by name; among activations there may be `logits` and `grad.<name>`.
 using NamedTensors = std::map<std::string, at::Tensor>;
 
-/// What is kept of a tensor of more than 8 numbers (tests/golden/README.md, "Projections").
+/// What is stored for a tensor of more than 8 numbers (tests/golden/README.md, "Projections").
 struct Projection {
-  std::string name;  ///< the weights of the sums are drawn from it
+  std::string name;  ///< seeds the weights of the sums
   std::vector<std::int64_t> shape;
   std::int64_t minus_infinities = 0;
-  std::int64_t left_out = 0;        ///< places that are not compared: padding, or what is not there
+  std::int64_t left_out = 0;        ///< places that are not compared: padding, or missing numbers
   std::int64_t not_finite = 0;      ///< NaN and +infinity, which nothing recorded holds
-  std::uint64_t places = 0;         ///< a hash of where all these stand
+  std::uint64_t places = 0;         ///< a hash of the places of all these
   double largest = 0.0;             ///< of the other numbers, without their signs
   std::array<double, 4> sums = {};  ///< of the other numbers times weights in [-1, 1)
 };
@@ -41,11 +41,11 @@ class Recorded {
   at::IntArrayRef sizes() const;
   /// The same numbers in another shape.
   Recorded reshaped(at::IntArrayRef shape) const;
-  /// Null where only a projection was recorded.
+  /// Null if only a projection was recorded.
   const at::Tensor* numbers() const { return std::get_if<at::Tensor>(&form_); }
   /// The numbers of an input, which is always whole. Throws std::bad_variant_access for a projection.
   const at::Tensor& tensor() const { return std::get<at::Tensor>(form_); }
-  /// Throws std::bad_variant_access where the numbers are there.
+  /// Throws std::bad_variant_access if the numbers are stored.
   const Projection& projection() const { return std::get<Projection>(form_); }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace hooked {
 
-/// Variables that are taken out of the environment, and put back as they were at the end.
+/// Variables that are removed from the environment, and restored at the end.
 class ScopedEnvironment {
  public:
   ScopedEnvironment(std::initializer_list<const char*> names) {
@@ -37,7 +37,7 @@ class ScopedEnvironment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-/// Those that say where the hub cache is.
+/// The variables that say where the hub cache is.
 inline constexpr std::initializer_list<const char*> kHubSettings = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE",
                                                                     "HF_HOME", "XDG_CACHE_HOME", "HOME"};
 

@@ -16,7 +16,7 @@
 
 namespace hooked {
 
-/// One of PyTorch's zip files by itself, as io/tensors/zip_tensors.h reads it: what CheckpointReader makes of
+/// One of PyTorch's zip files alone, as io/tensors/zip_tensors.h reads it: what CheckpointReader makes of
 /// a `.pt` file, without looking for files.
 class ZipCheckpoint {
  public:
@@ -33,7 +33,7 @@ class ZipCheckpoint {
   /// All tensors of the state dict in its order. `begin` and `end` enclose a tensor's elements in the file.
   const std::vector<TensorInfo>& tensors() const noexcept;
 
-  /// What lies beside the state dict and has no tensors in it, by its key: a training script's `model_args`,
+  /// Entries next to the state dict without tensors in them, by key: a training script's `model_args`,
   /// for instance. A dict, empty when there is nothing.
   const PlainValue& values() const noexcept;
 
@@ -45,8 +45,8 @@ class ZipCheckpoint {
 
   /// The named tensor in its stored dtype, shape and strides, in fresh memory on the CPU: its elements and
   /// what lies between them in the file, shared with no other tensor.
-  /// The first read of a storage goes over all of it and compares its checksum. Throws CheckpointError for a
-  /// name that is not there or a wrong checksum, IoError when the file was changed.
+  /// The first read of a storage reads all of it and compares its checksum. Throws CheckpointError for a
+  /// missing name or a wrong checksum, IoError when the file was changed.
   at::Tensor read(std::string_view name) const;
 
   /// Rows `first` to `first + count` of the named tensor's first axis: [count, ...].

@@ -8,7 +8,7 @@
 
 namespace hooked {
 
-/// A file of an archive to write, and lies to tell about it.
+/// A file of an archive to write, and false facts to state about it.
 struct ZipMember {
   std::string name = {};
   std::string content = {};
@@ -24,10 +24,10 @@ struct ZipMember {
   bool zip64 = false;                        ///< sizes and offset in zip64 fields
 };
 
-/// The archive around the members.
+/// The archive that contains the members.
 struct ZipShape {
   std::string before = {};         ///< bytes in front; the offsets stay right
-  std::string after = {};          ///< bytes behind the end record
+  std::string after = {};          ///< bytes after the end record
   bool zip64 = false;              ///< with a zip64 end record
   std::uint64_t entries_more = 0;  ///< added to the number of entries in the end records
 };

@@ -30,12 +30,12 @@ TEST(AddedTokens, StripTheWhiteSpaceBesideThem) {
             (std::vector<Found>{{0, 1, -1}, {1, 8, 1}, {8, 10, -1}}));
   EXPECT_EQ(split({{.id = 1, .content = "<m>", .rstrip = true}}, "a <m> \nb"),
             (std::vector<Found>{{0, 2, -1}, {2, 7, 1}, {7, 8, -1}}));
-  // White space between two is taken once.
+  // White space between two tokens is taken only once.
   EXPECT_EQ(split({{.id = 1, .content = "<m>", .lstrip = true, .rstrip = true}}, "<m> <m>"),
             (std::vector<Found>{{0, 4, 1}, {4, 7, 1}}));
 }
 
-// What the tokenizers package 0.23 makes of these texts; where it panics, the token is dropped as well.
+// The results of the package tokenizers 0.23 for these texts; if it panics, the token is dropped as well.
 TEST(AddedTokens, AreDroppedWhereTheOneBeforeTookAllOfThem) {
   const std::vector<AddedToken> tokens = {{.id = 1, .content = "<a>", .rstrip = true},
                                           {.id = 2, .content = "\n", .lstrip = true}};
@@ -46,7 +46,7 @@ TEST(AddedTokens, AreDroppedWhereTheOneBeforeTookAllOfThem) {
   // A token that takes the white space on both sides takes those of its own kind that follow.
   const std::vector<AddedToken> blank = {{.id = 3, .content = " ", .lstrip = true, .rstrip = true}};
   EXPECT_EQ(split(blank, "a   b"), (std::vector<Found>{{0, 1, -1}, {1, 4, 3}, {4, 5, -1}}));
-  // Without lstrip a token comes again.
+  // Without lstrip the token is found again.
   EXPECT_EQ(split({{.id = 1, .content = "<a>", .rstrip = true}, {.id = 2, .content = "\n"}}, "<a> \nx"),
             (std::vector<Found>{{0, 5, 1}, {4, 5, 2}, {5, 6, -1}}));
 }

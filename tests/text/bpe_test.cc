@@ -44,7 +44,7 @@ TEST(Bpe, IgnoresMergesOfWordsThatArePieces) {
   EXPECT_EQ(encoded(*model, "aba").ids, (Ids{0, 1, 0}));
 }
 
-// Left-out characters would shift offsets, so bytes are read only with an unknown token or with all 256
+// Dropped characters would shift offsets, so bytes are read only with an unknown token or with all 256
 // bytes.
 TEST(Bpe, ReadsBytesWhereTheVocabularyAllowsIt) {
   constexpr auto* kVocab = R"({"type": "BPE", "vocab": {"\u00c3": 0, "\u00a9": 1}, "merges": [])";

@@ -1,4 +1,4 @@
-// Conversations against transformers' apply_chat_template, for templates in the manner of published families
+// Conversations against transformers' apply_chat_template, for templates in the style of published families
 // (tests/golden/make.py chat), and where templates are read from.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -241,7 +241,7 @@ TEST_F(ChatFiles, TemplatesThatAreNoRegularFiles) {
     EXPECT_EQ(said.find("[" + file.native() + "] "), 0u) << said;
     EXPECT_NE(said.find(what), std::string::npos) << said;
     EXPECT_EQ(tokenizer.notes(), std::vector<std::string>{"the chat template cannot be used: " + said});
-    // What can be read goes into another folder.
+    // What can be read is saved into another folder.
     const auto files = Tokenizer::read_files(folder_.path());
     EXPECT_TRUE(files.contains("tokenizer.json"));
     EXPECT_FALSE(files.contains(file.filename().native()));
@@ -257,7 +257,7 @@ TEST_F(ChatFiles, TemplatesThatAreNoRegularFiles) {
   refused(path, "a folder");
   std::filesystem::create_directory(folder_ / "chat_template.json");
   refused(folder_ / "chat_template.json", "a folder");
-  // A file that more than chats need stops the tokenizer.
+  // A damaged file that is needed for more than chats stops the tokenizer.
   for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {
     std::filesystem::create_directory(folder_ / name);
     EXPECT_THROW(load(), IoError);

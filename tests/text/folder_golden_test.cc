@@ -19,7 +19,7 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-// HOOKED_FOLDER_GOLDENS is another folder of them, with texts of its own, for a comparison by hand.
+// HOOKED_FOLDER_GOLDENS names another folder of them, with its own texts, for a comparison by hand.
 std::filesystem::path goldens() {
   const char* wide = std::getenv("HOOKED_FOLDER_GOLDENS");
   return wide ? std::filesystem::path(wide)
@@ -56,7 +56,7 @@ void write_files(const Json& golden, const std::filesystem::path& folder) {
   }
 }
 
-// What an encoding must be besides its ids.
+// What must hold for an encoding in addition to its ids.
 void expect_whole(const Encoding& encoding, std::string_view text) {
   ASSERT_EQ(encoding.offsets.size(), encoding.ids.size());
   std::size_t begin = 0;

@@ -41,7 +41,7 @@ std::vector<std::string> families() {
   return names;
 }
 
-// GPT-2's vocabulary: the spellings of all bytes, printable ones first, then what each merge makes, then the
+// GPT-2's vocabulary: the spellings of all bytes, printable ones first, then each merge's result, then the
 // end of a document.
 std::string gpt2_vocabulary(std::string_view merges) {
   std::vector<std::string> spelled;
@@ -79,7 +79,7 @@ Tokenizer load_gpt2(const TempFolder& folder, const std::string& vocabulary, con
   return Tokenizer::load(folder.path());
 }
 
-// Each piece begins where the one before it ends; [n] stands before one that begins n bytes after that.
+// Each piece begins where the one before it ends; [n] comes before one that begins n bytes after that.
 std::vector<TextSpan> spans_of(const Json& lengths) {
   std::vector<TextSpan> spans;
   std::size_t at = 0;

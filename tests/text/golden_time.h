@@ -4,7 +4,7 @@
 
 namespace hooked::text {
 
-/// 9 March 2025, 14:05:07 in the local time zone, as the makers of the templates' goldens have it.
+/// 9 March 2025, 14:05:07 in the local time zone, as used by the makers of the templates' goldens.
 inline std::time_t golden_time() {
   std::tm parts{};
   parts.tm_year = 125;

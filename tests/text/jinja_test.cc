@@ -25,7 +25,7 @@ std::string render(std::string_view text, const Variables& variables = {}, const
   return jinja::Template(text, "t", limits).render(variables, golden_time());
 }
 
-// The message of the error that rendering throws; empty where it throws none.
+// The message of the error that rendering throws; empty if it throws none.
 std::string refusal(std::string_view text, const Variables& variables = {},
                     const jinja::Limits& limits = {}) {
   try {
@@ -41,7 +41,7 @@ Json golden() {
   return parse_json(read_text_file(file, 1 << 24), {.bytes = 1 << 24});
 }
 
-// What Jinja renders and we say is not read.
+// Templates that Jinja renders and we refuse as unsupported.
 const std::set<std::string> kNotRead = {
     "{{ users[0] | attr('name') }}",
     "{{ lipsum() }}",
@@ -103,7 +103,7 @@ TEST(Jinja, TextsThatAreNotUtf8AreRefused) {
   EXPECT_NE(refusal("{{ '\\ud800' }}").find("not a character"), std::string::npos);
 }
 
-// Each of these would take all time or memory there is.
+// Each of these would take all available time or memory.
 struct Hostile {
   const char* what;
   std::string text;
@@ -199,7 +199,7 @@ std::vector<Hostile> hostile_templates() {
 }
 
 TEST(Jinja, HostileTemplatesEndSoonWithASentence) {
-  // A tenth of the usual work: the sentences are the same.
+  // A tenth of the usual work: the messages are the same.
   const jinja::Limits limits{.steps = 2'000'000, .bytes = 64 << 20, .output = 16 << 20};
   for (const auto& [what, text, message] : hostile_templates()) {
     const auto refused = refusal(text, {}, limits);
@@ -262,7 +262,7 @@ TEST(Jinja, LimitsAreExact) {
     });
   };
   EXPECT_EQ(syntax(31), syntax(30) + 1);
-  // Steps and bytes that a template takes are limits that it keeps; with one less it does not.
+  // A template passes with limits equal to its steps and bytes; with one less it does not.
   const std::string work = "{% for i in range(50) %}{{ i ~ 'x' }}{% endfor %}";
   const auto least = [&](const auto& with) {
     std::uint64_t limit = 1;

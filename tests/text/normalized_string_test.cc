@@ -14,7 +14,7 @@ constexpr std::string_view kText = "a\u00e9b";
 TEST(NormalizedString, AnUnchangedTextIsItself) {
   const NormalizedString text(kText, {1, 4});
   EXPECT_EQ(text.text(), "\u00e9b");
-  EXPECT_EQ(text.origin({0, 1}), (TextSpan{1, 3}));  // a part of a character is from all of it
+  EXPECT_EQ(text.origin({0, 1}), (TextSpan{1, 3}));  // a part of a character comes from all of it
   EXPECT_EQ(text.origin({1, 3}), (TextSpan{1, 4}));
 }
 

@@ -15,7 +15,7 @@ std::string normalized(std::string_view json, std::string_view text) {
   return std::string(whole.text());
 }
 
-// A row of the table that reads the normalizer of another shows here: each changes this text in its own way.
+// A table row that reads another row's normalizer shows here: each changes this text in its own way.
 TEST(Normalizer, EachTypeIsWhatItsNameSays) {
   constexpr std::string_view kText = " \u00c9e\u0301\ufb01 \x07 ";
   EXPECT_EQ(normalized(R"({"type": "NFC"})", kText), " \u00c9\u00e9\ufb01 \x07 ");

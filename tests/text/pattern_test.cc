@@ -32,7 +32,7 @@ TEST(Regex, AnEmptyMatchBehindAMatchIsNone) {
 
 TEST(Regex, LooksBehindWithinTheText) { EXPECT_EQ(matches("(?<=a)b", "babb"), (Spans{{2, 3}})); }
 
-// The long s is an s where case is ignored.
+// The long s is an s if case is ignored.
 TEST(Regex, IgnoresCaseAsUnicodeDoes) {
   EXPECT_EQ(matches("(?i:'s)", "'\u017f 'S"), (Spans{{0, 3}, {4, 6}}));
 }

@@ -20,7 +20,7 @@ Words words(std::string_view json, std::string_view text) {
   return found;
 }
 
-// A row of the table that reads the pre-tokenizer of another shows here: each cuts this text in its own way.
+// A table row that reads another row's pre-tokenizer shows here: each splits this text in its own way.
 TEST(PreTokenizer, EachTypeIsWhatItsNameSays) {
   constexpr std::string_view kText = "ab c-12  x";
   EXPECT_EQ(words(R"({"type": "ByteLevel", "add_prefix_space": true})", kText),

@@ -26,7 +26,7 @@ inline std::string ranked_bytes(int rank) {
   return std::string(static_cast<std::size_t>(rank - 255), 'a') + "b";
 }
 
-/// They as a file of tiktoken.
+/// The byte strings as a tiktoken file.
 inline std::string rank_lines(int merged) {
   std::string lines;
   for (int rank = 0; rank < 256 + merged; ++rank)
@@ -34,7 +34,7 @@ inline std::string rank_lines(int merged) {
   return lines;
 }
 
-/// They as a tekken.json, behind five special tokens.
+/// The same as a tekken.json, after five special tokens.
 inline std::string tekken_text(int merged) {
   std::string vocab;
   for (int rank = 0; rank < 256 + merged; ++rank) {

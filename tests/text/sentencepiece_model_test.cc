@@ -42,7 +42,7 @@ TEST_F(SentencePieceTest, ControlPiecesAreSpecialTokensOfAFileAlone) {
   const auto tokenizer = load(small_model());
   EXPECT_EQ(tokenizer.form(), "tokenizer.model (SentencePiece)");
   EXPECT_EQ(tokenizer.encode("ab<s>ab").ids, (Ids{7, 1, 7}));
-  // `<`, `s` and `>` are no pieces: one unknown token, as in the package.
+  // `<`, `s` and `>` are not pieces: one unknown token, as in the package.
   EXPECT_EQ(tokenizer.encode("ab<s>ab", {.added_tokens = AddedTokensInText::as_text}).ids, (Ids{7, 0, 6}));
   EXPECT_EQ(tokenizer.decode(Ids{1, 7, 2}), "<s> ab</s>");
   EXPECT_EQ(tokenizer.decode(Ids{1, 7, 0, 2}, {.skip_special_tokens = true}), "ab \u2047 ");
@@ -57,7 +57,7 @@ TEST_F(SentencePieceTest, OffsetsAreThoseOfTheText) {
 }
 
 TEST_F(SentencePieceTest, FieldsThatAreNotKnownArePassedOver) {
-  // Among them a message in a message in a message: nothing descends into it.
+  // Among them a message in a message in a message: the reader must not recurse into it.
   std::string nested = "x";
   for (int depth = 0; depth < 2000; ++depth) nested = bytes_field(4, nested);
   const auto unknown =
@@ -109,7 +109,7 @@ TEST_F(SentencePieceTest, PiecesAreAsLongAsIsSaid) {
 }
 
 TEST_F(SentencePieceTest, CharactersThatAreNoPiecesAreJoinedToOne) {
-  // The package joins texts, not pieces: c and d are none themselves.
+  // The package joins texts, not pieces: c and d themselves are not pieces.
   const auto tokenizer = load(small_model() + piece_field("cd", -1) + piece_field("acd", -0.5F));
   EXPECT_EQ(tokenizer.encode("ab cd").ids, (Ids{7, 3, 8}));
   EXPECT_EQ(tokenizer.encode("ab acd").ids, (Ids{7, 3, 9}));

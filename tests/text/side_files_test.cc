@@ -1,4 +1,4 @@
-// Added tokens, their numbers, flags and what becomes of them inside a text, for every form of tokenizer.
+// Added tokens, their ids, flags and how they behave inside a text, for every form of tokenizer.
 // Expected ids: AutoTokenizer of transformers 5.23.
 #include "text/files/side_files.h"
 
@@ -164,7 +164,7 @@ TEST_F(SideFilesTest, ATokenOfSeveralKeysHasTheLastFlags) {
   EXPECT_EQ(ids("x <b>"), (Ids{91, 224, 561, 560}));
   write_named("<b>", strips, nullptr);
   EXPECT_EQ(ids("x <b>"), (Ids{91, 561, 560}));
-  // An object that is not marked as a token names none.
+  // An object that is not marked as a token does not name one.
   write_named("<end>", "<end>", token("<foo>"));
   EXPECT_EQ(ids("x<foo>"), (Ids{91, 31, 73, 82, 82, 33, 560}));
   write_named("<end>", "<end>", token("<foo>", {{"__type", "AddedToken"}}));

@@ -191,7 +191,7 @@ TEST(TextStream, AByteHoldsItsRunBackUntilItEnds) {
   const auto byte = [&](int value) { return tokenizer.find(fmt::format("<0x{:02X}>", value)).value(); };
   TextStream stream(tokenizer, {});
   for (const int value : {0xF0, 0x9F, 0x98, 0x80}) EXPECT_EQ(stream.add(byte(value)), "");
-  // Cut in the middle of another one, no byte of the run is a character any more.
+  // If cut in the middle of another one, no byte of the run is a character any more.
   EXPECT_EQ(stream.add(byte(0xF0)), "");
   EXPECT_EQ(stream.finish(), "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD");
   TextStream ended(tokenizer, {});
@@ -206,7 +206,7 @@ TEST(TextStream, HoldsBackUnfinishedCharacters) {
   TextStream text(tokenizer, {});
   for (std::size_t i = 0; i + 1 < ids.size(); ++i) EXPECT_EQ(text.add(ids[i]), "");
   EXPECT_EQ(text.add(ids.back()), "\xF0\x9F\x92\xBB");
-  // Begun inside a character, the stream tells all of it.
+  // If begun inside a character, the stream still gives all of it.
   TextStream inside(tokenizer, {ids.front()});
   std::string rest;
   for (std::size_t i = 1; i < ids.size(); ++i) rest += inside.add(ids[i]);

@@ -1,5 +1,5 @@
 // A tokenizer.json as AutoTokenizer of transformers uses it, for every class of tokenizer and for the files
-// that lie beside it (tests/golden/make.py tokenizer-classes).
+// next to it (tests/golden/make.py tokenizer-classes).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ TEST_P(TokenizerClass, IdsAreAutoTokenizers) {
     expected.insert(expected.end(), behind.begin(), behind.end());
     const auto encoding = tokenizer.encode(text, {.add_special_tokens = true});
     EXPECT_EQ(encoding.ids, expected) << text;
-    // What stands around it is what around() says.
+    // The tokens around it are those of around().
     Ids parts = tokenizer.around() ? tokenizer.around()->before : Ids{};
     const auto inside = tokenizer.encode(text).ids;
     parts.insert(parts.end(), inside.begin(), inside.end());
@@ -111,7 +111,7 @@ TEST_P(TokenizerClass, AReplacedPipelineIsANote) {
     EXPECT_EQ(first.encode(text.get<std::string>()).ids, second.encode(text.get<std::string>()).ids) << text;
 }
 
-// Saved beside a model, whose config.json is another one.
+// Saved next to a model with a different config.json.
 TEST_P(TokenizerClass, ASavedFolderKeepsTheIds) {
   SCOPED_TRACE(made()["name"].get<std::string>());
   const TempFolder folder, saved;

@@ -19,7 +19,7 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  // The model has a rule, too: a becomes b.
+  // The model has a rule too: a becomes b.
   return {{"tokenizer.model", small_model(), false},
           {"spiece.model",
            small_pieces() + bytes_field(3, bytes_field(2, std::string("\x04\0\0\0\0\0\0\0b\0", 10))), false},

@@ -118,7 +118,7 @@ TEST_F(FormsTest, SideFilesSayWhatIsPutAround) {
             "added_tokens_decoder": {"9": {"content": "<turn>", "special": true}}, "pad_token": "<pad>"})");
   auto tokenizer = load();
   EXPECT_EQ(tokenizer.encode("ab", {.add_special_tokens = true}).ids, (Ids{7, 2}));
-  EXPECT_EQ(tokenizer.encode("ab<turn>ab<pad>").ids, (Ids{7, 8, 7, 9}));  // legacy: each part has its blank
+  EXPECT_EQ(tokenizer.encode("ab<turn>ab<pad>").ids, (Ids{7, 8, 7, 9}));  // legacy: each part has a space
   write("tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer"})");
   write("special_tokens_map.json", R"({"eos_token": {"content": "ab"}})");
   tokenizer = load();

@@ -60,7 +60,7 @@ TEST_P(BlockedWeightLayouts, SumsOverTheNamedAxes) {
 
 INSTANTIATE_TEST_SUITE_P(ByRowsAndByColumns, BlockedWeightLayouts, testing::Bool());
 
-// Many blocks, cut along either axis, transposed or not: what the whole matrix gives in one go.
+// Many blocks, cut along either axis, transposed or not: the same numbers as the whole matrix in one go.
 TEST(BlockedWeight, ManyBlocksAreOneMatrix) {
   const at::Tensor rows = at::randn({1000, 700}, at::kDouble);
   ASSERT_GT(rows.numel(), 2 * kBlockElements);

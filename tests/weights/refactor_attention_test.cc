@@ -23,7 +23,7 @@ at::Tensor product(const StateDict& weights, const std::string& circuit) {
   return circuit == "QK" ? of("W_Q").matmul(of("W_K").transpose(1, 2)) : of("W_V").matmul(of("W_O"));
 }
 
-/// Largest entry beside the diagonal of A^T A per head.
+/// Largest off-diagonal entry of A^T A per head.
 double off_diagonal(const at::Tensor& A) {
   const at::Tensor gram = A.transpose(1, 2).matmul(A);
   return (gram - at::diag_embed(gram.diagonal(0, 1, 2))).abs().max().item<double>();

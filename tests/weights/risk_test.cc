@@ -133,7 +133,7 @@ TEST(MaskedVocabulary, KeepsItsProbabilities) {
   }
 }
 
-// What looks odd and is exact stays applied.
+// A step that looks odd but is exact stays applied.
 TEST(ProcessWeights, AppliesWhatItCanKeep) {
   const ModelConfig config = config_in(at::kFloat);
   StateDict weights = reference::random_weights(config, 6, at::kFloat);

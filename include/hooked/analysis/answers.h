@@ -10,18 +10,18 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The tokens that count as an answer: one or a set of them, the same for every row or each row's own. In a
-/// set each token counts once, however often it was written: `" Mary"` and `"Mary"` may be one token.
+/// The tokens that count as an answer: one token or a set, the same for every row or different for each row.
+/// In a set each token counts once, however often it was written: `" Mary"` and `"Mary"` may be one token.
 class Answers {
  public:
-  /// None yet, which every analysis refuses.
+  /// None yet; every analysis refuses it.
   Answers() : none_(true) {}
   /// One token, in every row.
   Answers(std::int64_t token) : sets_{{token}} {}  // NOLINT: an id is an answer
   /// The same.
   Answers(int token) : sets_{{std::int64_t{token}}} {}  // NOLINT
-  /// The token with this text, in every row: `" Mary"`. For functions that know the model, which turn it into
-  /// an id by in(); everybody else wants ids.
+  /// The token with this text, in every row: `" Mary"`. Only for functions that know the model and turn the
+  /// text into an id with in(); all others need ids.
   Answers(std::string_view text) : texts_{std::string(text)} {}  // NOLINT
   /// The same.
   Answers(const char* text) : texts_{text} {}  // NOLINT
@@ -29,27 +29,27 @@ class Answers {
   static Answers any_of(std::vector<std::int64_t> tokens);
   /// Each row's own token. Throws ShapeError when there is none.
   static Answers by_row(const std::vector<std::int64_t>& tokens);
-  /// Each row's own set. Throws ShapeError when there is no row, or a row without a token.
+  /// Each row's own set. Throws ShapeError for an empty list, or a row without a token.
   static Answers sets_by_row(std::vector<std::vector<std::int64_t>> sets);
 
   /// Each row's own token, by its text. Throws ShapeError when there is none.
   static Answers texts_by_row(std::vector<std::string> texts);
 
-  /// The same as ids: those of texts are the model's. Throws TokenizerError as HookedTransformer::to_token,
-  /// also where a text is several tokens.
+  /// The same answers as ids: texts become the model's tokens. Throws TokenizerError as
+  /// HookedTransformer::to_token, also if a text is several tokens.
   Answers in(const HookedTransformer& model) const;
 
-  /// How many rows have tokens of their own; 0 where all have the same.
+  /// The number of rows that have their own tokens; 0 if all rows have the same.
   std::int64_t rows() const;
   /// The tokens of a row. Throws ShapeError out of range, HookError for texts.
   const std::vector<std::int64_t>& of_row(std::int64_t row) const&;
   /// The same of a temporary, as a copy.
   std::vector<std::int64_t> of_row(std::int64_t row) const&& { return of_row(row); }
-  /// The answers of these rows alone, in this order. Throws ShapeError out of range, HookError for texts.
+  /// The answers of only these rows, in this order. Throws ShapeError out of range, HookError for texts.
   Answers of_rows(const std::vector<std::int64_t>& rows) const;
 
-  /// Throws ShapeError, naming `where`, for an id outside a vocabulary of so many tokens and for another
-  /// number of rows; HookError for texts.
+  /// Throws ShapeError, naming `where`, for an id outside a vocabulary of `vocab` tokens and if the number of
+  /// rows differs; HookError for texts.
   void require_fit(std::int64_t rows, std::int64_t vocab, std::string_view where) const;
 
   bool operator==(const Answers&) const = default;

@@ -11,23 +11,23 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The scores of runs in which only a circuit is left: a Grid [circuit]; `row` stands before where there are
-/// several rows. `sweep` says what stands in for all other nodes or edges (`from`: zeros, a mean, other
-/// prompts, a run), in which prompts (`into`), and how it is scored; `site`, `over`, `table` and `partial`
-/// stay empty. A node outside of the circuit writes what it has in `from`. An edge outside carries what its
-/// writer has in `from`, while the same writer may be read as it is along other edges.
+/// The scores of runs in which only a circuit is left: a Grid [circuit], preceded by `row` if there are
+/// several rows. `sweep` says what replaces all other nodes or edges (`from`: zeros, a mean, other prompts, a
+/// run), in which prompts (`into`), and how it is scored; `site`, `over`, `table` and `partial` stay empty. A
+/// node outside the circuit writes its value in `from`. An edge outside it carries what its writer has in
+/// `from`, while other edges may read the same writer unchanged.
 ///
-/// Throws as sweep(), and HookError for circuits of both kinds, and for edges in a model with two stacks,
-/// with latent attention, or with norms on the stream or behind what is written to it, where a part's share
-/// of what is read is no sum.
+/// Throws as sweep(), and HookError for a mix of node and edge circuits. Edges are also refused in a model
+/// with two stacks, with latent attention, or with norms on the stream or after what is written to it,
+/// because then what is read is not a sum of the parts' shares.
 Grid run_circuits(const HookedTransformer& model, const std::vector<Circuit>& circuits,
                   const SweepOptions& sweep);
 
-/// What a circuit is judged by. For designated initialisers.
+/// How a circuit is judged. For designated initialisers.
 struct CircuitJudgementOptions {
   SweepOptions sweep = {};  ///< as run_circuits takes it, with one metric
   /// How many other sets of the circuit's size it is compared with, and how many subsets of it are looked at:
-  /// all of them where there are no more, else as many, drawn at random. 0: none.
+  /// all of them if there are no more than this, else this many, drawn at random. 0: none.
   std::int64_t sets = 100;
   std::uint64_t seed = 0;  ///< of these draws
 };
@@ -38,21 +38,21 @@ struct CircuitJudgement {
   double none;     ///< with everything ablated
   double circuit;  ///< of the circuit alone
   double without;  ///< of the rest alone: with the circuit ablated
-  /// (circuit - none) / (whole - none): 1 where the circuit does it all. Where whole and none score the same
-  /// it is NaN, as all that follows.
+  /// (circuit - none) / (whole - none): 1 if the circuit does all of it. If whole and none score the same,
+  /// this and everything that follows is NaN.
   double faithfulness;
-  /// (whole - without) / (whole - none): 1 where the rest does nothing.
+  /// (whole - without) / (whole - none): 1 if the rest does nothing.
   double completeness;
   /// The largest |score of (circuit without K) - score of (model without K)| / |whole - none| over subsets K
-  /// of the circuit: 0 where the circuit falls apart as the model does (Wang et al. 2022, "completeness").
+  /// of the circuit: 0 if the circuit breaks down as the model does (Wang et al. 2022, "completeness").
   double incompleteness;
-  /// By how much the faithfulness falls without a node or an edge: a Grid [part].
+  /// How much the faithfulness drops without each node or edge: a Grid [part].
   Grid minimality;
   /// Faithfulness and completeness of other sets of the circuit's size: a Grid [set, measure].
   Grid others;
-  bool all_others;       ///< these are all that there are, not a draw
-  double more_faithful;  ///< the share of them that is at least as faithful; NaN where there are none
-  bool complete;         ///< not ended by `progress`; else NaN stands for what is missing
+  bool all_others;       ///< these are all such sets, not a random draw
+  double more_faithful;  ///< the share of them that is at least as faithful; NaN if there are none
+  bool complete;         ///< not ended by `progress`; else missing numbers are NaN
 };
 
 /// Judges a circuit by runs of it and of other sets. Throws as run_circuits().

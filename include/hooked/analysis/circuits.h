@@ -14,80 +14,80 @@ namespace HOOKED_EXPORT hooked {
 
 /// Which weights a circuit is made of. For designated initialisers.
 struct CircuitOptions {
-  /// Whether the weights of the norms that heads read and write through belong to the circuit, and centring
-  /// where they centre: what is linear in the stream when scales are held. Raw and folded weights have the
-  /// same QK circuits then. Without, circuits are the bare matrices, as TransformerLens has them.
+  /// Whether to include the weights of the norms that heads read and write through, and their centring if
+  /// they centre: what is linear in the stream when scales are held. Raw and folded weights then have the
+  /// same QK circuits. If false, circuits are the bare matrices, as in TransformerLens.
   bool norms = true;
   Stack stack = Stack::none;  ///< on an encoder-decoder: the decoder's heads, or the encoder's
 };
 
-/// What each head writes of what it reads, W_V W_O: [layer, head, d_model, d_model], rows are what is read,
+/// What each head writes for what it reads, W_V W_O: [layer, head, d_model, d_model], rows are what is read,
 /// in the dtype of the weights. Heads that share values have those of their group. Biases belong to no
-/// circuit. NaN in layers without attention; where layers have heads of several sizes, the factors of the
-/// smaller ones have zeros behind their numbers, which leaves the products as they are. (Elhage et al. 2021.)
+/// circuit. NaN in layers without attention. If layers have different head sizes, the factors of the smaller
+/// ones are padded with zeros at the end, which does not change the products. (Elhage et al. 2021.)
 ///
-/// Throws ConfigError for latent attention, whose values come from behind a norm of their own, and HookError
-/// where values are clipped or go through norms of their own, and where heads are gated, which only a run
-/// says the size of.
+/// Throws ConfigError for latent attention, whose values come after their own norm. Throws HookError if
+/// values are clipped or pass through their own norms, and if heads are gated, because the size of a gate is
+/// known only in a run.
 FactoredMatrix ov_circuits(const HookedTransformer& model, const CircuitOptions& options = {});
 
-/// How each head scores a token that looks (rows) by one that is looked at (columns), W_Q W_K^T: [layer,
-/// head, d_model, d_model], without the scores' scale. Of rotary models it is that of a token that looks at
-/// itself; elsewhere the distance turns it.
+/// How each head scores a query token (rows) against a key token (columns), W_Q W_K^T: [layer, head, d_model,
+/// d_model], without the scores' scale. For rotary models this is the score of a token that attends to
+/// itself; at other distances it is rotated.
 ///
-/// Throws as ov_circuits, and HookError where queries and keys of any layer go through norms of their own,
-/// whose scales only a run has (score_attribution takes scores of a run apart).
+/// Throws as ov_circuits, and HookError if queries and keys of any layer pass through their own norms, whose
+/// scales exist only in a run (score_attribution splits the scores of a run).
 FactoredMatrix qk_circuits(const HookedTransformer& model, const CircuitOptions& options = {});
 
 /// How composition_scores compares. For designated initialisers.
 struct CompositionOptions {
-  CircuitOptions circuits = {};    ///< of which weights
+  CircuitOptions circuits = {};    ///< which weights
   std::int64_t random_draws = 64;  ///< pairs of random heads for the baseline
-  std::uint64_t seed = 0;          ///< of these
+  std::uint64_t seed = 0;          ///< of that draw
   /// Called after each pair of layers; false ends the work.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
-/// How much of what each head writes the later ones read.
+/// How much of what each head writes is read by later heads.
 struct CompositionScores {
-  /// |L R| / (|L| |R|) of the earlier head's OV circuit L and what the later head reads with, R: Frobenius
-  /// norms, so 1 at most. Axes [layer, head, to_layer, to_head]; NaN unless the second layer is later.
+  /// |L R| / (|L| |R|) for the earlier head's OV circuit L and the matrix R that the later head reads with:
+  /// Frobenius norms, so at most 1. Axes [layer, head, to_layer, to_head]; NaN unless to_layer is later.
   Grid scores;
-  double random_mean;       ///< the same of heads with weights drawn from a normal distribution, in the mean
-  double random_deviation;  ///< and how far single ones lie from it
-  bool complete;            ///< not ended by `progress`; else NaN stands for what is missing
+  double random_mean;       ///< the mean for heads with weights drawn from a normal distribution
+  double random_deviation;  ///< and the standard deviation of those
+  bool complete;            ///< not ended by `progress`; else missing numbers are NaN
 };
 
 /// Composition between all heads by queries (R is the QK circuit), keys (its transpose) or values (the OV
-/// circuit). NaN from and to layers without attention. Throws as ov_circuits and qk_circuits; HookError where
-/// norms stand on the stream itself, between what is written and what is read (unless CircuitOptions::norms
-/// is false); ShapeError for less than two draws.
+/// circuit). NaN from and to layers without attention. Throws as ov_circuits and qk_circuits; HookError if
+/// there are norms on the stream itself, between what is written and what is read (unless
+/// CircuitOptions::norms is false); ShapeError for fewer than two draws.
 CompositionScores composition_scores(const HookedTransformer& model, HeadInput input,
                                      const CompositionOptions& options = {});
 
 /// Which tokens copying_scores looks at. For designated initialisers.
 struct CopyingOptions {
-  CircuitOptions circuits = {};  ///< of which weights
-  std::int64_t top_k = 5;        ///< how far up a token must stand among those that its copy raises
-  std::int64_t tokens = 500;  ///< tokens that are asked, drawn from the vocabulary; all where it has no more
-  std::uint64_t seed = 0;     ///< of these
+  CircuitOptions circuits = {};  ///< which weights
+  std::int64_t top_k = 5;        ///< a token counts if it is among this many that its copy raises most
+  std::int64_t tokens = 500;  ///< number of tokens asked, drawn from the vocabulary; at most all of it
+  std::uint64_t seed = 0;     ///< of that draw
   /// Called after each head; false ends the work.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
-/// Whether heads copy, from weights alone: of the full OV circuit W_E W_V W_O W_U, which says what seeing a
-/// token does to the logits of all tokens.
+/// Whether heads copy, from weights alone: based on the full OV circuit W_E W_V W_O W_U, which says how
+/// seeing a token changes the logits of all tokens.
 struct CopyingScores {
   Grid eigenvalues;  ///< [layer, head]: the sum of its eigenvalues over the sum of their sizes; 1 copies, -1
                      ///< does the opposite
-  Grid top_k;  ///< [layer, head]: share of tokens that are among the top_k which they raise most themselves
-  bool complete;  ///< not ended by `progress`; else NaN stands for what is missing
+  Grid top_k;  ///< [layer, head]: share of tokens that are among the top_k tokens they raise most
+  bool complete;  ///< not ended by `progress`; else missing numbers are NaN
 };
 
-/// Copying scores of all heads, by d_head x d_head matrices; NaN in layers without attention. With
-/// CircuitOptions::norms the final norm's weight counts, too, and tokens are as a norm of the embedding
-/// leaves them. Throws as ov_circuits, and HookError for models that have no unembedding, another vocabulary
-/// behind it, or an encoder, and where norms stand on the stream itself.
+/// Copying scores of all heads, from d_head x d_head matrices; NaN in layers without attention. With
+/// CircuitOptions::norms the final norm's weight is included, and tokens have passed a norm of the embedding.
+/// Throws as ov_circuits, and HookError for models without an unembedding, with another vocabulary at the
+/// output, or with an encoder, and if norms are on the stream itself.
 CopyingScores copying_scores(const HookedTransformer& model, const CopyingOptions& options = {});
 
 }  // namespace hooked

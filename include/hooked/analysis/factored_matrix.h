@@ -9,23 +9,23 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// A singular value decomposition: U diag(S) V^T, with the singular values in falling order.
+/// A singular value decomposition: U diag(S) V^T, with the singular values in descending order.
 struct SingularValues {
   at::Tensor U;  ///< [.., m, k]
   at::Tensor S;  ///< [.., k]
   at::Tensor V;  ///< [.., n, k]: right singular vectors as columns
 };
 
-/// A matrix M = A B of low rank, kept as its factors A [.., m, r] and B [.., r, n]: everything but AB() is
-/// computed without the m x n numbers. A head's circuits are of this kind. A value; leading axes are many
-/// matrices at once.
+/// A low-rank matrix M = A B, kept as its factors A [.., m, r] and B [.., r, n]: everything except AB() is
+/// computed without forming the m x n matrix. A head's circuits are of this kind. A value. Leading axes hold
+/// many matrices at once.
 ///
-/// Computes in the dtype of its factors; decompositions of bfloat16 and float16 in float32. Functions throw
-/// ShapeError for sizes that do not fit.
+/// Computes in the dtype of its factors; decompositions of bfloat16 and float16 are in float32. Functions
+/// throw ShapeError for sizes that do not fit.
 class FactoredMatrix {
  public:
-  /// Leading axes are broadcast against each other. Throws ShapeError unless A's columns are as many as B's
-  /// rows, and for factors of another dtype or device.
+  /// Leading axes are broadcast against each other. Throws ShapeError unless A has as many columns as B has
+  /// rows, and for factors that differ in dtype or device.
   FactoredMatrix(at::Tensor A, at::Tensor B);
 
   const at::Tensor A() const;                          ///< [.., m, r]
@@ -34,30 +34,30 @@ class FactoredMatrix {
   std::int64_t inner() const { return A().size(-1); }  ///< r
 
   at::Tensor AB() const;  ///< the product itself, [.., m, n]
-  /// The product the other way round, [.., r, r]; it has the same eigenvalues but for zeros. Throws
+  /// The product the other way round, [.., r, r]; it has the same eigenvalues except for zeros. Throws
   /// ShapeError unless m = n.
   at::Tensor BA() const;
 
   FactoredMatrix t() const;  ///< the transpose, [.., n, m]
 
-  /// k is the smallest of m, r and n. By QR of both factors and the decomposition of an r x r matrix.
+  /// k is the smallest of m, r and n. Uses QR of both factors and the decomposition of an r x r matrix.
   SingularValues svd() const;
-  /// Of BA, complex [.., r], on the CPU wherever the factors lie. Throws ShapeError unless m = n.
+  /// Of BA, complex [.., r], always on the CPU. Throws ShapeError unless m = n.
   at::Tensor eigenvalues() const;
   at::Tensor norm() const;  ///< Frobenius norm, [..]
 
-  /// The same matrix as U sqrt(S) and sqrt(S) V^T: each half has half of the singular values, and orthogonal
-  /// columns (rows).
+  /// The same matrix as U sqrt(S) and sqrt(S) V^T: the singular values are split evenly between the factors,
+  /// which have orthogonal columns (rows).
   FactoredMatrix make_even() const;
-  /// What is left without the orthogonal factor on the left, S V^T [.., k, n]: norms of products with
-  /// something on the right are those of the matrix.
+  /// The matrix without the orthogonal factor on the left, S V^T [.., k, n]: its products with something on
+  /// the right have the same norms as those of the matrix.
   at::Tensor collapse_l() const;
-  at::Tensor collapse_r() const;  ///< the same without that on the right, U S [.., m, k]
+  at::Tensor collapse_r() const;  ///< the same without the factor on the right, U S [.., m, k]
 
-  /// One place of the first leading axis. Negative indices count from the end. Throws ShapeError where there
-  /// is none.
+  /// One place of the first leading axis. Negative indices count from the end. Throws ShapeError if out of
+  /// range.
   FactoredMatrix operator[](std::int64_t index) const;
-  /// With a leading axis of size 1 more at that place, 0 to the number of leading axes.
+  /// With one more leading axis of size 1 at that place, 0 to the number of leading axes.
   FactoredMatrix unsqueeze(std::int64_t axis) const;
   FactoredMatrix rows(std::int64_t begin, std::int64_t end) const;     ///< [.., end - begin, n]
   FactoredMatrix columns(std::int64_t begin, std::int64_t end) const;  ///< [.., m, end - begin]
@@ -76,9 +76,9 @@ class FactoredMatrix {
   at::Tensor A_, B_;
 };
 
-/// Products, factored: what is multiplied goes into the factor on its side, or, where that makes the inner
-/// size smaller, takes the place of that factor. Throw ShapeError for sizes that do not fit and for tensors
-/// of less than two axes.
+/// Products, factored: what is multiplied is merged into the factor on its side or, if that makes the inner
+/// size smaller, replaces that factor. Throw ShapeError for sizes that do not fit and for tensors of less
+/// than two axes.
 FactoredMatrix matmul(const FactoredMatrix& left, const at::Tensor& right);
 FactoredMatrix matmul(const at::Tensor& left, const FactoredMatrix& right);      ///< the same
 FactoredMatrix matmul(const FactoredMatrix& left, const FactoredMatrix& right);  ///< the same

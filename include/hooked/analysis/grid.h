@@ -16,22 +16,22 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// One axis of a grid: what it is, a label for each place on it, and where places are activations, which.
+/// One axis of a grid: its name, a label for each place on it and, if its places are activations, which.
 struct GridAxis {
   std::string name;                 ///< `layer`, `head`, `pos`
   std::vector<std::string> labels;  ///< one per place
-  /// The activation that a place stands for, by its full name as a cache's entries have it, one per place, or
-  /// nothing where a place is none (a bias). Empty: no place of this axis is an activation.
+  /// The activation at each place, by its full name as in a cache's entries, one per place; nothing for a
+  /// place that is not an activation (a bias). Empty: no place of this axis is an activation.
   std::vector<std::optional<Address>> places = {};
 
   bool operator==(const GridAxis&) const = default;
 };
 
-/// One number of a grid and where it stands.
+/// One number of a grid and where it is.
 struct GridCell {
   std::vector<std::int64_t> index;  ///< one per axis
   std::vector<std::string> labels;  ///< one per axis
-  std::optional<Address> place;     ///< the activation, where one of the axes has these; else nothing
+  std::optional<Address> place;     ///< the activation, if one of the axes has places; else nothing
   double value;                     ///< the number
 };
 
@@ -41,30 +41,30 @@ enum class LargestBy : std::uint8_t {
   size,   ///< -10 before 3 before 1: strong effects of either sign
 };
 
-/// How a heat map is drawn. What is not set follows from the numbers; docs/figures.md shows pictures.
+/// How a heat map is drawn. Unset options follow from the numbers; docs/figures.md shows pictures.
 struct HeatMapOptions {
   /// `Blues`, `Greys` and `viridis` run from the low limit to the high one; `RdBu` and `PRGn` have no colour
-  /// at the centre and equally strong ones at equal distances from it. Empty: RdBu where a number is below
-  /// zero or `centre` is set, else Blues.
+  /// at the centre and equally strong ones at equal distances from it. Empty: RdBu if a number is below zero
+  /// or `centre` is set, else Blues.
   std::string palette = {};
   std::optional<double> centre = {};  ///< of RdBu and PRGn; 0
   /// Numbers beyond the limits have a colour of their own that the legend names. Not set: the smallest and
-  /// the largest finite number, and 0 (the centre) where that lies outside.
+  /// the largest finite number, extended to 0 (the centre) if that is outside.
   std::optional<double> low = {};
   std::optional<double> high = {};  ///< as `low`
-  /// Bool, broadcast to the values: true where a cell carries no value and stays empty. Not set: the keys
-  /// after each query of a causal pattern, that is, of a grid with `query` and `key` as its last axes and 0
-  /// (or -inf, as in scores) in all those cells.
+  /// Bool, broadcast to the values: true for a cell that has no value and stays empty. Not set: the keys
+  /// after each query of a causal pattern, that is, of a grid whose last axes are `query` and `key` and that
+  /// has 0 (or -inf, as in scores) in all those cells.
   at::Tensor blank = {};
-  std::int64_t panels_per_row = 0;  ///< of the axes before the last two; 0: as fits a page
-  std::int64_t cell = 0;            ///< side of a cell in pixels, at most 400; 0: by the number of cells
+  std::int64_t panels_per_row = 0;  ///< of the axes before the last two; 0: as many as fit a page
+  std::int64_t cell = 0;            ///< side of a cell in pixels, at most 400; 0: from the number of cells
 };
 
-/// Numbers with labels on their axes: what sweeps, lenses, attributions and scores of heads return. NaN
-/// stands for what was not computed. A value: it owns its numbers and keeps no model alive.
+/// Numbers with labels on their axes: what sweeps, lenses, attributions and head scores return. NaN means not
+/// computed. A value: it owns its numbers and keeps no model alive.
 ///
-/// Prints as tables and saves as CSV, JSON, safetensors or an SVG heat map; all but the picture are read
-/// back.
+/// Prints as tables and saves as CSV, JSON, safetensors or an SVG heat map; all but the picture can be loaded
+/// again.
 class Grid {
  public:
   /// Words for titles and legends.
@@ -73,8 +73,8 @@ class Grid {
     std::string unit;   ///< what they are: `logit difference`
   };
 
-  /// `values` [axes[0], axes[1], ...], any floating dtype, copied as float64 on the CPU; one number without
-  /// axes. Throws ShapeError when labels or places do not fit the shape, or two axes have one name.
+  /// `values` [axes[0], axes[1], ...], any floating dtype, copied as float64 on the CPU; without axes, one
+  /// number. Throws ShapeError if labels or places do not fit the shape, or two axes have the same name.
   Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description description);
 
   const at::Tensor values() const;  ///< float64
@@ -99,47 +99,47 @@ class Grid {
   double at(const std::vector<std::int64_t>& index) const;
 
   /// The grid at one place of an axis, without that axis. A negative index counts from the end. Throws
-  /// ShapeError for an axis or a place that is not there, and for a label that stands at several places.
+  /// ShapeError for a missing axis or place, and for a label that several places have.
   Grid slice(std::string_view axis, std::int64_t index) const;
-  /// The same by the place's label.
+  /// The same, by the place's label.
   Grid slice(std::string_view axis, std::string_view label) const;
 
-  /// The mean over an axis, without that axis. NaN is left out; where there is nothing else the mean is NaN.
-  /// Throws ShapeError for an axis that is not there.
+  /// The mean over an axis, without that axis. NaN is left out; the mean of only NaN is NaN. Throws
+  /// ShapeError for a missing axis.
   Grid mean(std::string_view axis) const;
 
   /// The `count` largest numbers, largest first, ties in the order of the grid; NaN is left out.
   std::vector<GridCell> largest(std::size_t count, LargestBy by = LargestBy::value) const;
 
-  /// The same grid on the scale on which `zero` is 0 and `one` is 1: for patching, how much of the clean
-  /// run's score came back. `unit` says what the numbers are then. Throws ShapeError when the two are equal.
+  /// The same grid on the scale on which `zero` is 0 and `one` is 1: for patching, the share of the clean
+  /// run's score that was restored. `unit` says what the numbers then are. Throws ShapeError if both agree.
   Grid rescaled(double zero, double one, std::string unit) const;
-  /// The same with numbers for each place of some axes: those of each row and metric, as `scores` gives them.
-  /// Cells where the two are equal are NaN. Throws ShapeError for an axis that this grid has not, or whose
-  /// places do not have all of this grid's labels.
+  /// The same with one pair of numbers for each place of some axes: those of each row and metric, as `scores`
+  /// returns them. Cells where the two are equal are NaN. Throws ShapeError for an axis that this grid does
+  /// not have, or whose places lack some of this grid's labels.
   Grid rescaled(const Grid& zero, const Grid& one, std::string unit) const;
 
-  /// One line per number after a line of column names: each axis's label, behind it `<axis> address` where
-  /// the axis has places, then `value`, `unit` and `title`. Throws ShapeError for what a CSV cannot tell
-  /// apart: a label that stands twice on an axis, an axis without places, a name that ends in ` address`.
+  /// One line per number after a line of column names: each axis's label, followed by `<axis> address` if the
+  /// axis has places, then `value`, `unit` and `title`. Throws ShapeError for what a CSV cannot tell apart: a
+  /// duplicate label on an axis, an axis without places, a name that ends in ` address`.
   std::string to_csv() const;
   /// title, unit, axes with labels and places, nested values; NaN is null, infinities are "inf" and "-inf".
   std::string to_json() const;
 
   /// Writes `file`, all of it or nothing: `.svg` a heat map, `.csv`, `.json`, `.safetensors` (the tensor
-  /// `values`; the rest is the metadata's `grid`). Throws IoError for another ending, for a file of that name
-  /// that `overwrite` does not allow to replace, and when it cannot write.
+  /// `values`; the rest is in the metadata's `grid`). Throws IoError for another extension, for an existing
+  /// file that `overwrite` does not allow to replace, and if it cannot write.
   void save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours) const;
 
-  /// Throws what saving a grid as `file` would throw about the file: to be asked before long work.
+  /// Throws what saving a grid as `file` would throw about the file: for a check before long work.
   static void require_can_save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours);
 
   /// Writes the heat map `file`, a name ending in `.svg`. Throws as heat_map_svg does, and IoError.
   void save(const std::filesystem::path& file, const HeatMapOptions& options,
             Overwrite overwrite = Overwrite::ours) const;
 
-  /// Reads a `.csv`, `.json` or `.safetensors` file that `save` wrote: the same grid, to the last bit of
-  /// every number (a NaN is a NaN). Throws IoError, and CheckpointError naming what is wrong in the file.
+  /// Reads a `.csv`, `.json` or `.safetensors` file that `save` wrote: the same grid, bit-exact (a NaN is a
+  /// NaN). Throws IoError, and CheckpointError naming what is wrong in the file.
   static Grid load(const std::filesystem::path& file);
 
  private:
@@ -150,12 +150,12 @@ class Grid {
   Description description_;
 };
 
-/// The differences, place by place; NaN where either is NaN. Throws ShapeError unless axes, labels and units
-/// are the same.
+/// The differences, cell by cell; NaN if either is NaN. Throws ShapeError unless axes, labels and units are
+/// the same.
 Grid operator-(const Grid& left, const Grid& right);
 
-/// Aligned tables with title and labels: rows are the last axis but one, columns the last; each place of the
-/// axes before them has a table.
+/// Aligned tables with title and labels: rows are the second-to-last axis, columns the last; each place of
+/// the axes before them gets a table.
 std::ostream& operator<<(std::ostream& out, const Grid& grid);
 
 }  // namespace hooked

@@ -15,34 +15,34 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// What heads are scored by, and in which runs. For designated initialisers.
+/// Which scores of heads, and in which runs. For designated initialisers.
 struct HeadRunsOptions {
-  std::vector<HeadScore> scores = {};  ///< which; each has a grid
-  /// How. `tokens` says nothing here: they are those of the input. Scores that look for nothing (entropy,
-  /// distance) have no measure and pass it over.
+  std::vector<HeadScore> scores = {};  ///< which; each gets a grid
+  /// How. `tokens` is ignored: the input's tokens are used. Scores that do not look for a pattern (entropy,
+  /// distance) ignore the measure.
   HeadScoreOptions how = {};
-  std::vector<Hook> hooks = {};  ///< in force in every run, besides those that are attached
-  std::vector<Edit> edits = {};  ///< in force in every run
+  std::vector<Hook> hooks = {};  ///< active in every run, in addition to those that are attached
+  std::vector<Edit> edits = {};  ///< active in every run
   /// Called after some rows; false ends the work.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// Scores of heads, and how it went.
 struct HeadRunsReport {
-  /// One per score, as head_scores() has them. Of the rows that were run: of several together the scores of
-  /// these, of each row NaN for the others.
+  /// One per score, as from head_scores(), of the rows that were run. A mean over rows covers only these;
+  /// scores per row are NaN for the others.
   std::vector<Grid> scores;
-  std::int64_t rows;  ///< that were run
+  std::int64_t rows;  ///< rows that were run
   bool complete;      ///< not ended by `progress`
-  /// What is worth knowing about how its runs were computed (RunResult::notes), each note once.
+  /// Notes on how the runs were computed (RunResult::notes), each note once.
   std::vector<std::string> notes = {};
 };
 
-/// Runs an input and scores its heads, without the patterns of all rows at a time: a few rows are run
-/// together, up to 1024 tokens and fewer where memory runs out, with edits one. Hooks see that many rows.
+/// Runs an input and scores its heads without keeping the patterns of all rows at once: a few rows are run
+/// together, up to 1024 tokens and fewer if memory runs out, or one row if there are edits. Hooks see these.
 ///
-/// Throws what head_scores() throws, HookError for no score and for an input that goes on from a prefix or a
-/// residual, and what running throws.
+/// Throws what head_scores() throws, HookError for an empty list of scores and for an input that continues
+/// from a prefix or a residual, and what running throws.
 HeadRunsReport head_scores_report(const HookedTransformer& model, const Input& input,
                                   const HeadRunsOptions& options);
 

@@ -14,23 +14,23 @@ namespace HOOKED_EXPORT hooked {
 struct IndirectObjectOptions {
   std::int64_t count = 32;  ///< pairs, no two the same
   std::uint64_t seed = 0;   ///< the same seed draws the same pairs
-  /// First names to choose from, of which the tokenizer must have two as one token behind a blank; empty: a
-  /// list of common ones.
+  /// First names to choose from. At least two of them must be one token after a space. Empty: a list of
+  /// common names.
   std::vector<std::string> names = {};
-  PromptPairOptions tokens = {};  ///< how they become tokens
+  PromptPairOptions tokens = {};  ///< how they are tokenized
 };
 
-/// Prompts that ask who gets something ("When Mary and John went to the park, John gave a book to"), after
-/// Wang et al. 2022, for the tokenizer of any model: names are those that it has as one token, which is asked
-/// of it.
+/// Prompts that ask who receives something ("When Mary and John went to the park, John gave a book to"),
+/// after Wang et al. 2022, for any model's tokenizer: the names are those that it encodes as one token, which
+/// is checked.
 ///
-/// The corrupted prompt lets the other person give, so that the other name is right. `answers` of a pair is
-/// the name that is right in the clean prompt, `against` the one that is right in the corrupted prompt.
-/// Places `first` and `second` are the names in the order in which they are said, `giver` is the one that is
-/// said again.
+/// In the corrupted prompt the other person gives, so that the other name is right. `answers` of a pair is
+/// the name that is right in the clean prompt, `against` the one that is right in the corrupted prompt. The
+/// places `first` and `second` are the names in the order in which they appear; `giver` is the name that is
+/// repeated.
 ///
-/// Throws TokenizerError where fewer than two names are one token or no sentence can be written in the
-/// vocabulary, ShapeError for more pairs than there are, and what PromptPairs throws.
+/// Throws TokenizerError if fewer than two names are one token or no sentence can be written in the
+/// vocabulary, ShapeError if more pairs are requested than exist, and what PromptPairs throws.
 PromptPairs indirect_object_pairs(const HookedTransformer& model, const IndirectObjectOptions& options = {});
 
 }  // namespace hooked

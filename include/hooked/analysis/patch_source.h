@@ -14,8 +14,8 @@ namespace HOOKED_EXPORT hooked {
 
 /// What the mean of activations over a data set is taken over.
 enum class MeanOver : std::uint8_t {
-  rows,                ///< each column has a mean of its own, as in Wang et al. 2022; prompts are aligned
-  rows_and_positions,  ///< all columns have the same one; not of scores and patterns
+  rows,                ///< each column has its own mean, as in Wang et al. 2022; prompts must be aligned
+  rows_and_positions,  ///< all columns share one mean; not for scores and patterns
 };
 
 /// What patched places become: the values of another run, zeros, a mean, other prompts, or a mixture.
@@ -24,12 +24,12 @@ enum class MeanOver : std::uint8_t {
 ///     {.from = PatchSource::mean(model.run_with_cache(many_prompts).cache, MeanOver::rows)}
 class PatchSource {
  public:
-  /// Nothing yet, which every analysis refuses.
+  /// Nothing yet; every analysis refuses it.
   PatchSource();
-  /// The values of another run: row i's for row i of the input, or its one row's for every row. All positions
-  /// must have been kept.
+  /// The values of another run: row i's for row i of the input, or those of its only row for every row. All
+  /// positions must have been kept.
   PatchSource(ActivationCache run);  // NOLINT: a run is where values come from
-  /// The same under a name of your own, for titles: `the clean run`.
+  /// The same with your own name, for titles: `the clean run`.
   static PatchSource run(ActivationCache run, std::string name);
   /// Zeros.
   static PatchSource zero();
@@ -37,18 +37,18 @@ class PatchSource {
   static PatchSource value(double number);
   /// This tensor, broadcast to the activation [1, ...]: a direction [d_model] at every position.
   static PatchSource value(at::Tensor tensor);
-  /// The mean over the rows of a run, or over its rows and positions. Padding does not count; of scores and
-  /// patterns each query and key is over the rows in which both are tokens. Throws HookError, when it is
-  /// used, for activations that were not kept, for scores and patterns over positions, and where no row has a
-  /// column, or a query and a key together.
+  /// The mean over the rows of a run, or over its rows and positions. Padding does not count; for scores and
+  /// patterns, each query and key is averaged over the rows in which both are tokens. When it is used it
+  /// throws HookError for activations that were not kept, for scores and patterns over positions, and if no
+  /// row has a column, or both a query and a key.
   static PatchSource mean(ActivationCache data, MeanOver over);
-  /// The values of a row of `data` that is drawn for each row of the input ("resample ablation"): the same
-  /// row for all places of a sweep, the same rows for the same seed.
+  /// For each row of the input, the values of a row of `data` drawn at random ("resample ablation"): the same
+  /// row for all places of a sweep, and the same rows for the same seed.
   static PatchSource resampled(ActivationCache data, std::uint64_t seed);
   /// (1 - share) * one + share * other. Throws ShapeError for a share that is not finite.
   static PatchSource mixture(const PatchSource& one, const PatchSource& other, double share);
 
-  /// What it is, in words, as titles have it: `zeros`, `the mean over 32 rows, by position`.
+  /// What it is, in words, for titles: `zeros`, `the mean over 32 rows, by position`.
   const std::string& description() const& noexcept { return description_; }
   /// The same of a temporary, as a copy.
   std::string description() const&& { return description_; }
@@ -57,7 +57,7 @@ class PatchSource {
 
  private:
   friend class SourceReader;
-  /// One of what is added up.
+  /// One term of the sum.
   struct Term {
     std::shared_ptr<const Kind> kind;
     double share;

@@ -13,13 +13,13 @@
 namespace HOOKED_EXPORT hooked {
 
 /// The place of one token in each row of a batch: a column that all rows share, each row's last token, or a
-/// place with a name and a column of its own in each row ("the second name"). Padding is never such a place.
+/// named place that has its own column in each row ("the second name"). Padding is never such a place.
 ///
 ///     logit_lens(model, cache, {.positions = {3, -1, Position::last(), pairs.clean_place("subject")}})
 class Position {
  public:
-  /// A column of the tokens. Negative numbers count from the last column, which where rows are padded on the
-  /// right is not each row's last token: last() is.
+  /// A column of the tokens. Negative numbers count from the last column. If rows are padded on the right,
+  /// that is not each row's last token; last() is.
   Position(std::int64_t column) : place_(column) {}  // NOLINT: 3 is a position
   /// The same.
   Position(int column) : place_(std::int64_t{column}) {}  // NOLINT
@@ -27,26 +27,26 @@ class Position {
   Position(AxisIndex::Last) : place_(AxisIndex::Last{}) {}  // NOLINT
   /// The same.
   static Position last() { return AxisIndex::Last{}; }
-  /// A place with a name: the column of each row, from 0 on. Throws ShapeError for a negative column and when
-  /// there is none.
+  /// A named place: the column of each row, from 0 on. Throws ShapeError for a negative column and if there
+  /// is none.
   Position(std::string name, std::vector<std::int64_t> columns);
 
   /// `3`, `-1`, `last`, or the place's name.
   std::string label() const;
 
-  /// The absolute column of each of so many rows, [row]. Throws ShapeError naming the row where that is
+  /// The absolute column in each of `rows` rows, [row]. Throws ShapeError naming the row in which it is
   /// outside the tokens or padding, and for a named place with another number of rows.
   std::vector<std::int64_t> columns(std::int64_t rows, const TokenColumns& tokens) const;
-  /// That of one of the rows; what the others have there does not matter. Throws as columns().
+  /// The column in one of the rows; what the others have there does not matter. Throws as columns().
   std::int64_t column_in(std::int64_t row, std::int64_t rows, const TokenColumns& tokens) const;
 
-  /// The place in these rows alone, in this order: of a named place their columns, else the same. Throws
+  /// The place in only these rows, in this order: for a named place their columns, else the same. Throws
   /// ShapeError out of range.
   Position of_rows(const std::vector<std::int64_t>& rows) const;
 
-  /// The column that it was given as, or nothing for last() and for a named place.
+  /// The column that was given, or nothing for last() and for a named place.
   std::optional<std::int64_t> column() const;
-  /// The column of each row of a named place; none for the others.
+  /// The column of each row for a named place; empty for the others.
   std::vector<std::int64_t> named_columns() const;
   /// Whether it is each row's last token.
   bool is_last() const { return std::holds_alternative<AxisIndex::Last>(place_); }

@@ -22,7 +22,7 @@ using Prompt = std::variant<std::string, std::vector<std::int64_t>>;
 /// A token: the text of exactly one, or its id.
 using PromptToken = std::variant<std::string, std::int64_t>;
 /// A place in a prompt: the index of a token as the model reads it (a BOS counts, negative from the end), or
-/// the text of a token that stands there once, with or without the blank in front.
+/// the text of a token that occurs there once, with or without the leading space.
 using PromptPlace = std::variant<std::int64_t, std::string>;
 
 /// The same place in both prompts of a pair.
@@ -32,54 +32,54 @@ struct PlaceOfPair {
   bool operator==(const PlaceOfPair&) const = default;
 };
 
-/// Two prompts that differ in what is studied, as people write them down. For designated initialisers.
+/// Two prompts that differ in what is studied, in the form that people write. For designated initialisers.
 struct PromptPair {
-  Prompt clean;                                    ///< the prompt that is answered right
-  Prompt corrupted;                                ///< the same without what the answer hangs on
-  std::vector<PromptToken> answers = {};           ///< that the clean prompt asks for: one, or any of these
-  std::vector<PromptToken> against = {};           ///< that it does not
+  Prompt clean;                                    ///< the prompt that is answered correctly
+  Prompt corrupted;                                ///< the same without what the answer depends on
+  std::vector<PromptToken> answers = {};           ///< what the clean prompt asks for: one or any of these
+  std::vector<PromptToken> against = {};           ///< what it does not ask for
   std::map<std::string, PlaceOfPair> places = {};  ///< places with a name: `subject`, `verb`
   bool operator==(const PromptPair&) const = default;
 };
 
-/// Reads pairs from a file. `.jsonl` has an object a line: `clean` and `corrupted` (a text or an array of
+/// Reads pairs from a file. `.jsonl` has an object per line: `clean` and `corrupted` (a text or an array of
 /// ids), `answers` and `against` (a text, an id, or an array of these), `places` (an object of indices,
 /// texts, or {"clean": ..., "corrupted": ...}). `.csv` has columns of these names with several answers
-/// between `|`, `place:NAME` or `clean_place:NAME` and `corrupted_place:NAME` (an integer is an index; empty:
-/// none), and for ids between blanks `clean_tokens`, `corrupted_tokens`, `answer_tokens`, `against_tokens`.
-/// Throws IoError, and CheckpointError naming the line for what is not known or has another form.
+/// separated by `|`, `place:NAME` or `clean_place:NAME` and `corrupted_place:NAME` (an integer is an index;
+/// empty: none), and for ids between spaces `clean_tokens`, `corrupted_tokens`, `answer_tokens`,
+/// `against_tokens`. Throws IoError, and CheckpointError naming the line for what is unknown or malformed.
 std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file);
 
-/// Writes pairs as `.jsonl`, all of them or nothing; read_prompt_pairs gives the same back. Such a file looks
-/// the same whoever wrote it, so one that is there is replaced only with Overwrite::any. Throws IoError.
+/// Writes pairs as `.jsonl`, all of them or nothing; read_prompt_pairs reads them back. Such a file does not
+/// show which program wrote it, so an existing one is replaced only with Overwrite::any. Throws IoError.
 void write_prompt_pairs(const std::filesystem::path& file, const std::vector<PromptPair>& pairs,
                         Overwrite overwrite = Overwrite::ours);
 
-/// How pairs become tokens. For designated initialisers.
+/// How pairs are tokenized. For designated initialisers.
 struct PromptPairOptions {
-  PrependBos prepend_bos = PrependBos::by_default;  ///< which tokens stand around texts
-  PaddingSide padding_side = PaddingSide::left;     ///< of rows that are shorter than the longest
+  PrependBos prepend_bos = PrependBos::by_default;  ///< which tokens are put around texts
+  PaddingSide padding_side = PaddingSide::left;     ///< for rows that are shorter than the longest
 };
 
-/// Pairs of prompts as two batches that fit each other: row i of both is pair i, and all rows have the same
-/// columns, with padding where prompts are shorter. A value.
+/// Pairs of prompts as two matching batches: row i of both is pair i, and all rows have the same columns,
+/// with padding where prompts are shorter. A value.
 ///
 /// A pair is aligned column by column, which needs prompts of the same number of tokens, or at its named
-/// places. A pair of two lengths without a place cannot be aligned and is an error.
+/// places. A pair of different lengths without a place cannot be aligned and is an error.
 class PromptPairs {
  public:
-  /// Throws ShapeError naming the pair (from 0) that cannot be aligned or has a place that is not there,
+  /// Throws ShapeError naming the pair (from 0) that cannot be aligned or has a missing place,
   /// TokenizerError for texts that the model's tokenizer cannot turn into tokens, HookError for a model with
   /// two stacks.
   PromptPairs(const HookedTransformer& model, std::vector<PromptPair> pairs,
               const PromptPairOptions& options = {});
-  /// The pairs of a file. Throws what read_prompt_pairs throws as well.
+  /// The pairs of a file. Also throws what read_prompt_pairs throws.
   static PromptPairs load(const HookedTransformer& model, const std::filesystem::path& file,
                           const PromptPairOptions& options = {});
 
-  /// How many pairs there are.
+  /// The number of pairs.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(pairs_.size()); }
-  /// As they were written down.
+  /// As they were given.
   const std::vector<PromptPair>& pairs() const& noexcept { return pairs_; }
   /// The same of a temporary, as a copy.
   std::vector<PromptPair> pairs() const&& { return pairs_; }
@@ -91,7 +91,7 @@ class PromptPairs {
 
   /// Each pair's answers. Throws ShapeError naming a pair without one.
   Answers answers() const { return answers_of(answers_, "answers"); }
-  /// What each pair's answers are held against. Throws as answers().
+  /// What each pair's answers are compared with. Throws as answers().
   Answers against() const { return answers_of(against_, "against"); }
 
   /// The names of the places that every pair has.

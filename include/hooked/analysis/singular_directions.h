@@ -13,7 +13,7 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// A matrix whose singular directions are read. Each has them on the side of the stream that is named.
+/// A matrix whose singular directions are read, on the side of the stream that is named.
 enum class SingularOf : std::uint8_t {
   ov_written,  ///< W_V W_O of a head: what it writes (right singular vectors)
   ov_read,     ///< the same: what it reads (left ones)
@@ -26,14 +26,14 @@ enum class SingularOf : std::uint8_t {
 
 /// Which singular directions are read, and how. For designated initialisers.
 struct SingularOptions {
-  SingularOf of = SingularOf::ov_written;  ///< of which matrix
+  SingularOf of = SingularOf::ov_written;  ///< which matrix
   std::int64_t layer = 0;                  ///< negative from the end
   std::int64_t index = 0;                  ///< the head, negative from the end, or the expert of a mixture
-  std::int64_t directions = 10;            ///< the largest so many; all where the matrix has fewer
+  std::int64_t directions = 10;            ///< the n largest; all if the matrix has fewer
   std::int64_t top_k = 5;                  ///< tokens of each side of a direction
-  /// Singular values closer than this, relative to the larger one, are of one subspace.
+  /// Singular values closer than this, relative to the larger one, count as one subspace.
   double equal_within = 1e-6;
-  CircuitOptions circuits = {};  ///< of which weights, the unembedding included
+  CircuitOptions circuits = {};  ///< which weights, the unembedding included
 };
 
 /// Tokens of one singular direction.
@@ -41,13 +41,13 @@ struct SingularTokens {
   /// A token and the logit that the direction, of length 1, gives it.
   struct Token {
     std::int64_t token;  ///< its id
-    std::string piece;   ///< the token's text, or its id where the model has no tokenizer
+    std::string piece;   ///< the token's text, or its id if the model has no tokenizer
     double logit;        ///< before any norm's scale and soft cap
   };
   double value;                ///< the singular value
-  std::int64_t subspace;       ///< the first direction with the same value: a direction with others in its
-                               ///< subspace is one of many that would do, and only their span means something
-  std::int64_t dimensions;     ///< directions in that subspace, beyond those that are shown, too
+  std::int64_t subspace;       ///< the first direction with the same value. In a subspace with several
+                               ///< directions each is an arbitrary choice: only their span is meaningful
+  std::int64_t dimensions;     ///< directions in that subspace, including those that are not shown
   std::vector<Token> raised;   ///< the largest logits, largest first
   std::vector<Token> lowered;  ///< the smallest, smallest first
 };
@@ -55,19 +55,19 @@ struct SingularTokens {
 /// Singular directions of a matrix of the model, read through the unembedding.
 struct SingularDirections {
   std::string title;                ///< `ov_written 1.3`
-  at::Tensor values;                ///< [direction], falling
+  at::Tensor values;                ///< [direction], descending
   at::Tensor directions;            ///< [direction, d_model], of length 1
   at::Tensor logits;                ///< [direction, vocab]
   std::vector<SingularTokens> top;  ///< one per direction
 };
 
 /// Reads singular vectors of a head's circuits or an MLP's matrices through the unembedding (Millidge and
-/// Black 2022). A singular vector and its opposite are both right: here the one whose largest logit by size
-/// is positive. With CircuitOptions::norms the final norm's weight and centring are part of the reading;
-/// without, logits are TransformerLens's (SVDInterpreter), up to that sign.
+/// Black 2022). The sign of a singular vector is arbitrary: here its largest logit by size is positive. With
+/// CircuitOptions::norms the final norm's weight and centring are part of the reading; without, logits are
+/// TransformerLens's (SVDInterpreter), up to that sign.
 ///
-/// Throws what the matrices throw (ov_circuits, qk_circuits, stream_matrix); HookError where no matrix reads
-/// logits; ShapeError for less than one direction or token.
+/// Throws what the matrices throw (ov_circuits, qk_circuits, stream_matrix); HookError if logits are not read
+/// by a matrix; ShapeError for less than one direction or token.
 SingularDirections singular_directions(const HookedTransformer& model, const SingularOptions& options);
 
 /// One line per direction: value, subspace, tokens.

@@ -13,27 +13,27 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// A word that is one token with a blank in front and another one without.
+/// A word that is one token with a leading space and another one without.
 struct OtherSpelling {
-  std::int64_t token;        ///< of the text as it was given
-  std::string other;         ///< the text with the blank added or taken away
-  std::int64_t other_token;  ///< of that
+  std::int64_t token;        ///< of the given text
+  std::string other;         ///< the text with the leading space added or removed
+  std::int64_t other_token;  ///< its token
 };
 
-/// The other spelling of `Mary`, ` Mary`, or of ` Mary`, `Mary`; nothing where either is no single token, or
-/// both are the same one. Throws TokenizerError where the model has no tokenizer.
+/// The other spelling: ` Mary` for `Mary`, and `Mary` for ` Mary`; nothing if either is not a single token,
+/// or both are the same one. Throws TokenizerError if the model has no tokenizer.
 std::optional<OtherSpelling> other_spelling(const HookedTransformer& model, std::string_view text);
 
 /// Which answers are looked at, and where. For designated initialisers.
 struct SpellingOptions {
-  std::map<std::string, std::int64_t> answers = {};  ///< each text, and a row of the input that it is for
+  std::map<std::string, std::int64_t> answers = {};  ///< each text, and the row of the input that it is for
   Position position = Position::last();              ///< after which token
-  std::vector<Edit> edits = {};                      ///< in force in the run
+  std::vector<Edit> edits = {};                      ///< active in the run
 };
 
 /// Notes on answers whose other spelling is one token too, with the ids and ranks (from 0) of both: on each
-/// that has no blank in front, because what follows a word has one in most tokenizers, and on each whose
-/// other spelling is likelier. Runs the model where there is one to note. Throws as Metric::score() and
+/// that has no leading space, because in most tokenizers a word in running text has one, and on each whose
+/// other spelling is likelier. Runs the model if there is one to note. Throws as Metric::score() and
 /// other_spelling().
 std::vector<std::string> spelling_notes(const HookedTransformer& model, const Input& input,
                                         const SpellingOptions& options);

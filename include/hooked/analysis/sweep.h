@@ -31,15 +31,15 @@ struct SweptSite {
   SweptSite(act::ExpertSite expert) : site(expert.site) {}  // NOLINT
 };
 
-/// One place on an axis. On the axes of positions that is a Position, which may be another one in the run
-/// that values come from; on the others a number, negative from the end.
+/// One place on an axis. On the axes of positions it is a Position, which may differ in the run that values
+/// come from; on the others a number, negative from the end.
 struct SweptPlace {
   Position into;  ///< in the run that is patched
   Position from;  ///< in the run that values come from
   /// The same in both.
   template <std::convertible_to<Position> P>
   SweptPlace(P place) : into(place), from(std::move(place)) {}  // NOLINT: 3 is a place
-  /// A place that stands elsewhere in the run that values come from.
+  /// A place that is elsewhere in the run that values come from.
   SweptPlace(Position into_place, Position from_place)
       : into(std::move(into_place)), from(std::move(from_place)) {}
 };
@@ -54,40 +54,40 @@ struct SweptAxis {
   SweptAxis(Axis of, std::vector<SweptPlace> some = {}) : axis(of), places(std::move(some)) {}  // NOLINT
 };
 
-/// What to patch, from where, into what, scored how. For designated initialisers. Either `site` and `over`,
-/// or `table`.
+/// What to patch, from where, into what, and how it is scored. For designated initialisers. Set either `site`
+/// and `over`, or `table`.
 struct SweepOptions {
   std::optional<SweptSite> site = {};  ///< the kind of activation that is replaced
-  /// The grid's axes: Axis::layer, any of the site's own, Axis::expert of an expert's site, and Axis::batch
-  /// for the rows of `into`, which stand first where it is not named.
+  /// The grid's axes: Axis::layer, any of the site's own, Axis::expert for an expert's site, and Axis::batch
+  /// for the rows of `into`, which come first if it is not named.
   std::vector<SweptAxis> over = {};
-  /// Cells written out: the activations, or blocks of them, that are replaced together in one run.
+  /// Explicit cells: the activations, or blocks of them, that are replaced together in one run.
   std::vector<std::vector<Address>> table = {};
-  PatchSource from = {};      ///< what the places become, which must be said
-  Input into = at::Tensor();  ///< what the patched runs read; each row is swept by itself
-  /// Score each patched run. They may be called by threads of the sweep's own, by one at a time.
+  PatchSource from = {};      ///< what the places become; required
+  Input into = at::Tensor();  ///< what the patched runs read; each row is swept separately
+  /// Score each patched run. Threads of the sweep's own may call them, one at a time.
   Metrics metric = {};
-  std::vector<Hook> hooks = {};  ///< in force in every run, besides those that are attached
-  std::vector<Edit> edits = {};  ///< in force in every run, before the patch
-  /// Patched runs are computed together up to so many tokens, and fewer where memory runs out.
+  std::vector<Hook> hooks = {};  ///< active in every run, in addition to those that are attached
+  std::vector<Edit> edits = {};  ///< active in every run, before the patch
+  /// Patched runs are computed together up to this many tokens, and fewer if memory runs out.
   std::int64_t tokens_per_run = 1024;
   Stack stack = Stack::none;  ///< whose layers: of the stack that predicts, or Stack::encoder
-  /// As RunOptions::threads. Many small runs on the CPU are computed beside one another, each by one thread;
-  /// with hooks, and where there are few or large ones, one after another by all threads.
+  /// As RunOptions::threads. Many small runs on the CPU are computed in parallel, each by one thread. With
+  /// hooks, and if there are few or large runs, they are computed one after another by all threads.
   std::optional<int> threads = {};
-  /// The same model on more devices (`replicate(model, "cuda:0,cuda:1")`), which share the runs: each is
-  /// handed one after another by a thread of its own, and its results are scored where the model is. The
+  /// The same model on more devices (`replicate(model, "cuda:0,cuda:1")`), which share the runs. Each has its
+  /// own thread that hands it one run after another, and its results are scored where the model is. The
   /// numbers are those of one device. With hooks all runs are the model's own.
   std::vector<HookedTransformer> replicas = {};
   /// Called after each run, by one thread at a time; false ends the sweep.
   std::function<bool(const SweepProgress&)> progress = nullptr;
-  /// A file, whose name ends in `.safetensors`, that holds what is done so far: read when the sweep begins,
-  /// where there is one, and written every half a minute and at the end, also when a hook throws. Empty:
+  /// A file, whose name ends in `.safetensors`, that holds what is done so far: it is read when the sweep
+  /// begins, if it exists, and written every half minute and at the end, also if a hook throws. Empty:
   /// none.
   std::filesystem::path partial = {};
 };
 
-/// A number that a metric could not give.
+/// A number that a metric could not compute.
 struct FailedCell {
   std::vector<std::int64_t> index;  ///< in the grid
   std::vector<std::string> labels;  ///< one per axis
@@ -96,14 +96,14 @@ struct FailedCell {
 
 /// A sweep and how it went.
 struct SweepReport {
-  Grid grid;                       ///< NaN where there is no number
+  Grid grid;                       ///< NaN for missing numbers
   Grid unpatched;                  ///< the scores without a patch, on the grid's `metric` and `row` axes
   std::vector<FailedCell> failed;  ///< whose metric threw
   std::int64_t runs;               ///< patched runs that were computed, as rows of larger ones
-  double seconds;                  ///< all that it took
+  double seconds;                  ///< in total
   bool complete;                   ///< not ended by `progress`
-  std::int64_t rows = 0;           ///< the first ones that are swept, all cells of which are done
-  /// What is worth knowing about how its runs were computed (RunResult::notes), each note once.
+  std::int64_t rows = 0;           ///< the first rows, whose cells are all done
+  /// Notes on how the runs were computed (RunResult::notes), each note once.
   std::vector<std::string> notes = {};
   std::string source = {};  ///< what was patched in: PatchSource::description()
 };
@@ -111,36 +111,36 @@ struct SweepReport {
 /// Activation patching: for every place on the axes `over`, runs `into` with the activation of `site` at that
 /// place replaced by its value in `from`, and scores the run with the metric.
 ///
-/// The grid has the axes `over`, before them `row` where `into` has several rows, and before that `metric`
-/// where there are several. An axis of the site that is not in `over` is replaced whole. `Axis::pos` stands
-/// for the query axis of patterns and scores, `Axis::head` for the key/value heads of keys and values. The
-/// numbers equal those of one full run per place up to rounding; what a patch cannot change is computed once.
-/// NaN stands where a layer does not have the site, where a position is padding (one that `over` names must
-/// not be), where an expert got no token in the data of a mean, and where a stopped sweep did not come to. Of
-/// an expert's activations the tokens are patched that both runs send to it. The title names what was put in:
+/// The grid has the axes `over`, before them `row` if `into` has several rows, and before that `metric` if
+/// there are several. An axis of the site that is not in `over` is replaced whole. `Axis::pos` is the query
+/// axis of patterns and scores, `Axis::head` the key/value heads of keys and values. The numbers equal those
+/// of one full run per place up to rounding; what a patch cannot change is computed once. A cell is NaN if a
+/// layer does not have the site, if a position is padding (one that `over` names must not be), if an expert
+/// got no token in the data of a mean, and if a stopped sweep did not reach it. Of an expert's activations
+/// only those tokens are patched that both runs send to it. The title says what was put in:
 /// `Patching z with the mean over 32 rows, by position`.
 ///
-/// Hooks are called with rows of patched runs: they may not tell the rows of `into` apart. Where memory runs
-/// out, fewer patches are run together from there on; hooks are called again for those that did not fit.
+/// Hooks are called with rows of patched runs: they cannot tell the rows of `into` apart. If memory runs out,
+/// fewer patches are run together from then on; hooks are called again for those that did not fit.
 ///
-/// Throws HookError for a site, an axis or a source that does not fit, for none and for one of another model,
-/// ShapeError for tokens, positions or a
-/// metric that do not, CheckpointError for a partial file of another model, tokens or options, IoError for a
-/// file of another kind in its place, MemoryError where there is no memory for one patch alone. What a metric
-/// or a hook throws passes through. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al.
-/// 2023, "path patching".)
+/// Throws HookError for a site, an axis or a source that does not fit, and for a missing one or one of
+/// another model; ShapeError for tokens, positions or a metric that do not fit; CheckpointError for a
+/// partial file of another model, tokens or options; IoError for a file of another kind in its place;
+/// MemoryError if there is not enough memory for one patch alone. What a metric or a hook throws is
+/// passed on. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al. 2023, "path
+/// patching".)
 Grid sweep(const HookedTransformer& model, const SweepOptions& options);
 
-/// The same, with the scores of the unpatched runs; what a metric throws for a cell is listed, and the others
-/// stand.
+/// The same, with the scores of the unpatched runs; what a metric throws for a cell is listed, and the other
+/// cells remain valid.
 SweepReport sweep_report(const HookedTransformer& model, const SweepOptions& options);
 
 /// Throws IoError unless a sweep can keep what is done so far in that file: a new one, or the partial file of
-/// a sweep. To be asked before long work; a sweep asks it too.
+/// a sweep. For a check before long work; a sweep checks it too.
 void require_can_keep(const std::filesystem::path& partial);
 
-/// The scores of a run without patches, on the axes `metric` (where there are several) and `row` (where there
-/// are several): what a sweep is rescaled with.
+/// The scores of a run without patches, on the axes `metric` (if there are several) and `row` (if there are
+/// several): what a sweep is rescaled with.
 ///
 ///     grid.rescaled(scores(model, corrupted, metric), scores(model, clean, metric), "share restored")
 Grid scores(const HookedTransformer& model, const Input& input, const Metrics& metric);

@@ -8,10 +8,10 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The function that a layer applies to each of its neurons, with its parameter where it has one.
+/// The activation function that a layer applies to its neurons, with its parameter if it has one.
 class Activation {
  public:
-  /// The functions there are.
+  /// The supported functions.
   enum Kind : std::uint8_t {
     relu,
     gelu,           ///< exact: x Phi(x)
@@ -25,18 +25,18 @@ class Activation {
     sigmoid,        ///< the gate of the original GLU (Dauphin et al. 2017)
     xielu,          ///< piecewise with two trained slopes per layer, `mlp.xielu.*` (Huang and Schlag 2024)
     swish,          ///< x sigmoid(beta x) (Ramachandran et al. 2017)
-    gelu_clipped,   ///< gelu held within -10 and 10 (`gelu_10`)
+    gelu_clipped,   ///< gelu clamped to -10 to 10 (`gelu_10`)
     hard_swish,     ///< x clamp(x + 3, 0, 6) / 6 (Howard et al. 2019)
     identity,       ///< x (`linear`)
     laplace,        ///< (1 + erf((x - 0.707107) / (0.282095 sqrt(2)))) / 2 (Ma et al. 2022)
     leaky_relu,     ///< x above 0, x / 100 below
     mish,           ///< x tanh(softplus(x)) (Misra 2019)
     relu6,          ///< clamp(x, 0, 6)
-    sqrt_softplus,  ///< sqrt(softplus(x)), where softplus(x) is x above 20
+    sqrt_softplus,  ///< sqrt(softplus(x)), with softplus(x) = x above 20
     tanh,
   };
 
-  /// A kind, with the parameter at its usual value.
+  /// A kind, with its parameter at the usual value.
   constexpr Activation(Kind kind = relu) noexcept : kind_(kind) {}  // NOLINT: a kind is an activation
 
   /// x sigmoid(beta x). ModelConfig::validate() checks beta.
@@ -57,12 +57,12 @@ class Activation {
   double beta_ = 1.0;
 };
 
-/// The activation that a config value names (`gelu_new`, `quick_gelu`, `silu`, ...), TransformerLens's and
-/// Hugging Face's names alike, or nothing; `swish_beta` is swish with beta 1. `solu_ln` is not here: it is
-/// solu with a norm behind it.
+/// The activation that a config value names (`gelu_new`, `quick_gelu`, `silu`, ...), or nothing. Accepts the
+/// names of TransformerLens and of Hugging Face; `swish_beta` is swish with beta 1. `solu_ln` is not one: it
+/// is solu followed by a norm.
 std::optional<Activation> parse_activation(std::string_view name) noexcept;
 
-/// The name written to config files; `?` for a number that is not a kind.
+/// The name as written to config files; `?` for a value that is not a kind.
 std::string_view activation_name(Activation activation) noexcept;
 
 }  // namespace hooked

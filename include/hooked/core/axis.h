@@ -21,8 +21,8 @@ enum class Axis : std::uint8_t {
 
 /// One row of the table of axes.
 struct AxisRow {
-  Axis axis;  ///< whose row this is
-  /// As it is written in addresses and documents: `"d_head"`. Axes that papers write alike share a name.
+  Axis axis;  ///< the axis that this row describes
+  /// Its name in addresses and documents: `"d_head"`. Axes that papers give the same name share it.
   std::string_view name;
   std::string_view counts;  ///< what it counts
 };
@@ -30,14 +30,14 @@ struct AxisRow {
 /// The table, in the order of the enum.
 std::span<const AxisRow> axis_table() noexcept;
 
-/// The axis's name as it is written in addresses and documents: `"d_head"`.
+/// The axis's name in addresses and documents: `"d_head"`.
 std::string_view axis_name(Axis axis) noexcept;
 
-/// The first axis written that way, or nothing. On an activation `axis_on` finds the one that it has.
+/// The first axis with that name, or nothing. For an activation, `axis_on` finds the one that it has.
 std::optional<Axis> parse_axis(std::string_view name) noexcept;
 
 /// The size of an axis in a layer of a model; -1 for batch, positions and routed tokens, which depend on the
-/// input. Outside of layers, and where no two layers differ (ModelConfig::full_heads), `layer` says nothing.
+/// input. Outside layers, or if all layers are alike (ModelConfig::full_heads), `layer` is ignored.
 std::int64_t size_of(Axis axis, const ModelConfig& config, std::int64_t layer);
 
 /// Up to five axes by value, in order: the layout of an activation.
@@ -51,10 +51,10 @@ class AxisList {
   /// The first axis.
   constexpr const Axis* begin() const& noexcept { return axes_; }
   void begin() const&& = delete;  ///< it would point into a temporary
-  /// Behind the last axis.
+  /// One past the last axis.
   constexpr const Axis* end() const& noexcept { return axes_ + size_; }
   void end() const&& = delete;  ///< it would point into a temporary
-  /// How many axes there are.
+  /// The number of axes.
   constexpr std::size_t size() const noexcept { return size_; }
   /// The axis of dimension `i`, which is below size().
   constexpr Axis operator[](std::size_t i) const { return axes_[i]; }

@@ -9,8 +9,8 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// Which stack of blocks something belongs to. Most models have the one called `blocks`; encoder-decoders
-/// have the other two.
+/// Which stack of blocks something belongs to. Most models have one stack, `blocks`; encoder-decoders have
+/// the other two.
 enum class Stack : std::uint8_t { none, blocks, encoder, decoder };
 
 /// Its name in the module graph and in weights: `blocks`; empty for none.
@@ -18,10 +18,10 @@ std::string_view stack_name(Stack stack) noexcept;
 
 /// One block of a model.
 struct BlockPlace {
-  Stack stack = Stack::blocks;  ///< the stack it stands in
-  std::int64_t layer = 0;       ///< its number there, from 0
+  Stack stack = Stack::blocks;  ///< the stack it is in
+  std::int64_t layer = 0;       ///< its layer in that stack, from 0
 
-  /// Its place in the module graph and in the state dict: `encoder.3`.
+  /// Its path in the module graph and in the state dict: `encoder.3`.
   std::string path() const;
 
   auto operator<=>(const BlockPlace&) const = default;

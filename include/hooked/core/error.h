@@ -8,7 +8,7 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// Root of everything this library throws on purpose.
+/// Base class of everything that this library throws on purpose.
 ///
 /// The text is one sentence of the form `[where] what; expected X, got Y; what to do`. `where` is a file, a
 /// tensor, a config field or an activation's name. docs/errors.md lists the classes with a cause and a cure
@@ -21,11 +21,11 @@ class Error : public std::runtime_error {
 
   /// The part between the brackets: what the error is about.
   const std::string& where() const& noexcept { return where_; }
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   std::string where() const&& { return where_; }
   /// The text without `[where] `.
   std::string_view message() const& noexcept;
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   std::string message() const&& { return std::string(message()); }
 
  private:
@@ -46,7 +46,7 @@ class ConfigError : public Error {
   ~ConfigError() override;
 };
 
-/// A tensor handed in (tokens, residual, mask, a hook's or edit's value) has the wrong shape, dtype or
+/// A tensor passed in (tokens, residual, mask, the value of a hook or edit) has the wrong shape, dtype or
 /// device.
 class ShapeError : public Error {
  public:
@@ -54,14 +54,14 @@ class ShapeError : public Error {
   ~ShapeError() override;
 };
 
-/// A name, selection, hook or edit that cannot be honoured by this model or this run.
+/// A name, selection, hook or edit that this model or this run cannot honour.
 class HookError : public Error {
  public:
   using Error::Error;
   ~HookError() override;
 };
 
-/// Text or ids that the tokenizer cannot turn into each other, or a tokenizer file that cannot be read.
+/// Text or ids that the tokenizer cannot convert, or a tokenizer file that cannot be read.
 class TokenizerError : public Error {
  public:
   using Error::Error;
@@ -75,8 +75,8 @@ class IoError : public Error {
   ~IoError() override;
 };
 
-/// Memory ran out, of a device or of the host. Nothing of the work that needed it is kept, and the model is
-/// as before: the same with less, fewer rows for instance, can be asked for at once.
+/// A device or the host ran out of memory. Nothing of the work that needed it is kept, and the model is as
+/// before: the same work with less, for instance with fewer rows, can be tried at once.
 class MemoryError : public Error {
  public:
   using Error::Error;

@@ -6,11 +6,11 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// Which model something was computed with. Two handles are the same model where their configs and weights
-/// are equal, whatever they were loaded from.
+/// Which model something was computed with. Two handles are the same model if their configs and weights are
+/// equal, whatever they were loaded from.
 struct ModelIdentity {
-  std::string name;         ///< as it was given to HookedTransformer::load; empty where it was not loaded
-  std::string fingerprint;  ///< SHA-1 of the config and of a sample of every weight, in hexadecimal digits
+  std::string name;         ///< as given to HookedTransformer::load; empty if it was not loaded
+  std::string fingerprint;  ///< SHA-1 of the config and of a sample of every weight, in hexadecimal
 
   /// For errors: `'gpt2' (fingerprint 3fa94c1e)`.
   std::string text() const;

@@ -8,29 +8,29 @@
 #include "hooked/core/activation.h"
 #include "hooked/core/export.h"
 
-// The parts that a model may have, each with the fields that mean something only together with it.
+// The parts that a model may have, each with the fields that are meaningful only with it.
 namespace HOOKED_EXPORT hooked {
 
 /// What a norm does: nothing, centre and scale, or scale alone.
 enum class NormKind : std::uint8_t { none, layer_norm, rms_norm };
 
-/// Where a block's norms N stand around a sublayer f.
+/// Where a block has its norms N around a sublayer f.
 enum class NormPlace : std::uint8_t {
   pre,     ///< x + f(N(x)), the usual choice
-  post,    ///< N(x + f(x)), as in BERT and OPT-350m; there is no final norm
+  post,    ///< N(x + f(x)), as in BERT and OPT-350m; such models have no final norm
   output,  ///< x + N(f(x)), as in OLMo 2
   both,    ///< x + N'(f(N(x))), as in Gemma 2
   stream,  ///< N(x) + f(N(x)): the stream itself is normed before each sublayer (BLOOM's post_layernorm)
 };
 
-/// In which order attention and MLP of a block read and write.
+/// In which order a block's attention and MLP read and write.
 enum class BlockLayout : std::uint8_t {
   serial,              ///< the MLP reads the stream after attention has written to it
   parallel_two_norms,  ///< both read the block's input, each through its own norm (GPT-NeoX)
   parallel_one_norm,   ///< both read the block's input through ln1 (GPT-J, Phi)
 };
 
-/// What an MLP computes of its input x.
+/// What an MLP computes from its input x.
 enum class MlpKind : std::uint8_t {
   none,   ///< attention-only model
   plain,  ///< act(x W_in + b_in) W_out + b_out
@@ -38,19 +38,19 @@ enum class MlpKind : std::uint8_t {
           ///< activation)
 };
 
-/// Whether a token sees those after it.
+/// Whether a token sees later ones.
 enum class AttentionDirection : std::uint8_t { causal, bidirectional };
 
-/// The encoder of an encoder-decoder, whose output the blocks, then a decoder's, attend to besides
-/// themselves. It reads both ways, and is otherwise made like the decoder.
+/// The encoder of an encoder-decoder. The other blocks, then a decoder, attend to its output as well as to
+/// themselves. It attends in both directions, and is otherwise built like the decoder.
 struct Encoder {
   std::int64_t n_layers = 0;                             ///< blocks of the encoder
-  std::optional<std::int64_t> decoder_start_token = {};  ///< what a decoder's rows begin with
+  std::optional<std::int64_t> decoder_start_token = {};  ///< what a decoder's rows start with
 
   bool operator==(const Encoder&) const = default;
 };
 
-/// No positions: attention sees an unordered set of tokens, but for its direction.
+/// No positions: attention sees an unordered set of tokens, apart from its direction.
 struct NoPositions {
   bool operator==(const NoPositions&) const = default;
 };
@@ -116,7 +116,7 @@ struct LongropeScaling {
   std::vector<double> long_factors = {};   ///< [rotary_dim / 2], for longer rows
   double original_n_ctx = 8192.0;          ///< tokens of the original training context
   double attention_factor = 1.0;           ///< cos and sin are multiplied by it
-  /// Takes attention_factor's place for longer rows (Phi-3.5-MoE).
+  /// Replaces attention_factor for longer rows (Phi-3.5-MoE).
   std::optional<double> long_attention_factor = {};
 
   bool operator==(const LongropeScaling&) const = default;
@@ -131,19 +131,19 @@ inline bool depends_on_length(const RopeScaling& scaling) {
   return std::holds_alternative<DynamicScaling>(scaling) || std::holds_alternative<LongropeScaling>(scaling);
 }
 
-/// Queries and keys are turned by their positions (Su et al. 2021).
+/// Queries and keys are rotated by their positions (Su et al. 2021).
 struct RotaryPositions {
-  std::int64_t dim = 0;   ///< leading dimensions of a head that are turned; 0 means all of d_head
+  std::int64_t dim = 0;   ///< leading dimensions of a head that are rotated; 0 means all of d_head
   double base = 10000.0;  ///< wavelengths grow from 2 pi to 2 pi base over the pairs
-  std::optional<double> local_base = {};  ///< base on windowed layers, which then take no scaling (Gemma 3)
+  std::optional<double> local_base = {};  ///< base on windowed layers, which then ignore scaling (Gemma 3)
   bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
-  bool at_end = false;    ///< the last `dim` dimensions of a head are turned, not the first (DeepSeek)
-  bool reversed = false;  ///< turned the other way round, by minus the angle (nanochat)
-  /// Pairs that are turned, of the highest frequencies; those of the others are 0, and frequencies are those
-  /// of all pairs (Gemma 4's `proportional`). On the layers that scaling holds for; 0 means all of them.
+  bool at_end = false;    ///< the last `dim` dimensions of a head are rotated, not the first (DeepSeek)
+  bool reversed = false;  ///< rotated the other way round, by minus the angle (nanochat)
+  /// Pairs that are rotated: those of the highest frequencies, computed as without this; the others get 0
+  /// (Gemma 4's `proportional`). Only on the layers that scaling applies to; 0 means all pairs.
   std::int64_t turned_pairs = 0;
-  RopeScaling scaling = {};  ///< applied on layers without a window when local_base is set, else on all
-  std::vector<bool> unrotated_layers = {};  ///< [layer] without any position (NoPE); empty means none
+  RopeScaling scaling = {};  ///< applied on layers without a window if local_base is set, else on all
+  std::vector<bool> unrotated_layers = {};  ///< [layer] without any positions (NoPE); empty means none
 
   bool operator==(const RotaryPositions&) const = default;
 };
@@ -152,23 +152,23 @@ struct RotaryPositions {
 struct AlibiPositions {
   std::vector<double> slopes = {};  ///< [head]
   bool in_bfloat16 = false;         ///< slope * position is rounded to bfloat16 in every dtype (Falcon)
-  bool scaled = false;              ///< the bias is divided by attn_scale as the scores are (Falcon)
+  bool scaled = false;              ///< the bias is divided by attn_scale, as the scores are (Falcon)
 
   bool operator==(const AlibiPositions&) const = default;
 };
 
-/// Relative positions (Raffel et al. 2020): the first block of a stack holds a number per head for each
-/// bucket of distances, which every block of the stack adds to its scores. Half the buckets of a direction
-/// are one distance each, the others grow logarithmically up to max_distance and beyond.
+/// Relative positions (Raffel et al. 2020): the first block of a stack holds a bias per head and bucket of
+/// distances, which every block of the stack adds to its scores. In each direction, half of the buckets are
+/// one distance each; the others grow logarithmically up to max_distance and beyond.
 struct RelativePositions {
-  std::int64_t buckets = 32;        ///< half of them for keys after the query where attention goes both ways
+  std::int64_t buckets = 32;        ///< with bidirectional attention half are for keys after the query
   std::int64_t max_distance = 128;  ///< tokens
-  bool in_every_block = false;      ///< each block holds and adds numbers of its own (UMT5)
+  bool in_every_block = false;      ///< each block holds and adds its own biases (UMT5)
 
   bool operator==(const RelativePositions&) const = default;
 };
 
-/// How a model knows where a token stands.
+/// How a model encodes the positions of tokens.
 using Positions = std::variant<NoPositions, LearnedPositions, ShortformerPositions, RotaryPositions,
                                AlibiPositions, RelativePositions>;
 
@@ -176,31 +176,31 @@ using Positions = std::variant<NoPositions, LearnedPositions, ShortformerPositio
 struct QkNorm {
   /// What is normed together, and with which weight.
   enum Span : std::uint8_t {
-    per_head,          ///< each head alone, all with one weight [d_head] (Qwen 3)
-    each_head,         ///< each head alone with a weight of its own [head, d_head] (StableLM, Command R)
+    per_head,          ///< each head alone, all with the same weight [d_head] (Qwen 3)
+    each_head,         ///< each head alone, with its own weight [head, d_head] (StableLM, Command R)
     whole_projection,  ///< all heads together (OLMo 2)
   };
   Span span = per_head;                ///< what is normed together
   NormKind kind = NormKind::rms_norm;  ///< LayerNorm or RMSNorm
   bool bias = false;                   ///< of LayerNorms
-  bool after_rotary = false;           ///< they stand behind rotary, else before it (Hunyuan)
-  std::vector<bool> layers = {};       ///< [layer] that have them; empty means all
+  bool after_rotary = false;           ///< after rotary, else before it (Hunyuan)
+  std::vector<bool> layers = {};       ///< [layer] with these norms; empty means all
 
   bool operator==(const QkNorm&) const = default;
 };
 
-/// Queries grow with their position, so that attention over long contexts stays sharp (Nakanishi 2025,
-/// Llama 4): multiplied by 1 + growth * log(1 + floor((position + offset) / tokens)).
+/// Attention temperature: queries grow with their position, so that attention over long contexts stays sharp
+/// (Nakanishi 2025, Llama 4). Multiplied by 1 + growth * log(1 + floor((position + offset) / tokens)).
 struct QueryGrowth {
   double growth = 0.0;            ///< above 0
-  double tokens = 0.0;            ///< positions that share a factor; the first of them have 1
+  double tokens = 0.0;            ///< number of positions that share a factor; for the first of them it is 1
   std::int64_t offset = 0;        ///< 0 or 1: what is added to a position
-  std::vector<bool> layers = {};  ///< [layer] that have it; empty means all
+  std::vector<bool> layers = {};  ///< [layer] that do this; empty means all
 
   bool operator==(const QueryGrowth&) const = default;
 };
 
-/// Heads of the layers without a window, where they are of other sizes than those of windowed layers (Gemma
+/// Heads of the layers without a window, if their sizes differ from those of windowed layers (Gemma
 /// 4).
 struct FullHeads {
   std::int64_t d_head = 0;      ///< width of such a layer's queries, keys and values
@@ -209,8 +209,8 @@ struct FullHeads {
   bool operator==(const FullHeads&) const = default;
 };
 
-/// Layers at the end of the stack that make no keys and values. Each attends with those of the last layer
-/// before all of them that has a window as it has, or none as it has none (Gemma 3n, Gemma 4).
+/// KV sharing: the last layers of the stack compute no keys and values. Each attends with those of the last
+/// layer before all of them that, like itself, has a window or has none (Gemma 3n, Gemma 4).
 struct SharedKeys {
   std::int64_t layers = 0;  ///< how many; fewer than all
   std::int64_t d_mlp = 0;   ///< neurons of their ordinary MLPs
@@ -218,10 +218,10 @@ struct SharedKeys {
   bool operator==(const SharedKeys&) const = default;
 };
 
-/// What a block reads of each token besides the stream, behind its MLP (per-layer embeddings, Gemma 3n and
-/// Gemma 4): a row of a table of its own for the token and a map of the token's embedding,
+/// Per-layer embeddings (Gemma 3n and Gemma 4): what a block reads of each token after its MLP, in addition
+/// to the stream. From a table row for the token and a map of the token's embedding comes
 ///   in = (RMSNorm(W_embed embed / sqrt(d_model)) + sqrt(width) W_token[token]) / sqrt(2),
-/// by which the block multiplies what it makes of the stream,
+/// by which the block multiplies what it computes from the stream,
 ///   out = RMSNorm(W_out (activation(W_gate stream) * in)).
 struct LayerInput {
   std::int64_t width = 0;  ///< of `in`
@@ -229,12 +229,12 @@ struct LayerInput {
   bool operator==(const LayerInput&) const = default;
 };
 
-/// Latent attention (DeepSeek-AI 2024, DeepSeek-V2): what attention reads is first made into short vectors,
-/// and heads are made from these after a norm. A head's key is a part of its own, from the latent of keys and
-/// values, and behind it a part that all heads share, straight from the stream.
+/// Latent attention (DeepSeek-AI 2024, DeepSeek-V2): attention's input is first mapped to short vectors, and
+/// heads are made from these after a norm. A head's key is a part of its own, made from the latent of keys
+/// and values, followed by a part that all heads share, made straight from the stream.
 struct Latents {
   std::int64_t d_kv = 0;          ///< width of the latent of keys and values
-  std::int64_t d_query = 0;       ///< width of the queries' latent; 0: queries read the stream
+  std::int64_t d_query = 0;       ///< width of the latent of queries; 0: queries read the stream
   std::int64_t d_shared_key = 0;  ///< last dimensions of each key, which all heads share
   std::int64_t d_value = 0;       ///< width of a head's values and of its z
   double eps = 1e-6;              ///< of the latents' norms, which are RMSNorms
@@ -242,11 +242,11 @@ struct Latents {
   bool operator==(const Latents&) const = default;
 };
 
-/// Layers that see some stretch of the keys only.
+/// Layers that see only a stretch of the keys.
 struct Window {
-  /// Which stretch a token sees.
+  /// Which keys a token sees.
   enum Kind : std::uint8_t {
-    sliding,  ///< the `size` keys up to its own, and in a bidirectional model as many after it as before it
+    sliding,  ///< the `size` keys up to its own; in a bidirectional model also the same number after it
     chunks,   ///< its own chunk: a row's tokens are cut into chunks of `size` (Llama 4)
   };
   Kind kind = sliding;            ///< which stretch
@@ -256,34 +256,34 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-/// Short convolutions (LFM2, Liquid AI 2025), which stand in attention's place in some layers. Of what such a
-/// layer reads it makes B, C and x, each [d_model]. A causal convolution over positions, with a filter for
-/// each dimension, reads B * x, and C times what it gives is what W_out reads.
+/// Short convolutions (LFM2, Liquid AI 2025), which replace attention in some layers. Such a layer maps its
+/// input to B, C and x, each [d_model]. A causal convolution over positions, with a filter per dimension,
+/// reads B * x. W_out reads C times the convolution's output.
 struct ShortConvolution {
-  std::int64_t kernel = 0;        ///< tokens that the convolution sees, its own included
+  std::int64_t kernel = 0;        ///< tokens that the convolution sees, including its own
   bool bias = false;              ///< the maps and the convolution have biases
   std::vector<bool> layers = {};  ///< [layer], at least one of them and not all
 
   bool operator==(const ShortConvolution&) const = default;
 };
 
-/// Gated delta nets (Yang et al. 2024), which stand in attention's place in some layers. A causal convolution
-/// over tokens reads queries, keys and values, each dimension with a filter of its own, and SiLU follows.
-/// Each head holds a state [d_key, d_value] that every token decays, corrects at its key and reads at its
-/// query. What it reads is normed, times SiLU of a gate, and W_O reads that.
+/// Gated delta nets (Yang et al. 2024), which replace attention in some layers. Queries, keys and values pass
+/// a causal convolution over tokens, with a filter per dimension, and SiLU. Each head holds a state [d_key,
+/// d_value], which every token decays, corrects at its key and reads at its query. What it reads is normed
+/// and multiplied by SiLU of a gate, and W_O reads the product.
 struct DeltaNet {
   std::int64_t n_key_heads = 0;  ///< heads of queries and keys
   std::int64_t n_heads = 0;      ///< heads of values, each with a state; consecutive ones share a key head
   std::int64_t d_key = 0;        ///< width of a head's queries and keys
   std::int64_t d_value = 0;      ///< width of a head's values
-  std::int64_t kernel = 0;       ///< tokens that the convolution sees, its own included
-  /// A token replaces up to twice what the state has at its key, which turns that around (Grazzi et al.
-  /// 2024, OLMo Hybrid).
+  std::int64_t kernel = 0;       ///< tokens that the convolution sees, including its own
+  /// A token replaces up to twice what the state holds at its key, so that this may change sign (Grazzi et
+  /// al. 2024, OLMo Hybrid).
   bool doubled_beta = false;
   std::optional<double> norm_eps = {};  ///< of the norm of what is read; none: the config's
   std::vector<bool> layers = {};        ///< [layer], at least one of them and not all
 
-  /// Dimensions of queries, keys and values together: what the convolution reads.
+  /// Dimensions of queries, keys and values together: the convolution's input.
   std::int64_t d_qkv() const { return 2 * n_key_heads * d_key + n_heads * d_value; }
 
   bool operator==(const DeltaNet&) const = default;
@@ -293,68 +293,68 @@ struct DeltaNet {
 enum class RouterKind : std::uint8_t {
   softmax_then_choose,  ///< softmax over all experts; the largest weights are chosen (Mixtral, Qwen)
   sigmoid_then_choose,  ///< a sigmoid of each logit; the largest weights are chosen (DeepSeek-V3)
-  choose_then_softmax,  ///< the largest logits are chosen; softmax over these (Granite, gpt-oss)
+  choose_then_softmax,  ///< the largest logits are chosen; softmax over those (Granite, gpt-oss)
   sparse_mixer,  ///< two experts, each weighed against those whose logits are near its own (Phi-3.5-MoE,
                  ///< Liu et al. 2023)
 };
 
-/// What decides between groups of experts, where a token's experts come from a few groups only.
+/// How groups of experts are ranked, if a token's experts come from a few groups only.
 enum class GroupScore : std::uint8_t {
   best,      ///< the largest weight in the group (DeepSeek-V2)
   best_two,  ///< the sum of its two largest (DeepSeek-V3)
 };
 
-/// Mixtures of experts (Shazeer et al. 2017): an MLP of a mixture layer is the weighted sum of the few
+/// Mixtures of experts (Shazeer et al. 2017). The output of a mixture layer is the weighted sum of the few
 /// experts that its router chooses for a token, each a gated MLP, plus a shared expert if there is one.
 struct Experts {
   std::int64_t n_experts = 0;  ///< routed experts of a mixture layer
   std::int64_t per_token = 0;  ///< experts chosen for a token
   std::int64_t d_expert = 0;   ///< width of a routed expert
   bool bias = false;           ///< routed experts have biases
-  /// The weights multiply what the routed experts read, else what they write (Llama 4).
+  /// The weights multiply the inputs of the routed experts, else their outputs (Llama 4).
   bool weighted_inputs = false;
   std::vector<bool> dense_layers = {};  ///< [layer] with an ordinary MLP; empty means none, else some are
 
-  RouterKind router = RouterKind::softmax_then_choose;  ///< how experts are chosen and weighed
+  RouterKind router = RouterKind::softmax_then_choose;  ///< how experts are chosen and weighted
   bool router_bias = false;                             ///< the router has a bias
-  /// The router multiplies in float32 in models of narrower dtypes, so that its logits are not rounded.
+  /// The router computes in float32 in models of narrower dtypes, so that its logits are not rounded.
   bool router_in_float32 = false;
-  // Of routers that weigh all experts, softmax_then_choose and sigmoid_then_choose:
-  bool choice_bias = false;           ///< a trained number per expert is added for choosing only (ERNIE 4.5)
+  // For routers that weight all experts, softmax_then_choose and sigmoid_then_choose:
+  bool choice_bias = false;           ///< a trained bias per expert, added for choosing only (ERNIE 4.5)
   bool renormalised = false;          ///< the chosen weights are divided by their sum
   double least_sum = 0.0;             ///< renormalised: by at least this (ERNIE 4.5)
   double added_to_sum = 0.0;          ///< renormalised: by the sum plus this (DeepSeek-V3)
-  std::int64_t n_groups = 1;          ///< experts stand in so many groups of equal size
+  std::int64_t n_groups = 1;          ///< the experts are split into this many groups of equal size
   std::int64_t groups_per_token = 1;  ///< groups whose experts may be chosen for a token
-  GroupScore group_score = GroupScore::best;  ///< of weights with their choice bias
-  // Of sparse_mixer:
+  GroupScore group_score = GroupScore::best;  ///< of weights with their choice bias added
+  // For sparse_mixer:
   double mixer_tolerance = 0.0;  ///< logits at most this far below, relatively, count
 
-  std::int64_t d_shared = 0;      ///< width of the shared expert, which sees every token; 0: there is none
+  std::int64_t d_shared = 0;      ///< width of the shared expert, which every token uses; 0: there is none
   bool shared_gate = false;       ///< the shared expert's output is multiplied by a sigmoid (Qwen 2)
-  bool shared_gate_bias = false;  ///< that sigmoid's linear map has a bias
+  bool shared_gate_bias = false;  ///< the linear map of that sigmoid has a bias
 
-  /// The router and the routed experts read the stream through norms of their own, the shared expert through
-  /// the block's, and what experts and shared expert write is normed before the sum (Gemma 4).
+  /// The router and the routed experts read the stream through their own norms, the shared expert through the
+  /// block's. The outputs of routed experts and of the shared expert are normed before their sum (Gemma 4).
   bool own_norms = false;
   bool expert_scale = false;  ///< the chosen weights are multiplied by a trained number per expert (Gemma 4)
 
   bool operator==(const Experts&) const = default;
 };
 
-/// In which models a group of weights stays in float32, whatever their dtype.
+/// In which models a group of weights stays in float32, whatever the model's dtype.
 enum class KeptInFloat32 : std::uint8_t {
   never,       ///< it has the model's dtype
   in_float16,  ///< in float16 models, whose largest number is 65504
   in_half,     ///< in float16 and bfloat16 models
 };
 
-/// Groups of weights that families keep in float32 in narrower models.
+/// Groups of weights that some families keep in float32 in narrower models.
 struct LeastDtypes {
   KeptInFloat32 choice_bias = KeptInFloat32::never;  ///< of routers (DeepSeek-V3)
   KeptInFloat32 router = KeptInFloat32::never;       ///< W_gate of mixtures (ERNIE 4.5)
   KeptInFloat32 norms = KeptInFloat32::never;        ///< weights and biases of norms (gpt-oss)
-  /// W_out of ordinary MLPs. What they write is then not rounded either, nor the stream (T5).
+  /// W_out of ordinary MLPs. Their output is then not rounded either, nor is the stream (T5).
   KeptInFloat32 mlp_out = KeptInFloat32::never;
 
   bool operator==(const LeastDtypes&) const = default;
@@ -365,14 +365,14 @@ struct Unembedding {
   std::int64_t d_vocab = 0;  ///< tokens that are predicted
   bool tied = false;         ///< W_U is the transpose of W_E
   bool bias = true;          ///< it has b_U
-  double in_scale = 1.0;     ///< what it reads is multiplied by this (T5)
+  double in_scale = 1.0;     ///< its input is multiplied by this (T5)
   double scale = 1.0;        ///< logits are multiplied by this, before any soft cap
   double soft_cap = 0.0;     ///< logits := cap tanh(logits / cap); 0 is off
-  /// W_mean [d_model] and b_mean are there: what center_unembed took from every logit, which generations with
-  /// a repetition penalty put back.
+  /// The model holds W_mean [d_model] and b_mean: what center_unembed subtracted from every logit.
+  /// Generations with a repetition penalty add it back.
   bool keeps_mean = false;
-  /// The activation of a layer [d_model, d_model] with a LayerNorm behind it that stands before the
-  /// unembedding (BERT's masked-LM head); none: the unembedding reads the stream.
+  /// The activation of a layer [d_model, d_model], followed by a LayerNorm, before the unembedding (BERT's
+  /// masked-LM head); none: the unembedding reads the stream.
   std::optional<Activation> mlm_head = {};
 
   bool operator==(const Unembedding&) const = default;

@@ -12,9 +12,9 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// On which device each part of a model lies: on one, or its blocks, in the order in which they run, one
-/// stretch after the other on several. The embedding lies with the first block; what stands behind the last
-/// block lies with it, or, where the unembedding is the embedding, with that.
+/// On which device each part of a model is: all on one, or consecutive stretches of blocks, in the order in
+/// which they run, on several. The embedding is with the first block. What comes after the last block is with
+/// it, or with the embedding if the unembedding is tied to it.
 class Placement {
  public:
   /// Everything on one device.
@@ -22,21 +22,21 @@ class Placement {
   /// A device for each of `config.blocks()`.
   Placement(const ModelConfig& config, std::vector<c10::Device> of_blocks);
 
-  /// Of the embedding: where tokens go.
+  /// Device of the embedding, where tokens go.
   c10::Device entry() const noexcept { return entry_; }
-  /// Of the final norm and the unembedding: where logits are made.
+  /// Device of the final norm and the unembedding, where logits are computed.
   c10::Device exit() const noexcept { return exit_; }
-  /// Of a block; one behind its stack's last counts as the exit.
+  /// Device of a block; one past its stack's last block counts as the exit.
   c10::Device of(const BlockPlace& block) const;
 
   /// The number of the encoder's last layer; -1 without an encoder.
   std::int64_t last_encoder_layer() const noexcept { return n_encoder_layers_ - 1; }
 
-  /// Whether there are several devices.
+  /// Whether there is more than one device.
   bool spread() const noexcept { return !of_blocks_.empty() && of_blocks_.front() != of_blocks_.back(); }
-  /// All of them, in the order in which the stream passes them.
+  /// All devices, in the order in which the stream passes them.
   std::vector<c10::Device> devices() const;
-  /// A sentence: which layers lie where; empty on one device.
+  /// A sentence saying which layers are where; empty with one device.
   std::string text() const;
 
  private:
@@ -45,9 +45,9 @@ class Placement {
   c10::Device entry_, exit_;
 };
 
-/// Cuts blocks that follow one another into `parts` stretches, so that the largest holds as few bytes as can
-/// be: the number of blocks in each, at least one. The first holds `before` besides, the last `behind`.
-/// There are at least as many blocks as parts.
+/// Cuts consecutive blocks into `parts` stretches, such that the largest holds as few bytes as possible.
+/// Returns the number of blocks in each, at least one. The first stretch also holds `before`, the last
+/// `behind`. There are at least as many blocks as parts.
 std::vector<std::int64_t> evenly_cut(const std::vector<std::int64_t>& block_bytes, std::int64_t parts,
                                      std::int64_t before, std::int64_t behind);
 

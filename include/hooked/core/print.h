@@ -8,7 +8,7 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// A type that says what it is: names, addresses, indices.
+/// A type that has a `to_string`: names, addresses, indices.
 template <typename T>
 concept HasText = requires(const T& value) {
   { value.to_string() } -> std::same_as<std::string>;

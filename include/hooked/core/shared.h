@@ -7,10 +7,10 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// Throws an Error saying that the `noun` in hand was moved from.
+/// Throws an Error saying that this `noun` was moved from.
 [[noreturn]] void refuse_moved_from(const char* noun);
 
-/// The object that a handle and its copies share. A handle that was moved from has none any more: using it
+/// The object that a handle and its copies share. A handle that was moved from no longer has one: using it
 /// throws an Error.
 template <typename T>
 class Shared {
@@ -24,7 +24,7 @@ class Shared {
   /// The same.
   T* operator->() const& { return require().get(); }
   T* operator->() const&& = delete;  ///< the object may be gone with the temporary
-  /// The same, to be shared further.
+  /// The same as a pointer, to be shared further.
   std::shared_ptr<T> pointer() const { return require(); }
 
  private:

@@ -12,13 +12,13 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// A shape as it is written in messages: `[2, 5, 16]`.
+/// A shape as messages show it: `[2, 5, 16]`.
 std::string shape_text(at::IntArrayRef shape);
 
-/// A dtype's plain name: `float32`, `bfloat16`, `int64`.
+/// The name of a dtype: `float32`, `bfloat16`, `int64`.
 std::string_view dtype_text(at::ScalarType dtype) noexcept;
 
-/// The floating dtype of that name (`float32`, `float64`, `float16`, `bfloat16`), or nothing.
+/// The floating-point dtype of that name (`float32`, `float64`, `float16`, `bfloat16`), or nothing.
 std::optional<at::ScalarType> parse_float_dtype(std::string_view name) noexcept;
 
 }  // namespace hooked

@@ -7,9 +7,9 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// log p of each token of `continuation` [batch, continuation] int64 given all before it, [batch,
+/// log p of each token of `continuation` [batch, continuation] int64 given everything before it, [batch,
 /// continuation], nats. Its negative mean is the continuation's loss. The prompt may be padded on the left.
-/// `options` holds what else the run shall do (hooks, edits). Throws as run() does.
+/// `options` says what else the run does (hooks, edits). Throws what run() throws.
 at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& prompt,
                                   const at::Tensor& continuation, RunOptions options = {});
 

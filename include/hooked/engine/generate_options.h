@@ -20,86 +20,86 @@ namespace HOOKED_EXPORT hooked {
 
 /// Why a row ended.
 enum class StopReason : std::uint8_t {
-  length,       ///< max_new_tokens are there
+  length,       ///< the row has max_new_tokens new tokens
   stop_token,   ///< the last token is one of the stop tokens
   stop_string,  ///< the text came to a stop string
   callback,     ///< on_text or on_tokens returned false
 };
 
-/// How the next token is picked. The logits are changed in this order, each step where it is not at its
+/// How the next token is picked. The logits are changed in this order, skipping steps that are at their
 /// default: repetition penalty, frequency penalty, temperature, top-k, top-p, min-p. `greedy` takes the
-/// likeliest token after the penalties; otherwise one is drawn.
+/// likeliest token after the penalties; otherwise one is sampled.
 struct SamplingOptions {
   bool greedy = false;              ///< take the likeliest token: no temperature, top-k, top-p, min-p
   double temperature = 1.0;         ///< logits are divided by it
-  std::int64_t top_k = 0;           ///< only the k likeliest tokens, and those as likely as the last; 0: all
-  double top_p = 1.0;               ///< only the likeliest tokens that reach this probability together
-  double min_p = 0.0;               ///< only tokens of at least this times the likeliest one's probability
+  std::int64_t top_k = 0;           ///< keep the k likeliest tokens, and those as likely as the last; 0: all
+  double top_p = 1.0;               ///< keep the likeliest tokens whose probabilities sum to this
+  double min_p = 0.0;               ///< keep tokens with at least this times the likeliest one's probability
   double repetition_penalty = 1.0;  ///< logits of tokens that occurred: over it if positive, else times it
-  double frequency_penalty = 0.0;   ///< taken off a token's logit for each time it occurred
-  std::uint64_t seed = 0;           ///< row r draws what a generation of that row alone draws with seed + r
+  double frequency_penalty = 0.0;   ///< subtracted from a token's logit for each time it occurred
+  std::uint64_t seed = 0;           ///< row r draws what generating that row alone with seed + r would draw
 };
 
-/// What ends a row before max_new_tokens are there.
+/// What ends a row before it has max_new_tokens.
 struct StopOptions {
-  /// Absent: the tokens that the model's generation_config.json, config.json or tokenizer names.
+  /// Absent: the tokens that the model's generation_config.json, config.json or tokenizer lists.
   std::optional<std::vector<std::int64_t>> tokens = std::nullopt;
-  /// The token that completes such a text is kept, the row's text ends before it. Needs a tokenizer.
+  /// The token that completes such a string is kept, the row's text ends before it. Needs a tokenizer.
   std::vector<std::string> strings = {};
 };
 
-/// Everything about a generation but its prompt. For designated initialisers, which C++ takes in the order of
-/// these declarations.
+/// Everything about a generation except its prompt. For designated initialisers, which C++ takes in the order
+/// of these declarations.
 struct GenerateOptions {
-  std::int64_t max_new_tokens = 16;  ///< tokens that a row gets at most
-  SamplingOptions sampling = {};     ///< how each is picked
-  StopOptions stop = {};             ///< what ends a row before
-  /// Receives the continuation's text piece by piece, as soon as no later token can change it; returns
-  /// whether to continue. For one row, and models with a tokenizer.
+  std::int64_t max_new_tokens = 16;  ///< new tokens per row at most
+  SamplingOptions sampling = {};     ///< how each token is picked
+  StopOptions stop = {};             ///< what ends a row earlier
+  /// Receives the continuation's text in pieces, as soon as no later token can change them; returns whether
+  /// to continue. For a single row, and models with a tokenizer.
   std::function<bool(std::string_view text)> on_text = nullptr;
-  /// Receives the tokens of each step [batch] int64, -1 for rows that have ended; returns whether to
+  /// Receives the tokens of each step, [batch] int64, -1 for rows that have ended; returns whether to
   /// continue.
   std::function<bool(const at::Tensor& tokens)> on_tokens = nullptr;
 
-  /// Hooks see what each step computes: all columns of the prompt at once, then one new column at a time.
+  /// Hooks see what each step computes: first all columns of the prompt, then one new column at a time.
   std::vector<Hook> hooks = {};
-  /// Edits of every step. Positions are absolute: an edit applies in the step that computes its column, and
-  /// open ranges cover columns that are still to come. Negative positions count from the newest column.
+  /// Edits in every step. Positions are absolute: an edit applies in the step that computes its column, and
+  /// open ranges cover columns that are yet to come. Negative positions count from the newest column.
   std::vector<Edit> edits = {};
-  /// Only while the prompt is run. A position of a later column is an error.
+  /// Edits only while the prompt runs. A position of a later column is an error.
   std::vector<Edit> prompt_edits = {};
-  /// Only in the columns of new tokens. A position in the prompt is an error; -1 is the newest column.
+  /// Edits only in the columns of new tokens. A position in the prompt is an error; -1 is the newest column.
   std::vector<Edit> new_token_edits = {};
-  /// Activations to keep at every step. Their position axis covers prompt and continuation (an encoder's:
-  /// what it reads), as if the final tokens had been run once; rows of scores and patterns end with -inf and
-  /// 0 where keys were still to come.
+  /// Activations to keep at every step. Their position axis covers prompt and continuation (an encoder's
+  /// covers its input), as if the final tokens had been run once; rows of scores and patterns end with -inf
+  /// and 0 for keys that were yet to come.
   Selection capture = {};
   KeepOptions keep = {};  ///< how much of each captured activation, and where
-  /// Compute kernel by kernel, also where the device could replay the recordings of equal steps
+  /// Launch each kernel separately, even if the device could replay recordings of equal steps
   /// (docs/gpu.md).
   bool eager = false;
-  /// Threads that LibTorch uses for this generation; its own number when absent.
+  /// Threads that LibTorch uses for this generation; absent: its current number.
   std::optional<int> threads = std::nullopt;
 };
 
-/// What a generation gives back.
+/// What a generation returns.
 struct GenerateResult {
   at::Tensor tokens;          ///< [batch, pos] int64: the prompt (or the decoder's), then the continuation
   at::Tensor attention_mask;  ///< [batch, pos] bool: false for padding, and after the end of a row
-  /// [batch, continuation] nats: what the model gave each new token, before penalties and sampling; 0 after
-  /// the end of a row.
+  /// [batch, continuation] nats: the model's log probability of each new token, before penalties and
+  /// sampling; 0 after the end of a row.
   at::Tensor log_probs;
   std::vector<std::string> texts;   ///< each row's continuation; empty without a tokenizer
   std::vector<StopReason> stopped;  ///< each row
   ActivationCache cache;            ///< what was captured
-  /// What is worth knowing about how it was computed: on a device that replays recorded runs, why steps were
-  /// not to be recorded.
+  /// Remarks on how it was computed: on a device that replays recorded runs, why steps could not be
+  /// recorded.
   std::vector<std::string> notes;
 };
 
-/// The logits that tokens are drawn by, [batch, vocab] in float32 or better, after the penalties and filters
-/// of `options`; -inf where a filter rules a token out. `occurred` [batch, vocab] says how often each token
-/// is in its row so far; undefined when no penalty is set. Throws ConfigError for options out of range.
+/// The logits that tokens are sampled from, [batch, vocab] in float32 or better, after the penalties and
+/// filters of `options`; -inf for tokens that a filter rules out. `occurred` [batch, vocab] counts how often
+/// each token is in its row; undefined if no penalty is set. Throws ConfigError for options out of range.
 ///
 /// Holtzman et al. 2020 (top-p), Keskar et al. 2019 (repetition penalty), Nguyen et al. 2025 (min-p).
 at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,

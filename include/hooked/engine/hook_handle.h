@@ -10,13 +10,13 @@ namespace HOOKED_EXPORT hooked {
 
 class ScopedHooks;
 
-/// Keeps a scoped hook attached; detaches it when it goes out of scope or on `remove()`. Move-only. May
-/// outlive the model it came from. A run under way keeps the hooks it started with.
+/// Keeps a scoped hook attached; detaches it at the end of its scope or on `remove()`. Move-only. May outlive
+/// the model it came from. A run in progress keeps the hooks it started with.
 class [[nodiscard]] HookHandle {
  public:
   /// For the engine.
   HookHandle(std::weak_ptr<ScopedHooks> hooks, std::uint64_t id) : hooks_(std::move(hooks)), id_(id) {}
-  /// Takes the hook over from `other`, which keeps nothing.
+  /// Takes the hook over from `other`, which is left empty.
   HookHandle(HookHandle&& other) noexcept : hooks_(std::move(other.hooks_)), id_(other.id_) {
     other.hooks_.reset();
   }
@@ -25,7 +25,7 @@ class [[nodiscard]] HookHandle {
   HookHandle& operator=(const HookHandle&) = delete;
   ~HookHandle() { remove(); }
 
-  /// Detaches now. Harmless when done twice.
+  /// Detaches now. Calling it twice is harmless.
   void remove() noexcept;
 
  private:

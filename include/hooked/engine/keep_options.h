@@ -10,10 +10,10 @@ namespace HOOKED_EXPORT hooked {
 
 /// How much of each captured activation is kept, and where. For designated initialisers.
 struct KeepOptions {
-  /// These positions only, along each point's pos or query axis, in this order (a generation's in the order
-  /// in which it comes to them). One that the run does not compute is a HookError.
+  /// Only these positions, along each point's pos or query axis, in this order (for a generation, in the
+  /// order in which it comes to them). One that the run does not compute is a HookError.
   std::optional<AxisIndex> positions = std::nullopt;
-  /// `"cpu"` (from a GPU: in one piece, whoever reads first waits), `"cuda:0"`; empty: where it is made.
+  /// `"cpu"` (from a GPU in one piece, the first read waits), `"cuda:0"`; empty: where it is computed.
   std::string device = {};
 };
 

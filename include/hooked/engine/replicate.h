@@ -8,13 +8,13 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The same model on each of these devices, in their order, for work that they share
-/// (SweepOptions::replicas). Where it lies already it is the model itself; elsewhere its weights are copied.
-/// The handles have no hooks.
+/// The same model on each of these devices, in order, for work that they share (SweepOptions::replicas).
+/// On its own device it is the model itself; its weights are copied to the others. The handles have no
+/// hooks.
 ///
 ///     const auto replicas = hooked::replicate(model, "cuda:0,cuda:1");
 ///
-/// Throws ConfigError and IoError for devices as loading does, MemoryError where one has no room.
+/// Throws ConfigError and IoError for devices as loading does, MemoryError if one has too little memory.
 std::vector<HookedTransformer> replicate(const HookedTransformer& model, const DeviceNames& devices);
 
 }  // namespace hooked

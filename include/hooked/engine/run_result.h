@@ -19,62 +19,62 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// How a note begins that says that numbers are NaN or infinite (NotFinite::text).
+/// How a note begins if it says that numbers are NaN or infinite (NotFinite::text).
 inline constexpr std::string_view kNotFinite = "not finite: ";
 
-/// Where a run's numbers are NaN or infinite although the token is real.
+/// Where a run's numbers are NaN or infinite although the token there is real.
 struct NotFinite {
   std::string values;                 ///< `logits`, `loss`, `residual`, or the name of an activation
-  std::int64_t positions = 1;         ///< of all rows, with such numbers
-  std::int64_t looked_at = 1;         ///< positions of real tokens
-  std::int64_t row = 0;               ///< the first of them: its row of the batch
-  std::int64_t position = 0;          ///< and its column, counted from 0
+  std::int64_t positions = 1;         ///< with such numbers, counted over all rows
+  std::int64_t looked_at = 1;         ///< positions of real tokens that were checked
+  std::int64_t row = 0;               ///< the first such position: its row of the batch
+  std::int64_t position = 0;          ///< and its column, from 0
   at::ScalarType dtype = at::kFloat;  ///< of the model
 
   /// One sentence, which begins with kNotFinite.
   std::string text() const;
 };
 
-/// What a run gives back: one output, the one its options asked for, and what was kept on the way. The
-/// functions that read an output throw HookError where the run made another or none.
+/// What a run returns: one output, the one its options asked for, and what was kept on the way. The functions
+/// that read an output throw HookError if the run returned another or none.
 class RunResult {
  public:
   ActivationCache cache;         ///< what was captured
-  ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
+  ActivationCache gradients;     ///< d metric / d activation, with the activations' names and shapes
   std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
-  /// What is worth knowing about the run: that its numbers are not finite; on a device that replays recorded
-  /// runs, why this one was not to be recorded.
+  /// Remarks on the run: that its numbers are not finite; on a device that replays recorded runs, why this
+  /// one could not be recorded.
   std::vector<std::string> notes;
 
-  /// [batch, pos or logit_positions, vocab or logit_tokens], in float32, of a float64 model in float64.
+  /// [batch, pos or logit_positions, vocab or logit_tokens], in float32; in float64 for float64 models.
   const at::Tensor logits() const { return require(Output::logits); }
-  /// The columns that the logits' second axis stands for, absolute, where the run computed some only, in
-  /// the order asked for; nothing: all of the run's.
+  /// The absolute columns of the logits' second axis, in the order asked for, if the run computed only some;
+  /// nothing: all of the run's.
   const std::optional<std::vector<std::int64_t>>& logit_positions() const& noexcept {
     return logit_positions_;
   }
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   std::optional<std::vector<std::int64_t>> logit_positions() const&& { return logit_positions_; }
-  /// The tokens that the logits' last axis stands for, as asked for; nothing: the vocabulary.
+  /// The tokens of the logits' last axis, as asked for; nothing: the vocabulary.
   const std::optional<std::vector<std::int64_t>>& logit_tokens() const& noexcept { return logit_tokens_; }
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   std::optional<std::vector<std::int64_t>> logit_tokens() const&& { return logit_tokens_; }
   /// Scalar or [batch, pos - 1], nats.
   const at::Tensor loss() const { return require(Output::loss); }
   /// [batch, pos, d_model].
   const at::Tensor residual() const { return require(Output::residual); }
-  /// The metric's value, a scalar; throws HookError where no gradients were asked for.
+  /// The metric's value, a scalar; throws HookError if no gradients were asked for.
   const at::Tensor metric() const;
 
-  /// Where the output is NaN or infinite at a real token, or nothing. Of a run without output it is asked of
-  /// the last activation that the cache keeps (scores, which may be -inf, left out). Runs on the CPU ask it
-  /// themselves, and the answer is among the notes; after a run on another device this waits for it.
+  /// Where the output is NaN or infinite at a real token, or nothing. For a run without output, the last
+  /// activation that the cache keeps is checked (except scores, which may be -inf). Runs on the CPU check it
+  /// themselves, and the result is among the notes; after a run on another device this call waits for it.
   std::optional<NotFinite> not_finite() const;
 
-  /// The same on another device, without the prefix: its output, cache, gradients and notes.
+  /// A copy on another device, without the prefix: its output, cache, gradients and notes.
   RunResult to(const c10::Device& device) const;
 
-  /// Which output there is.
+  /// Which output it holds.
   Output output() const noexcept { return kind_; }
 
  private:
@@ -90,7 +90,7 @@ class RunResult {
   at::ScalarType model_dtype_ = at::kFloat;
 };
 
-/// What run_with_cache gives back: a run that may also be taken apart as its logits and its cache.
+/// What run_with_cache returns: a run that can also be destructured into logits and cache.
 ///
 ///     const auto [logits, cache] = model.run_with_cache(tokens);
 class CachedRun : public RunResult {};
@@ -110,7 +110,7 @@ struct std::tuple_element<1, hooked::CachedRun> {
 
 namespace HOOKED_EXPORT hooked {
 
-/// The logits (0) or the cache (1) of a run. Throws HookError where the run made no logits.
+/// The logits (0) or the cache (1) of a run. Throws HookError if the run computed no logits.
 template <std::size_t I>
 decltype(auto) get(const CachedRun& run) {
   if constexpr (I == 0) {
@@ -119,7 +119,7 @@ decltype(auto) get(const CachedRun& run) {
     return (run.cache);
   }
 }
-/// The same of a temporary, moved out of it.
+/// The same for a temporary, moved out of it.
 template <std::size_t I>
 std::tuple_element_t<I, CachedRun> get(CachedRun&& run) {
   if constexpr (I == 0) {

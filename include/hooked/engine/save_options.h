@@ -8,7 +8,7 @@ namespace HOOKED_EXPORT hooked {
 /// How a model is saved. For designated initialisers.
 struct SaveOptions {
   Progress progress = nullptr;  ///< bytes of weights written
-  /// Matrices as they are multiplied on this machine's processor, in `packed.safetensors` instead of
+  /// Store matrices as this machine's processor multiplies them, in `packed.safetensors` instead of
   /// `model.safetensors`: such a folder is mapped instead of read (docs/deploying.md).
   bool packed = false;
 };

@@ -13,10 +13,10 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The same graph with leaf parameters, for training. Move-only: one owner changes the weights.
+/// The same graph with leaf parameters, for training. Move-only: the one owner changes the weights.
 ///
-/// An optimizer takes `parameters()`; steps are taken outside any run. No hooks: freeze() to look inside.
-/// Where memory runs out MemoryError is thrown, but in the caller's own backward() LibTorch's error.
+/// An optimizer takes `parameters()`; take its steps outside any run. No hooks: freeze() to look inside. If
+/// memory runs out MemoryError is thrown, but LibTorch's own error in the caller's backward().
 class TrainableTransformer {
  public:
   /// Fresh weights. Throws ConfigError.
@@ -32,23 +32,23 @@ class TrainableTransformer {
 
   /// The config of the weights.
   const ModelConfig& config() const&;
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   ModelConfig config() const&& { return config(); }
 
   /// The packed leaf parameters by their path in the graph (`blocks.0.attn.W_QKV`, ...).
-  /// Matrices may be stored by columns: flatten with reshape, not view.
+  /// Matrices may be stored in column order: flatten with reshape, not view.
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
   /// The same without their paths.
   std::vector<at::Tensor> parameters() const;
 
-  /// Logits [batch, pos, vocab] with gradients. Throws HookError for a model without unembedding,
+  /// Logits [batch, pos, vocab] with gradients. Throws HookError for a model without an unembedding, and
   /// MemoryError.
   at::Tensor forward(const Input& input) const;
   /// Mean next-token cross entropy in nats, a scalar with gradients. Throws HookError for a bidirectional
-  /// model, which sees the tokens it would predict, MemoryError.
+  /// model, which sees the tokens it would predict, and MemoryError.
   at::Tensor loss(const Input& input) const;
 
-  /// An immutable model with a copy of the weights as they are now.
+  /// An immutable model with a copy of the current weights.
   HookedTransformer freeze() const;
 
  private:

@@ -14,19 +14,19 @@ namespace HOOKED_EXPORT hooked {
 
 struct LoadedModel;
 
-/// The gain of a norm, and its bias where it has one (else undefined).
+/// The gain of a norm, and its bias if it has one (else undefined).
 struct NormWeights {
   at::Tensor w;  ///< the gain
   at::Tensor b;  ///< the bias
 };
 
-/// The weights of a model by the papers' names. Each is found in constant time. Matrices that lie in another
-/// order than their names say, for faster products, are copied; everything else is a view of the storage: do
-/// not write to it.
+/// The weights of a model by the papers' names. Each is found in constant time. Matrices that are stored in
+/// another order than their names say, for faster products, are copied. Everything else is a view of the
+/// storage: do not write to it.
 ///
-/// Layers are those of the stack that predicts, `encoder()` has the other's; they may be negative. Biases
-/// are zeros where the model has none. What has no function here (gates' biases, norms after sublayers, of
-/// queries and of keys, biases of routers and experts) is read by its name. Without a layer, matrices and
+/// Layers are those of the stack that predicts, `encoder()` has the other's; they may be negative. Biases are
+/// zeros if the model has none. Weights without a function here (gates' biases, norms after sublayers, norms
+/// of queries and keys, biases of routers and experts) are read by name. Without a layer, the matrices or
 /// biases of all layers are stacked, which copies them. A weight that the model does not have throws
 /// ConfigError saying which models do.
 class WeightView {
@@ -34,12 +34,12 @@ class WeightView {
   /// For the engine: the weights of the stack that predicts.
   explicit WeightView(std::shared_ptr<const LoadedModel> model);
 
-  /// The same with the layers of the encoder of an encoder-decoder.
+  /// The same with the layers of an encoder-decoder's encoder.
   WeightView encoder() const;
-  /// The same where W_Q to b_O are those of the decoder's cross-attention.
+  /// The same with W_Q to b_O of the decoder's cross-attention.
   WeightView cross_attention() const;
 
-  /// Any weight by its name in the state dict: `blocks.3.ln1_post.w`.
+  /// Any weight, by its name in the state dict: `blocks.3.ln1_post.w`.
   at::Tensor operator[](std::string_view name) const;
 
   at::Tensor W_E() const;           ///< [vocab, d_model]
@@ -51,7 +51,7 @@ class WeightView {
   at::Tensor W_mlm() const;  ///< [d_model, d_model], models with a masked-LM head only
   at::Tensor b_mlm() const;  ///< [d_model], models with a masked-LM head only
 
-  /// Norms [d_model], of models whose norms are not folded. In a decoder of two stacks ln2 stands before
+  /// Norms [d_model], for models whose norms are not folded. In a decoder of two stacks ln2 is before
   /// cross-attention and ln3 before the MLP. ln_final is the encoder's last norm on `encoder()`.
   NormWeights ln1(std::int64_t layer) const;
   NormWeights ln2(std::int64_t layer) const;  ///< as ln1
@@ -80,15 +80,15 @@ class WeightView {
   at::Tensor b_V() const;  ///< [layer, kv_head, d_head]
   at::Tensor b_O() const;  ///< [layer, d_model]
 
-  /// Of latent attention, in DeepSeek-V2's words: to the latents, from them, and to the keys' shared part.
-  /// There W_Q, W_K, W_V and their biases do not exist (W_Q and b_Q do where queries have no latent): a norm
-  /// stands between the two maps, so no one matrix is their product.
+  /// For latent attention, in DeepSeek-V2's words: maps to the latents, from them, and to the shared part of
+  /// keys. There W_Q, W_K, W_V and their biases do not exist (W_Q and b_Q do if queries have no latent):
+  /// there is a norm between the two maps, so no single matrix is their product.
   at::Tensor W_DQ(std::int64_t layer) const;   ///< [d_model, latent]
   at::Tensor W_UQ(std::int64_t layer) const;   ///< [head, latent, d_head]
   at::Tensor W_DKV(std::int64_t layer) const;  ///< [d_model, latent]
-  at::Tensor W_UK(std::int64_t layer) const;   ///< [head, latent, d_head] of the part without the shared one
+  at::Tensor W_UK(std::int64_t layer) const;   ///< [head, latent, d_head] for the part that is not shared
   at::Tensor W_UV(std::int64_t layer) const;   ///< [head, latent, d_head]
-  at::Tensor W_KR(std::int64_t layer) const;   ///< [d_model, d_head] of the shared part
+  at::Tensor W_KR(std::int64_t layer) const;   ///< [d_model, d_head] for the shared part
 
   at::Tensor W_in(std::int64_t layer) const;    ///< [d_model, d_mlp]; these five of ordinary MLPs only
   at::Tensor W_gate(std::int64_t layer) const;  ///< [d_model, d_mlp], gated MLPs only

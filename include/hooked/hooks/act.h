@@ -7,19 +7,19 @@
 #include "hooked/hooks/site.h"
 
 namespace HOOKED_EXPORT hooked {
-/// Words for activations: `act::pattern(5)` is one layer's, `act::pattern` alone is every layer's (as a
-/// Selection).
+/// Words for activations: `act::pattern(5)` is that of one layer, `act::pattern` alone is that of every layer
+/// (as a Selection).
 namespace act {
 
-/// A site inside blocks; with a layer it is an address, alone it selects all layers.
+/// A site inside blocks; with a layer it is an address, without one it selects all layers.
 struct BlockSite {
   Site site;  ///< the kind of point
-  /// Of the stack that predicts: the decoder where there is an encoder. `layer` may be negative: -1 is the
-  /// last one.
+  /// In the stack that predicts: the decoder if there is an encoder. `layer` may be negative: -1 is the last
+  /// layer.
   Address operator()(std::int32_t layer) const { return in(Stack::none, layer); }
   /// The same in one of the two stacks of an encoder-decoder.
   Address encoder(std::int32_t layer) const { return in(Stack::encoder, layer); }
-  /// The same in the decoder, which is what a name without a stack means where there is one.
+  /// The same in the decoder, which is what a name without a stack means if there is one.
   Address decoder(std::int32_t layer) const { return in(Stack::decoder, layer); }
   /// The same in the stack of that name.
   Address in(Stack stack, std::int32_t layer) const {
@@ -27,31 +27,31 @@ struct BlockSite {
   }
 };
 
-/// A site that each expert of a mixture has; with layer and expert it is an address, alone it selects all.
+/// A site of each expert of a mixture; with layer and expert it is an address, without them it selects all.
 struct ExpertSite {
   Site site;  ///< the kind of point
-  /// `layer` may be negative: -1 is the last one.
+  /// `layer` may be negative: -1 is the last layer.
   Address operator()(std::int32_t layer, std::int32_t expert) const {
     return Address(ActivationName{.site = site, .layer = layer, .expert = expert});
   }
 };
 
-/// A site outside the blocks, which every model has at most once.
+/// A site outside the blocks: a model has at most one point of it.
 struct ModelSite {
   Site site;  ///< the kind of point
   /// Its one address.
   operator Address() const { return Address(ActivationName{.site = site}); }  // NOLINT: it is one address
 };
 
-/// Every point the model has but the wide ones.
+/// Every point of the model except the wide ones.
 struct Defaults {};
-inline constexpr Defaults defaults;  ///< every point the model has but the wide ones
+inline constexpr Defaults defaults;  ///< every point of the model except the wide ones
 
-/// Every point the model has, the wide ones included.
+/// Every point of the model, including the wide ones.
 struct Everything {};
-inline constexpr Everything everything;  ///< every point the model has, the wide ones included
+inline constexpr Everything everything;  ///< every point of the model, including the wide ones
 
-// What the words of each kind of site are (sites.inc, column `kind`).
+// The types of the words, by kind of site (sites.inc, column `kind`).
 namespace kinds {
 using entry = ModelSite;
 using block = BlockSite;

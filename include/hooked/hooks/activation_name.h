@@ -15,11 +15,11 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The name of one activation: a site, and for sites inside blocks a stack, a layer and (in mixtures) an
+/// The name of one activation: a site; inside blocks also a stack and a layer; in mixtures also an
 /// expert.
 ///
-/// A name inside blocks without a stack means the stack that predicts: `decoder` in an encoder-decoder and
-/// `blocks` in all other models. A negative layer counts from the last one. Both are resolved where a model
+/// Inside blocks, a name without a stack means the stack that predicts: `decoder` in an encoder-decoder,
+/// `blocks` in all other models. A negative layer counts from the last one. Both are resolved once the model
 /// is known. `to_string` and `parse` are inverse on every full name: `blocks.5.attn.hook_pattern`.
 struct ActivationName {
   Site site = Site::embed;    ///< the kind of point
@@ -29,42 +29,42 @@ struct ActivationName {
 
   auto operator<=>(const ActivationName&) const = default;
 
-  /// The full name: the path in the module graph and the key in a cache. Without a stack it is written as
-  /// models with one stack have it.
+  /// The full name: the path in the module graph and the key in a cache. Without a stack it is spelled as in
+  /// models with one stack.
   std::string to_string() const;
 
-  /// Strict: full names only, decimal layers without sign, blanks or leading zeros. Throws HookError naming
+  /// Strict: full names only, decimal layers without a sign, blanks or leading zeros. Throws HookError with
   /// the text and the nearest pattern of the table.
   static ActivationName parse(std::string_view text);
 
-  /// As `parse`, without the error.
+  /// Like `parse`, but returns nothing instead of throwing.
   static std::optional<ActivationName> try_parse(std::string_view text);
 };
 
-/// The field's shorthand, a door of its own: `("pattern", 5)`, `("k", 6, "a")`, `("scale", 4, "ln1")`,
+/// Parses the field's shorthand, and nothing else: `("pattern", 5)`, `("k", 6, "a")`, `("scale", 4, "ln1")`,
 /// `("embed")`, `("normalized")` for the final norm, and the joined forms `k6a`, `pattern5`, `scale4ln1`,
 /// `resid_pre5`.
-/// They mean the stack that predicts, and a negative layer counts from the end. Throws HookError when it
+/// A name means the stack that predicts, and a negative layer counts from the end. Throws HookError if it
 /// names no site.
 ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t> layer = std::nullopt,
                               std::string_view layer_type = {});
 
-/// In an encoder-decoder: whether that axis of an activation counts the tokens that the encoder reads, and
-/// not the decoder's.
+/// Whether, in an encoder-decoder, that axis of an activation counts the encoder's tokens, not the
+/// decoder's.
 bool counts_source(const ActivationName& name, Axis axis) noexcept;
 
-/// The stacks of one model: what the stack and the layer of a name are resolved with.
+/// The stacks of one model, which resolve the stack and the layer of a name.
 struct Stacks {
   std::int64_t n_layers = 0;          ///< blocks of the stack that predicts
-  std::int64_t n_encoder_layers = 0;  ///< 0: there is no encoder
+  std::int64_t n_encoder_layers = 0;  ///< 0 without an encoder
 
   /// The stack that predicts.
   Stack main() const { return n_encoder_layers > 0 ? Stack::decoder : Stack::blocks; }
-  /// Blocks of that stack; those of the stack that predicts for any other than the encoder.
+  /// Blocks of the encoder for its name, else those of the stack that predicts.
   std::int64_t layers_of(Stack stack) const { return stack == Stack::encoder ? n_encoder_layers : n_layers; }
   /// `name` with its stack, and with a negative layer counted from the end.
   ActivationName resolve(const ActivationName& name) const;
-  /// As `resolve`. Throws HookError where the stack has layers and this one is not among them.
+  /// Like `resolve`. Throws HookError if the stack has layers but not this one.
   ActivationName resolve_in_range(const ActivationName& name) const;
 };
 

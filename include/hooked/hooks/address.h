@@ -15,35 +15,35 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// Places on one axis.
+/// Indices on one axis.
 struct AxisIndex {
-  /// [begin, end); either end may be left open, negative numbers count from the end.
+  /// [begin, end); either end may be left open; negative numbers count from the end.
   struct Range {
-    std::optional<std::int64_t> begin = std::nullopt;  ///< the first place
-    std::optional<std::int64_t> end = std::nullopt;    ///< one past the last place
+    std::optional<std::int64_t> begin = std::nullopt;  ///< the first index
+    std::optional<std::int64_t> end = std::nullopt;    ///< one past the last index
     bool operator==(const Range&) const = default;
   };
-  /// Each row's last real token, by the run's attention mask; only on the position axes.
+  /// Each row's last real token, according to the run's attention mask; only on position axes.
   struct Last {
     bool operator==(const Last&) const = default;
   };
 
-  /// One place, which drops the axis, or several, which keep it; `last` is one place for each row.
+  /// One index, which drops the axis, or several, which keep it; `last` is one index per row.
   std::variant<std::int64_t, Range, std::vector<std::int64_t>, Last> value;
 
-  /// One place; negative numbers count from the end.
+  /// One index; negative numbers count from the end.
   AxisIndex(std::int64_t one) : value(one) {}  // NOLINT: 3 is an index
   /// The same.
   AxisIndex(int one) : value(std::int64_t{one}) {}  // NOLINT
-  /// Neighbouring places.
+  /// A range of indices.
   AxisIndex(Range range) : value(range) {}  // NOLINT
-  /// These places, in this order.
+  /// These indices, in this order.
   AxisIndex(std::vector<std::int64_t> list) : value(std::move(list)) {}  // NOLINT
   /// Each row's last real token.
   AxisIndex(Last last) : value(last) {}  // NOLINT
 
   bool operator==(const AxisIndex&) const = default;
-  /// As it stands behind the axis: `6`, `2:5`, `1+4`, `last`.
+  /// As an address spells it after the axis: `6`, `2:5`, `1+4`, `last`.
   std::string to_string() const;
 };
 
@@ -54,20 +54,20 @@ class AxisIndices {
   bool empty() const noexcept { return entries_.empty(); }
   /// The indexed axes, in the order in which they were added.
   const std::vector<std::pair<Axis, AxisIndex>>& entries() const& noexcept { return entries_; }
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   std::vector<std::pair<Axis, AxisIndex>> entries() const&& { return entries_; }
   /// The index on an axis, or null.
   const AxisIndex* find(Axis axis) const& noexcept;
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   std::optional<AxisIndex> find(Axis axis) const&&;
 
-  /// Throws HookError when the axis is indexed already.
+  /// Throws HookError if the axis already has an index.
   void add(Axis axis, AxisIndex index);
 
-  /// `[head=6,pos=-1]`, or nothing when there are none.
+  /// `[head=6,pos=-1]`; empty without indices.
   std::string to_string() const;
 
-  /// Parses what stands between the brackets: `axis=i|i:j|i+j,...|last`. Throws HookError.
+  /// Parses the text inside the brackets: `axis=i|i:j|i+j,...|last`. Throws HookError.
   static AxisIndices parse(std::string_view text);
 
   bool operator==(const AxisIndices&) const = default;
@@ -90,24 +90,24 @@ class Address {
   ActivationName name() const noexcept { return name_; }
   /// The indices on its axes.
   const AxisIndices& indices() const& noexcept { return indices_; }
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   AxisIndices indices() const&& { return indices_; }
 
-  /// This address with one more axis indexed. Throws HookError when the site does not have the axis or it is
-  /// indexed already. `pos` means `query` on scores and patterns; `head` means `kv_head` on keys and values.
+  /// This address with one more axis indexed. Throws HookError if the site lacks the axis or it already has
+  /// an index. `pos` means `query` on scores and patterns; `head` means `kv_head` on keys and values.
   Address at(Axis axis, AxisIndex index) const;
 
-  /// at() of the head axis.
+  /// at() on the head axis.
   Address head(AxisIndex index) const { return at(Axis::head, std::move(index)); }
-  /// at() of the position axis, which is the query axis on scores and patterns.
+  /// at() on the position axis, which is the query axis on scores and patterns.
   Address pos(AxisIndex index) const { return at(Axis::pos, std::move(index)); }
-  /// at() of the query axis.
+  /// at() on the query axis.
   Address query(AxisIndex index) const { return at(Axis::query, std::move(index)); }
-  /// at() of the key axis.
+  /// at() on the key axis.
   Address key(AxisIndex index) const { return at(Axis::key, std::move(index)); }
-  /// at() of the batch axis.
+  /// at() on the batch axis.
   Address row(AxisIndex index) const { return at(Axis::batch, std::move(index)); }
-  /// at() of the axis of an MLP's neurons.
+  /// at() on the axis of an MLP's neurons.
   Address neuron(AxisIndex index) const { return at(Axis::d_mlp, std::move(index)); }
 
   /// The full name and the indices.

@@ -14,13 +14,13 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// What indices are resolved with: the layout of the activation and the rows' last real tokens.
+/// What is needed to resolve indices: the layout of the activation and the rows' last real tokens.
 struct AxisContext {
   Site site;                  ///< whose axes the value has
   std::string where;          ///< the activation's name, for errors
   at::Tensor last_positions;  ///< [batch] int64, or undefined: every row ends at the last column
-  /// For work that is recorded: the places on some axes, [place] int64 each, as numbers on the value's
-  /// device. They are read instead of the numbers in the indices of these axes, as many and in the same
+  /// For recorded work: the indices on some axes, [place] int64 each, in tensors on the value's
+  /// device. They are read instead of the numbers in the indices of these axes, in the same number and
   /// order.
   std::vector<std::pair<Axis, at::Tensor>> places_there = {};
 };
@@ -29,27 +29,27 @@ struct AxisContext {
 struct AxisPlace {
   const AxisContext& context;  ///< for errors, and for `last`
   Axis axis;                   ///< which one
-  std::int64_t size;           ///< places it has now
-  /// Places up to here may be named although they do not exist yet, because the sequence is still growing.
+  std::int64_t size;           ///< its current size
+  /// Indices below this are allowed although they do not exist yet, because the sequence is still growing.
   std::optional<std::int64_t> limit = std::nullopt;
 
-  /// One past the last place that may be named.
+  /// One past the largest allowed index.
   std::int64_t end() const { return limit.value_or(size); }
 };
 
-/// The absolute places that an index (not `last`) means on an axis. Throws HookError when one is out of
+/// The absolute positions on an axis that an index (not `last`) means. Throws HookError if one is out of
 /// range.
 std::vector<std::int64_t> resolve_places(const AxisIndex& index, const AxisPlace& place);
 
-/// The block of `value` that `indices` pick out. One number drops its axis; views where possible. Throws
-/// HookError naming the axis, its size and the index when one is out of range.
+/// The block of `value` that `indices` pick. A single number drops its axis; a view if possible. Throws
+/// HookError with the axis, its size and the index if one is out of range.
 at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context);
 
-/// Writes `block` (broadcast to it) into that block of `value`, in the time of the block where it is a view.
+/// Writes `block`, broadcast, into that block of `value`; if that is a view, only the block is touched.
 void write_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context,
                  const at::Tensor& block);
 
-/// A copy of `value` in which that block is `block` (broadcast to it). Differentiable in both.
+/// A copy of `value` with that block replaced by `block`, broadcast. Differentiable in both.
 at::Tensor with_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context,
                       const at::Tensor& block);
 

@@ -20,7 +20,7 @@ namespace HOOKED_EXPORT hooked {
 
 class ActivationCache;
 
-/// What an edit does to the block of numbers that its indices pick out.
+/// What an edit does to the block that its indices pick.
 enum class EditKind : std::uint8_t {
   set,          ///< block := value
   add,          ///< block := block + value
@@ -29,12 +29,12 @@ enum class EditKind : std::uint8_t {
   project_out,  ///< block := block - (block . d) d / |d|^2 along the last axis, d = value
 };
 
-/// Which activations an edit touches, and where on their axes.
+/// Which activations an edit applies to, and where on their axes.
 struct EditTarget {
   Selection where;      ///< which activations
-  AxisIndices indices;  ///< which block of each; none: all of it
+  AxisIndices indices;  ///< which block of each; none: the whole activation
 
-  /// What an address names.
+  /// The activation or block at an address.
   EditTarget(const Address& address) : where(address.name()), indices(address.indices()) {}  // NOLINT
   /// Every layer of a site.
   EditTarget(act::BlockSite site) : where(site) {}  // NOLINT
@@ -52,21 +52,21 @@ struct EditTarget {
   static EditTarget parse(std::string_view text);
 };
 
-/// The activation that the value of an edit is a block of.
+/// Where the value of an edit was taken from.
 struct EditSource {
-  std::shared_ptr<const ModelIdentity> model;  ///< that computed it; null: not known
+  std::shared_ptr<const ModelIdentity> model;  ///< that computed it; null: unknown
   std::vector<std::int64_t> sizes;             ///< of the whole activation
 };
 
-/// An intervention as data: it can be batched, recorded, written down and replayed.
+/// An intervention as data: it can be batched, recorded, saved and replayed.
 ///
-/// A tensor value broadcasts to the addressed block (axes indexed by one number are dropped, as in
-/// `tensor[i]`) and has the activation's dtype and device. Made by the functions below.
+/// A tensor value broadcasts to the addressed block (axes indexed by a single number are dropped, as in
+/// `tensor[i]`) and has the activation's dtype and device. The functions below create edits.
 struct Edit {
   EditTarget target;                       ///< where it applies
   EditKind kind;                           ///< what it does
-  std::variant<double, at::Tensor> value;  ///< the number or tensor that it is done with
-  /// Where the value was taken from; nothing: it was made by hand. A run of another model refuses the edit.
+  std::variant<double, at::Tensor> value;  ///< the operand
+  /// Where the value was taken from; nothing: made by hand. A run of another model refuses the edit.
   std::optional<EditSource> source = {};
 };
 
@@ -85,15 +85,15 @@ Edit scale(EditTarget target, double factor);
 /// block := block * factor, broadcast.
 Edit scale(EditTarget target, at::Tensor factor);
 
-/// Sets the addressed block to what `source` holds at the same address: positions are columns of either
-/// sequence. Without a position all columns are meant: of a source behind a prefix those of its run, which
-/// are replaced alone. Throws HookError when the cache does not have it or holds only some of the columns;.
-/// A run refuses a source of another model (ActivationCache::assigned_to() says that it is meant), and one of
-/// another shape or of other columns.
+/// Sets the addressed block to what `source` holds at the same address; positions are columns of either
+/// sequence. Without a position all columns are meant: if the source ran after a prefix, only those of its
+/// run, which alone are replaced. Throws HookError if the cache lacks the activation or some of the columns.
+/// A run refuses a source of another model (unless ActivationCache::assigned_to() declared it as intended),
+/// and one of another shape or with other columns.
 Edit replace(const Address& address, const ActivationCache& source);
 
-/// Removes the component along `direction`, a vector of the last axis's size and any length but 0 (else
-/// HookError). A run refuses a target with one place of the last axis.
+/// Removes the component along `direction`, a nonzero vector of the last axis's size (else HookError), of any
+/// length. A run refuses a target with a single index on the last axis.
 Edit project_out(EditTarget target, at::Tensor direction);
 
 }  // namespace hooked

@@ -14,11 +14,11 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// A hook's callable in its general form. Returning a tensor replaces the activation, nothing keeps it.
+/// The general form of a hook's callable. Returning a tensor replaces the activation, nothing keeps it.
 using HookFunction =
     std::function<std::optional<at::Tensor>(const at::Tensor& value, const ActivationName& name)>;
 
-/// Something callable as `(tensor)` or `(tensor, name)` that returns a tensor (an editing hook), nothing (an
+/// Anything callable as `(tensor)` or `(tensor, name)` that returns a tensor (an editing hook), nothing (an
 /// observer) or an optional tensor.
 template <typename F>
 concept HookCallable = requires(F f, const at::Tensor& value) {
@@ -51,17 +51,17 @@ HookFunction make_hook_function(F f) {
       };
 }
 
-/// Whether a hook is called on the way forward or back.
+/// Whether a hook is called in the forward or the backward pass.
 enum class HookDirection : std::uint8_t {
   forward,   ///< called with the activation
   backward,  ///< called with the gradient of the run's metric with respect to the activation
 };
 
-/// A callable and where it is called.
+/// A callable and where to call it.
 ///
-/// The returned tensor must have the shape, dtype and device of the one received; a hook must not write in
-/// place into what it receives (both are HookErrors at the fact; writing through `.data()` cannot be
-/// detected). What a hook throws reaches the caller of the run unchanged.
+/// The returned tensor must have the shape, dtype and device of the one received, and a hook must not write
+/// in place into what it receives. Both throw HookError when they happen, but writing through `.data()`
+/// cannot be detected. What a hook throws reaches the caller of the run unchanged.
 struct Hook {
   /// Calls `function` at every activation that `where` selects.
   template <HookCallable F>
@@ -70,7 +70,7 @@ struct Hook {
 
   Selection where;          ///< the activations
   HookFunction function;    ///< what is called
-  HookDirection direction;  ///< with the activation, or with its gradient
+  HookDirection direction;  ///< forward: gets the activation; backward: its gradient
 };
 
 }  // namespace hooked

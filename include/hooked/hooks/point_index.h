@@ -11,34 +11,34 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The activation points of one model, numbered in the order of the table: what names and selections resolve
-/// against.
+/// The activation points of one model, numbered in the order of the table. Names and selections resolve
+/// against them.
 class PointIndex {
  public:
   /// The points of a model of that config.
   explicit PointIndex(const ModelConfig& config);
 
-  /// How many points there are.
+  /// The number of points.
   std::size_t size() const noexcept { return names_.size(); }
   /// The full name of a point, which is below size().
   ActivationName name(std::size_t point) const { return names_[point]; }
   /// The full names of all, in the order of the table.
   const std::vector<ActivationName>& names() const& noexcept { return names_; }
-  /// The same of a temporary, as a copy.
+  /// The same for a temporary, as a copy.
   std::vector<ActivationName> names() const&& { return names_; }
   /// The stacks of the model.
   Stacks stacks() const noexcept { return stacks_; }
   /// Blocks of the stack that predicts, and of the encoder.
   std::int64_t n_layers() const noexcept { return stacks_.n_layers; }
-  /// Blocks of the encoder; 0 without.
+  /// Blocks of the encoder; 0 without one.
   std::int64_t n_encoder_layers() const noexcept { return stacks_.n_encoder_layers; }
 
-  /// `name` with its stack, and with a negative layer counted from the end. Throws HookError when the layer
-  /// is out of range.
+  /// `name` with its stack, and with a negative layer counted from the end. Throws HookError if the layer is
+  /// out of range.
   ActivationName resolve(const ActivationName& name) const;
 
-  /// The number of a point. Throws HookError when this model does not have it: says when the site exists, and
-  /// the nearest name that does.
+  /// The number of a point. Throws HookError if this model does not have it, saying when the site exists and
+  /// which existing name is nearest.
   std::size_t require(const ActivationName& name) const;
 
   /// The existing name nearest to `text`.
@@ -50,17 +50,17 @@ class PointIndex {
   Stacks stacks_;
 };
 
-/// The part of the graph that a run computes: some runs start or stop at a layer.
+/// The part of the graph that a run computes, as some runs start or stop at a layer.
 struct Reach {
   bool entry = true;                ///< the points before the first block
   std::int64_t first_block = 0;     ///< of the stack that predicts
   std::int64_t end_block = 0;       ///< one past the last of its blocks that runs
-  bool exit = true;                 ///< the final norm and the unembedding, as far as there are
-  std::int64_t encoder_blocks = 0;  ///< how many of an encoder's blocks run, from its first on
-  /// An encoder's final norm runs, and what makes keys and values of its output.
+  bool exit = true;                 ///< the final norm and the unembedding, if the model has them
+  std::int64_t encoder_blocks = 0;  ///< how many of an encoder's blocks run, from the first
+  /// An encoder's final norm runs, and the maps from its output to keys and values.
   bool encoder_exit = false;
 
-  /// All of a model.
+  /// The whole model.
   static Reach everything(const PointIndex& points) {
     const std::int64_t encoder = points.n_encoder_layers();
     return {true, 0, points.n_layers(), true, encoder, encoder > 0};

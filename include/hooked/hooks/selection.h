@@ -18,11 +18,11 @@ struct Reach;
 
 /// A set of activation names: sites, single names, globs and predicates joined by `|`.
 ///
-/// A selection is resolved against a model's points; a part that names something the model does not have, or
-/// a glob that matches nothing, is a HookError then. A predicate may match nothing.
+/// A selection is resolved against a model's points. A part that names something the model does not have, or
+/// a glob that matches nothing, then throws HookError. A predicate may match nothing.
 class Selection {
  public:
-  /// Says of each point of a model whether it is selected.
+  /// Says whether a point of a model is selected.
   using Predicate = std::function<bool(const ActivationName&)>;
 
   /// Selects nothing.
@@ -33,29 +33,29 @@ class Selection {
   Selection(act::ExpertSite site);  // NOLINT
   /// A site outside the blocks.
   Selection(act::ModelSite site);  // NOLINT
-  /// Every point the model has but the wide ones.
+  /// Every point of the model except the wide ones.
   Selection(act::Defaults defaults);  // NOLINT
-  /// Every point the model has.
+  /// Every point of the model.
   Selection(act::Everything everything);  // NOLINT
   /// One activation.
   Selection(const ActivationName& name);  // NOLINT
-  /// Throws HookError when the address has indices: positions are chosen by RunOptions::keep.positions.
+  /// Throws HookError if the address has indices: use RunOptions::keep.positions to choose positions.
   Selection(const Address& address);  // NOLINT
   /// Text: full names (`blocks.5.attn.hook_z`), globs (`*` any run of characters, `?` one), words that select
   /// every layer (`pattern`) and the field's shorthand (`pattern5`, `k6a`), separated by commas, with or
-  /// without blanks. Throws HookError for an empty one; whether the others name anything is known when it is
-  /// resolved.
+  /// without blanks. Throws HookError for an empty one; whether the others select anything is known only when
+  /// the selection is resolved.
   template <std::convertible_to<std::string_view> Text>
   Selection(const Text& text) : Selection(of_text(std::string_view(text))) {}  // NOLINT
 
-  /// Every name for which `predicate` is true, which may be none. An edit of none is an error.
+  /// Every name for which `predicate` is true; there may be none. An edit that selects none is an error.
   static Selection matching(Predicate predicate);
 
-  /// Whether it was made of nothing. (What it selects is known when it is resolved.)
+  /// Whether it has no parts. (What it selects is known only when it is resolved.)
   bool empty() const noexcept { return parts_.empty(); }
 
-  /// The selected points that a run reaches, as ascending numbers in `points`, each once. A part that names
-  /// one activation must be reached; a part that names many keeps those that are. Throws HookError.
+  /// The selected points that a run reaches, as ascending numbers in `points`, each once. If a part names one
+  /// activation, the run must reach it; a part that names many keeps those it reaches. Throws HookError.
   std::vector<std::size_t> resolve(const PointIndex& points, const Reach& reach) const;
 
   /// The union. Also written `a | b`.
@@ -81,7 +81,7 @@ namespace act {
 using hooked::operator|;  // found for `act::pattern | act::z`, whose types live here
 }
 
-/// Whether `text` matches `pattern`, where `*` stands for any run of characters and `?` for one.
+/// Whether `text` matches `pattern`, in which `*` matches any run of characters and `?` one.
 bool glob_matches(std::string_view pattern, std::string_view text) noexcept;
 
 }  // namespace hooked

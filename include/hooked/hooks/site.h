@@ -20,7 +20,7 @@ enum class Site : std::uint8_t {
 #include "hooked/hooks/sites.inc"
 };
 
-/// Where in a model's path a site stands.
+/// Where in a model's path a site is.
 enum class SiteScope : std::uint8_t {
   entry,         ///< before the first block
   block,         ///< once in each block
@@ -30,24 +30,24 @@ enum class SiteScope : std::uint8_t {
 
 /// One row of the table of sites: everything that is known about an activation point.
 struct SiteRow {
-  Site site;        ///< whose row this is
-  SiteScope scope;  ///< where it stands in a model's path
-  /// The stack of an encoder-decoder that has the point; nothing where the blocks of both have it.
+  Site site;        ///< the site that this row describes
+  SiteScope scope;  ///< where it is in a model's path
+  /// The stack of an encoder-decoder that has the point; nothing if both stacks have it.
   std::optional<Stack> stack;
-  /// Path in the module graph; `{stack}`, `{layer}` and `{expert}` stand for the name's parts.
+  /// Path in the module graph, with `{stack}`, `{layer}` and `{expert}` for the parts of the name.
   std::string_view path;
-  /// The word the `act::` factories and the field's shorthand use: `pattern`, `resid_pre`.
+  /// The word for it in `act::` factories and in the field's shorthand: `pattern`, `resid_pre`.
   std::string_view word;
   AxisList axes;           ///< of the activation, first dimension first
-  bool wide;               ///< only on request, not in the default set
-  bool changes_plan;       ///< a hook or edit here makes the run take another (equal up to rounding) path
-  bool integers;           ///< ids (int64): no gradients, edits only set and replace
+  bool wide;               ///< not in the default set, only on request
+  bool changes_plan;       ///< a hook or edit here makes the run take another path (equal up to rounding)
+  bool integers;           ///< ids (int64): no gradients; only set and replace edits
   bool asked_rows;         ///< covers only the positions whose logits are asked for
-  double unseen;           ///< the value at keys that a query cannot see
+  double unseen;           ///< the value at keys that a query does not see
   Part part;               ///< models with this part have the point
   std::string_view holds;  ///< what it holds, in words
 
-  /// Whether a model has the point; `layer` counts for sites of scope block, and is -1 for the others.
+  /// Whether a model has the point; `layer` matters for sites of scope block, and is -1 for the others.
   bool exists(const ModelConfig& config, std::int64_t layer) const {
     return has(config, part, {stack.value_or(Stack::none), layer});
   }
@@ -59,21 +59,21 @@ std::span<const SiteRow> site_table() noexcept;
 /// The row of a site.
 const SiteRow& row(Site site) noexcept;
 
-/// Whether each expert of a layer has a point of this site; then a name has an expert.
+/// Whether each expert of a layer has a point of this site; names then include an expert.
 inline bool per_expert(const SiteRow& row) noexcept { return row.axes.find(Axis::routed).has_value(); }
 
-/// Whether a site may stand in that stack of blocks. Sites outside blocks stand in none of them.
+/// Whether a site may be in that stack of blocks. Sites outside blocks are in none.
 inline bool stands_in(const SiteRow& row, Stack stack) noexcept {
   return row.scope != SiteScope::block || row.stack.value_or(stack) == stack;
 }
 
-/// The axis of `site` that `axis` means there: itself, or the one that is written alike (`d_value` is written
-/// `d_head`), or `query` for `pos` and `kv_head` for `head` on sites that have those instead. Nothing when
-/// the site has none of them.
+/// The axis of `site` that `axis` means there: itself, one with the same written name (`d_value` is written
+/// `d_head`), or, on sites that have those instead, `query` for `pos` and `kv_head` for `head`. Nothing if
+/// the site has none of these.
 std::optional<Axis> axis_on(Site site, Axis axis) noexcept;
 
-/// The dimension along which the columns of a sequence follow each other: that of positions or queries, or of
-/// the tokens that an expert got.
+/// The dimension along which the columns of a sequence follow each other: that of positions, of queries, or
+/// of the tokens routed to an expert.
 std::int64_t sequence_dimension(Site site) noexcept;
 
 }  // namespace hooked

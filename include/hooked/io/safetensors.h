@@ -17,7 +17,7 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// What a safetensors file's reader accepts; each is refused one above.
+/// Limits of the reader of safetensors files; one more is refused.
 struct SafetensorsLimits {
   static constexpr std::uint64_t kHeaderBytes = 100'000'000;  ///< of the JSON text
   static constexpr std::size_t kTensors = 100'000;            ///< tensors of a file
@@ -33,7 +33,7 @@ struct TensorInfo {
   std::string name;  ///< its key in the header
   /// The header's own word: `F32`, `BF16`, `F8_E4M3`, ….
   std::string dtype_name;
-  /// Undefined when this engine has no such dtype: the file opens, but reading this tensor is refused.
+  /// Undefined if this engine has no such dtype: the file opens, but reading this tensor is refused.
   at::ScalarType dtype = at::ScalarType::Undefined;
   std::vector<std::int64_t> shape;  ///< empty for a scalar
   /// First byte and one past the last, counted from the start of the file.
@@ -45,18 +45,18 @@ struct TensorInfo {
 };
 
 /// A validated header. `tensors` are in the order of their data in the file, names are unique, and their data
-/// covers the rest of the file exactly, without overlaps or holes.
+/// covers the rest of the file exactly, without overlaps or gaps.
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;              ///< in the order of their data
-  std::map<std::string, std::string> metadata;  ///< what `__metadata__` holds
+  std::map<std::string, std::string> metadata;  ///< the content of `__metadata__`
 };
 
 /// Validates a safetensors header: `header` is the JSON text, that is bytes 8 to 8 + its size of a file of
-/// `file_size` bytes, and `where` the file's name for messages.
+/// `file_size` bytes, and `where` is the file's name for messages.
 ///
-/// JSON as RFC 8259 has it, with white space allowed around the object; duplicate names or fields, fields
-/// besides dtype, shape and data_offsets, and everything in SafetensorsLimits are refused. Throws
-/// CheckpointError that names the tensor, or the byte of the file, with the value met and the value wanted.
+/// JSON as in RFC 8259, with white space allowed around the object. Duplicate names or fields, fields other
+/// than dtype, shape and data_offsets, and everything beyond SafetensorsLimits are refused. Throws
+/// CheckpointError that names the tensor, or the byte of the file, with the actual and the expected value.
 /// Format: https://github.com/huggingface/safetensors (README, "Format").
 SafetensorsHeader parse_safetensors_header(std::string_view header, std::uint64_t file_size,
                                            std::string_view where);
@@ -98,8 +98,8 @@ class SafetensorsFile {
   /// The same of a temporary, as a copy.
   std::optional<TensorInfo> find(std::string_view name) const&&;
 
-  /// The named tensor in its stored dtype and shape, in fresh memory on the CPU, bit for bit.
-  /// Throws CheckpointError for a name or dtype that is not there to read, IoError when the file was changed.
+  /// The named tensor in its stored dtype and shape, in fresh memory on the CPU, bit for bit. Throws
+  /// CheckpointError for an unknown name or a dtype that cannot be read, IoError if the file was changed.
   at::Tensor read(std::string_view name) const;
 
  private:
@@ -113,7 +113,7 @@ class SafetensorsFile {
 /// Reads the tensor that `info` describes from `file`, as SafetensorsFile::read does.
 at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info);
 
-/// Everything about a file to be written but its tensors. For designated initialisers.
+/// Everything about a file to be written except its tensors. For designated initialisers.
 struct SafetensorsOptions {
   std::map<std::string, std::string> metadata = {};  ///< the header's `__metadata__`
   Progress progress = nullptr;                       ///< bytes of tensors written
@@ -123,10 +123,10 @@ struct SafetensorsOptions {
 
 /// Writes a safetensors file: all of it or, after an error, nothing (what was at `path` stays).
 ///
-/// Tensors may be strided, overlap each other or lie on any device. Data is aligned to 8 bytes: wider dtypes
+/// Tensors may be strided, overlap each other or be on any device. Data is aligned to 8 bytes: wider dtypes
 /// come first, equal widths in the order given. (Python's transformers wants `{"format", "pt"}` in the
 /// metadata.) Throws ShapeError for an undefined, non-strided or unsupported tensor, CheckpointError for a
-/// name that is not valid, is given twice or is `__metadata__`, and IoError.
+/// name that is invalid, given twice or `__metadata__`, and IoError.
 void save_safetensors(const std::filesystem::path& path,
                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                       const SafetensorsOptions& options = {});

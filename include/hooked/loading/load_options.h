@@ -12,31 +12,31 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// How a checkpoint becomes a model.
+/// How a checkpoint is loaded as a model.
 struct LoadOptions {
-  /// `cpu`, `cuda` or `cuda:N`. Over several GPUs the layers are spread: about as many bytes on each.
+  /// `cpu`, `cuda` or `cuda:N`. Several GPUs share the layers, with about the same number of bytes on each.
   DeviceNames device = "cpu";
   /// float32 when absent, or the dtype that a native folder records.
   std::optional<at::ScalarType> dtype = std::nullopt;
-  /// When absent every step that preserves this model's function; none for a native folder that records which
-  /// were applied before it was saved, so that saving and loading is bit-identical.
+  /// If absent, every step that preserves this model's function. For a native folder that records the steps
+  /// applied before it was saved, none, so that saving and loading is bit-identical.
   std::optional<WeightProcessing> processing = std::nullopt;
-  /// Threads that loading uses; LibTorch's number (`at::get_num_threads()`) when absent.
+  /// Threads that loading uses; if absent, LibTorch's number (`at::get_num_threads()`).
   std::optional<int> threads = std::nullopt;
-  /// Bytes of the model's weights that are in their place.
+  /// Counts the bytes of the model's weights that have been loaded.
   Progress progress = nullptr;
 };
 
-/// How fresh weights are drawn; TransformerLens's init modes.
+/// The distribution of fresh weights; TransformerLens's init modes.
 enum class InitMode : std::uint8_t { gpt2, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal };
 
-/// How a model is made from a config alone.
+/// How a model is created from a config alone.
 struct CreateOptions {
   std::uint64_t seed = 0;          ///< the same seed draws the same weights
   InitMode init = InitMode::gpt2;  ///< the distribution of the matrices
   /// Standard deviation for gpt2 (default 0.8 / sqrt(d_model)), gain for the others (default 1).
   std::optional<double> initializer_range = std::nullopt;
-  /// `cpu`, `cuda` or `cuda:N`. Over several GPUs the layers are spread: about as many bytes on each.
+  /// `cpu`, `cuda` or `cuda:N`. Several GPUs share the layers, with about the same number of bytes on each.
   DeviceNames device = "cpu";
   /// The config's dtype when absent.
   std::optional<at::ScalarType> dtype = std::nullopt;

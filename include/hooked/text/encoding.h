@@ -21,19 +21,19 @@ struct Encoding {
   std::vector<std::int64_t> ids;    ///< their numbers in the vocabulary
   std::vector<std::string> pieces;  ///< the vocabulary's spelling of each id
   std::vector<TextSpan>
-      offsets;  ///< where each token stands in the text; [0, 0) for tokens that were added to it
+      offsets;  ///< where each token is in the text; [0, 0) for tokens that were added to it
 };
 
 /// How the spelling of an added token (`<bos>`) inside a text is read.
 enum class AddedTokensInText : std::uint8_t {
   as_tokens,        ///< that token
-  special_as_text,  ///< ordinary text where the token is special, else that token
+  special_as_text,  ///< ordinary text if the token is special, else that token
   as_text,          ///< ordinary text
 };
 
 /// How a text is encoded.
 struct EncodeOptions {
-  /// Put around the text the tokens of Tokenizer::around().
+  /// Whether to put the tokens of Tokenizer::around() around the text.
   bool add_special_tokens = false;
   AddedTokensInText added_tokens = AddedTokensInText::as_tokens;  ///< how their spelling is read
 };
@@ -41,14 +41,14 @@ struct EncodeOptions {
 /// How ids are decoded.
 struct DecodeOptions {
   bool skip_special_tokens = false;  ///< leave special tokens out of the text
-  /// More ids follow, which are not known yet: only the text that holds whatever they are. The text of all
-  /// ids begins with it.
+  /// Whether unknown further ids follow: then only the text that does not depend on them is returned. The
+  /// text of all ids begins with it.
   bool more_follow = false;
 };
 
-/// The tokens that stand around a text by a tokenizer's files.
+/// The tokens that a tokenizer's files put around a text.
 struct TokensAround {
-  std::vector<std::int64_t> before;  ///< in front of the text, in order
+  std::vector<std::int64_t> before;  ///< before the text, in order
   std::vector<std::int64_t> after;   ///< after the text, in order
   std::string why;                   ///< the file and the key that say so, for people to read
   bool operator==(const TokensAround&) const = default;

@@ -20,7 +20,7 @@ constexpr RowKernels<Number> kRows = {.gelu_tanh = gelu_tanh<Number>,
                                       .rotary = rotary_row<Number>,
                                       .weighted = weighted_rows<Number>};
 
-// All kernels, by vectors alone.
+// All kernels, implemented with vectors only.
 Kernels by_vectors() {
   Kernels kernels{};
   kernels.of_floats = kRows<float>;

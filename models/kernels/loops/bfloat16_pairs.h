@@ -5,7 +5,7 @@
 namespace hooked::kernels {
 namespace {
 
-// bfloat16 where one instruction adds the products of two inputs; the set of kernels brings it.
+// bfloat16 for processors with an instruction that adds the products of two inputs; the set defines it.
 struct Bfloat16Pairs : Bfloat16Elements {
   using Weights = Words;
   using Input = Words;

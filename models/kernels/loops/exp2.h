@@ -3,8 +3,8 @@
 namespace hooked::kernels {
 namespace {
 
-/// 2^t for t up to 128; infinity from there on, nearly 0 below -126, NaN of NaN. The polynomial is 2^f on
-/// -0.5 to 0.5, Taylor's to the sixth power (relative error 2e-7).
+/// 2^t for t up to 128; infinity above, nearly 0 below -126, NaN of NaN. The polynomial is 2^f on -0.5 to
+/// 0.5, Taylor's to the sixth power (relative error 2e-7).
 [[gnu::always_inline]] inline float exp2_of(float t) {
   constexpr float kRounding = 12582912.0f;  // 1.5 * 2^23: adding it leaves whole numbers
   t = t > 128.0f ? 128.0f : t;

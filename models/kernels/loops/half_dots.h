@@ -5,7 +5,7 @@
 namespace hooked::kernels {
 namespace {
 
-// IEEE half precision, of which only dots are needed. The set of kernels says how it is widened.
+// IEEE half precision; only dots are needed. The set of kernels says how to widen it.
 struct HalfElements {
   using Element = std::uint16_t;
   using Result = float;

@@ -5,7 +5,7 @@
 namespace hooked::kernels {
 namespace {
 
-constexpr std::int64_t kSums = 16;  // sums side by side: a vector of them, and less rounding than one sum
+constexpr std::int64_t kSums = 16;  // parallel sums: one vector of them, and less rounding than one sum
 
 // The sum of f(i) for i below n.
 template <class F>
@@ -63,8 +63,8 @@ void norm_row(const NormRow& how, const NormedRow<Number>& row) {
   }
 }
 
-// With y = (x - mean) / scale and g the gradient times the weight, that of x is
-// (g - mean(g) - y mean(g y)) / scale, without mean(g) where nothing is centred.
+// With y = (x - mean) / scale and g the gradient times the weight, the gradient of x is (g - mean(g) - y
+// mean(g y)) / scale, without mean(g) if nothing is centred.
 template <class Number>
 void norm_row_back(const NormRow& how, const NormRowBack<Number>& row) {
   const std::int64_t n = how.size;

@@ -3,7 +3,7 @@
 namespace hooked::kernels {
 namespace {
 
-/// What the standard library would do by functions that other sources share (Note [Kernel sets]).
+/// Replaces functions of the standard library, which other sources share (Note [Kernel sets]).
 [[gnu::always_inline]] constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
@@ -18,14 +18,14 @@ namespace {
   __builtin_memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
 }
 
-/// Numbers of either kind as float32 and back; brain floats are given by their bits.
+/// Numbers of either kind to float32 and back; brain floats are given by their bits.
 [[gnu::always_inline]] inline float widened(float x) { return x; }
 [[gnu::always_inline]] inline float widened(std::uint16_t bits) {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
 }
 
 [[gnu::always_inline]] inline void put(float* to, float x) { *to = x; }
-[[gnu::always_inline]] inline void put(std::uint16_t* to, float x) {  // to the nearest, of two the even one
+[[gnu::always_inline]] inline void put(std::uint16_t* to, float x) {  // to the nearest, ties to even
   const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const std::uint32_t quiet_nan = (bits >> 16) | 0x40u;

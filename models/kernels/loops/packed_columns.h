@@ -7,7 +7,7 @@
 namespace hooked::kernels {
 namespace {
 
-// Sums [rows, columns] that are to be written [column, row].
+// Sums [rows, columns] that are to be written as [column, row].
 struct ColumnSums {
   const float* sums;
   std::int64_t stride;     // from one row of sums to the next
@@ -15,7 +15,7 @@ struct ColumnSums {
   std::int64_t column, columns;
 };
 
-// In squares of as many rows as a vector has lanes; what lies behind the last row is read and left out.
+// In squares of one row per vector lane; what follows the last row is read and left out.
 template <class Elements>
 void write_exchanged(const BlockProduct& p, const ColumnSums& part) {
   const auto* bias = static_cast<const typename Elements::Element*>(p.bias);
@@ -74,7 +74,7 @@ void columns_of_block(const BlockProduct& p, std::int64_t sixteens, std::int64_t
   kSums[sixteens - 1](p, columns);
 }
 
-// Products of bfloat16 by those elements.
+// Products of bfloat16 using those elements.
 template <class Elements>
 void put_bfloat16(Kernels& kernels) {
   put_blocks<Elements>(kernels.bfloat16_blocks);

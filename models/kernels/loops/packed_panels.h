@@ -6,8 +6,8 @@
 namespace hooked::kernels {
 namespace {
 
-// Which of two vectors' lanes goes to lane l: constants in memory, which GCC would otherwise put together
-// lane by lane.
+// Which of two vectors' lanes goes to lane l: constants in memory, which GCC would otherwise build lane by
+// lane.
 struct Lanes {
   alignas(4 * kLanes) std::uint32_t from[kLanes] = {};
 
@@ -25,8 +25,8 @@ constexpr Lanes kHighSquares{[](int l) { return (l & kSide) == 0 ? l + kSide : k
 constexpr Lanes kNeighbours{[](int l) { return l ^ 1; }};
 constexpr Lanes kInTurns{[](int l) { return (l & 1) == 0 ? l : kLanes + l; }};
 
-// Exchanges rows and lanes of a square, whose elements are kDepth lanes wide: squares of `kStep` elements
-// change places with their neighbours, from the smallest on.
+// Transposes a square, whose elements are kDepth lanes wide: squares of `kStep` elements are swapped with
+// their neighbours, from the smallest on.
 template <int kDepth, int kStep>
 [[gnu::always_inline]] inline void exchange(Words (&rows)[kLanes / kDepth]) {
   if constexpr (kStep < kLanes / kDepth) {
@@ -42,7 +42,7 @@ template <int kDepth, int kStep>
   }
 }
 
-// Each lane holds two inputs of a column; then two neighbouring lanes hold one input of two columns each.
+// Each lane holds two inputs of a column; afterwards two adjacent lanes hold one input of two columns each.
 [[gnu::always_inline]] inline Words pairs_of_columns(const Words& pairs_of_inputs) {
   const Words neighbours = __builtin_shuffle(pairs_of_inputs, kNeighbours.words());
   const Words first = (pairs_of_inputs & 0xffffu) | (neighbours << 16);
@@ -50,7 +50,7 @@ template <int kDepth, int kStep>
   return __builtin_shuffle(first, second, kInTurns.words());
 }
 
-// Exchanges kLanes columns with as many inputs; `left` inputs are there where not all are.
+// Transposes kLanes columns and the same number of inputs; if not all exist, `left` inputs do.
 template <int kDepth, bool kAll>
 [[gnu::always_inline]] inline void fill_square(std::uint32_t* to, std::int64_t width,
                                                const std::uint32_t* from, std::int64_t columns,
@@ -67,9 +67,9 @@ template <int kDepth, bool kAll>
   for (int r = 0; r < kRows; ++r) store(to + r * width, rows[r]);
 }
 
-// Words of a block lie as [in / kDepth, column], and of the panel as [column / kDepth, input]. What the
-// next block holds is fetched into the second-level cache meanwhile: it lies on other pages, which the
-// processor does not foresee.
+// Words of a block are stored as [in / kDepth, column], and those of the panel as [column / kDepth, input].
+// The next block is prefetched into the second-level cache meanwhile: it is on other pages, which the
+// processor does not predict.
 template <int kDepth>
 void fill_panel(const PanelOfInputs& p) {
   constexpr std::int64_t kRows = kLanes / kDepth;

@@ -15,7 +15,7 @@ struct FloatElements {
 
   [[gnu::always_inline]] static Input input(const Element* x) { return *x; }
   [[gnu::always_inline]] static Weights weights(const Element* w) { return floats_at(w); }
-  template <class X>  // an input, or as many as there are weights
+  template <class X>  // an input, or one per weight
   [[gnu::always_inline]] static void add(Floats& sum, const Weights& w, const X& x) {
     sum += w * x;
   }
@@ -41,7 +41,7 @@ struct Bfloat16Elements {
     const auto bits = __builtin_bit_cast(std::uint32_t, sum);
     *out = sum == sum ? static_cast<Element>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16) : 0x7fc0u;
   }
-  // To the nearest, ties to even; what is not a number stays so.
+  // To the nearest, ties to even; NaN stays NaN.
   [[gnu::always_inline]] static void store_all(Element* out, const Floats& sum) {
     const Words bits = reinterpret_cast<Words>(sum);
     const Words rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -64,7 +64,7 @@ struct Bfloat16Elements {
   }
 };
 
-// Sums are left as they are.
+// Stores sums unrounded.
 template <class Elements>
 struct Unrounded : Elements {
   using Result = float;
@@ -72,15 +72,15 @@ struct Unrounded : Elements {
   [[gnu::always_inline]] static void store_all(Result* out, const Floats& sum) { store(out, sum); }
 };
 
-constexpr std::int64_t kLine = 64;  // bytes of a line of the cache
+constexpr std::int64_t kLine = 64;  // bytes of a cache line
 
-// How many parts of size `of` hold `all`; none where either is 0.
+// The number of parts of size `of` that hold `all`; none if either is 0.
 constexpr std::int64_t parts_of(std::int64_t all, std::int64_t of) {
   return of > 0 ? (all + of - 1) / of : 0;
 }
 
-// What the next product reads comes into the second-level cache meanwhile, in `parts` equal parts of some
-// lines at each of their steps: a block is as large as what the processor foresees is small.
+// Prefetches what the next product reads into the second-level cache, in `parts` equal parts of some cache
+// lines, one per step: a block is larger than what the processor prefetches on its own.
 class Fetching {
  public:
   Fetching(const BlockProduct& p, std::int64_t parts, std::int64_t steps)
@@ -109,7 +109,7 @@ void tile(const BlockProduct& p, std::int64_t row, std::int64_t first, Fetching&
   const Element* x = static_cast<const Element*>(p.x) + row * x_stride;
   const Element* w = static_cast<const Element*>(p.block) + first * Elements::kDepth;
   auto* out = static_cast<typename Elements::Result*>(p.out) + row * p.out_stride + first;
-  // Results may lie in no cache; they are fetched while sums are added up.
+  // Results may not be in any cache; they are fetched while sums are added up.
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 12
@@ -149,7 +149,7 @@ void tile(const BlockProduct& p, std::int64_t row, std::int64_t first, Fetching&
   }
 }
 
-// The rows from `row` on in tiles of kRows, what is left in the largest smaller tile.
+// The rows from `row` on in tiles of kRows, the rest in the largest smaller tile.
 template <class Elements, int kSixteens, int kRows, int kVectors>
 void rows_of_tiles(const BlockProduct& p, std::int64_t row, std::int64_t first, Fetching& fetching) {
   for (; row + kRows <= p.rows; row += kRows)
@@ -172,14 +172,14 @@ void rows_of_tiles(const BlockProduct& p, std::int64_t row, std::int64_t first, 
   return sums[0];
 }
 
-// kRows rows times kColumns neighbouring columns that lie in one piece each. Several columns share the loads
+// kRows rows times kColumns neighbouring columns, which are contiguous each. Several columns share the loads
 // of the rows.
 template <class Elements, int kRows, int kColumns>
 void dots(const BlockProduct& p, std::int64_t column) {
   using Element = typename Elements::Element;
   constexpr std::int64_t kStep = kLanes * Elements::kDepth;
   constexpr std::int64_t kAhead =
-      2048 / static_cast<std::int64_t>(sizeof(Element));  // what a page holds twice
+      2048 / static_cast<std::int64_t>(sizeof(Element));  // half a page
   const std::int64_t in = p.in, whole = in / kStep * kStep, ahead = kColumns == 1 ? kAhead : kColumns * in;
   const Element* w = static_cast<const Element*>(p.block) + column * in;
   const Element* x = static_cast<const Element*>(p.x);
@@ -215,7 +215,7 @@ void dots(const BlockProduct& p, std::int64_t column) {
 
 template <class Elements, int kRows>
 void dots_of_rows(const BlockProduct& p, std::int64_t columns) {
-  // 24 of 32 registers hold sums; where there are 16, one column at a time. Few rows wait for memory alone.
+  // 24 of 32 registers hold sums; with 16, one column at a time. Few rows only wait for memory.
   constexpr int kColumns = kLanes == 16 && kRows > 2 ? 3 : 1;
   std::int64_t column = 0;
   for (; column + kColumns <= columns; column += kColumns) dots<Elements, kRows, kColumns>(p, column);

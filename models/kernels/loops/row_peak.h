@@ -6,7 +6,7 @@
 namespace hooked::kernels {
 namespace {
 
-// Its exponentials lie in the first-level cache.
+// Its exponentials fit into the first-level cache.
 constexpr std::int64_t kStretch = 2048;
 
 // The exponentials of some of the row's numbers, and their sum.
@@ -37,7 +37,7 @@ RowPeak row_peak(const float* row, std::int64_t count) {
 std::int64_t place_of_share(const float* row, std::int64_t count, const RowPeak& peak, double share) {
   const double wanted = share * peak.sum;
   double before = 0.0;
-  std::int64_t last = peak.place;  // the last that is not ruled out, where rounding keeps all below
+  std::int64_t last = peak.place;  // the last that is not ruled out, if rounding keeps all sums below
   alignas(64) float powers[kStretch];
   for (std::int64_t first = 0; first < count; first += kStretch) {
     const std::int64_t numbers = smaller(kStretch, count - first);

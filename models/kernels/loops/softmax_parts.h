@@ -2,17 +2,17 @@
 
 #include "models/kernels/loops/exp2.h"
 
-/// What the softmax of a row is made of, for kernels that are compiled for several processors.
+/// The building blocks of a row's softmax, for kernels that are compiled for several processors.
 namespace hooked::kernels {
 namespace {
 
 constexpr float kForbidden = -__builtin_inff();
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr std::int64_t kRowLanes = 16;
-// Lanes by hand: GCC keeps the order of additions, and so takes one number at a time.
+// Explicit lanes: GCC keeps the order of additions, and so takes one number at a time.
 using RowLanes = float __attribute__((vector_size(kRowLanes * sizeof(float))));
 
-/// The largest number of a row, -inf of none. NaN is passed over.
+/// The largest number of a row, -inf for an empty one. NaN is skipped.
 [[gnu::always_inline]] inline float largest_of(const float* __restrict x, std::int64_t count) {
   float largest = kForbidden;
   std::int64_t k = 0;

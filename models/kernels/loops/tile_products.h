@@ -5,14 +5,14 @@
 
 // Products by AMX (Intel, "Intel Architecture Instruction Set Extensions Programming Reference", chapter 3):
 // a tile holds 16 rows of 64 bytes, and one instruction adds the product of 16 rows by 32 inputs and 32
-// inputs by 16 columns to 16 x 16 sums in float32. The tiles of weights are read as blocks of pairs hold
-// them. Sums of a row are added up in the order of the inputs whatever other rows there are.
+// inputs by 16 columns to 16 x 16 sums in float32. Tiles of weights are read straight from blocks of pairs.
+// The sums of a row are accumulated in the order of the inputs whatever other rows there are.
 namespace hooked::kernels {
 namespace {
 
 constexpr std::int64_t kSide = 16;         // rows and columns of a tile of sums
 constexpr std::int64_t kInputs = 32;       // of a tile of rows or of weights
-constexpr std::int64_t kMostColumns = 64;  // of which sums are held at once
+constexpr std::int64_t kMostColumns = 64;  // columns whose sums are held at once
 
 // The tiles: sums in 0 to 3, rows in 4 and 5, weights in 6 and 7.
 constexpr int kSecondSums = 2, kSecondRows = 5, kTiles = 8;
@@ -81,7 +81,7 @@ template <int kColumnTiles>
   }
 }
 
-// A last step of fewer inputs, filled up with zeros.
+// A last step with fewer inputs, padded with zeros.
 struct LastStep {
   alignas(64) std::uint16_t x[2 * kSide][kInputs] = {};
   alignas(64) std::uint16_t weights[kInputs / 2][2 * kMostColumns] = {};

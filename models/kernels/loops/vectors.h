@@ -10,10 +10,10 @@ typedef std::uint32_t Words __attribute__((vector_size(4 * kLanes)));
 typedef std::uint16_t Halves __attribute__((vector_size(2 * kLanes)));
 
 // Note [Numbers that are not aligned]
-// Rows begin anywhere, brain floats at any even address. A reference to a vector may be taken to be aligned
-// as the vector is, whatever it was bound to, and reading through it then ends the program where the compiler
-// chose an instruction that wants aligned addresses. So memory is read and written by these functions alone,
-// which take and give vectors by value.
+// Rows begin anywhere, brain floats at any even address. The compiler may assume that a reference to a vector
+// is aligned as the vector is, whatever it was bound to; reading through it then ends the program if the
+// compiler chose an instruction that needs aligned addresses. So only these functions read and write memory;
+// they take and return vectors by value.
 typedef float UnalignedFloats __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 typedef std::uint32_t UnalignedWords __attribute__((vector_size(4 * kLanes), aligned(2), may_alias));
 typedef std::uint16_t UnalignedHalves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));

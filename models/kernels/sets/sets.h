@@ -4,7 +4,7 @@
 
 namespace hooked::kernels {
 
-/// The table of each set. The last two put what they do in another way into the table of the set before.
+/// The table of each set. The last two copy the previous set's table and replace what they do differently.
 /// These functions are compiled for their set, as the kernels are.
 Kernels avx2_kernels();
 Kernels avx512_kernels();

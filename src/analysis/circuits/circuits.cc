@@ -31,7 +31,7 @@ namespace {
 at::Tensor frobenius(const at::Tensor& x) { return x.square().sum(at::IntArrayRef{-2, -1}).sqrt(); }
 
 /// A matrix without its orthogonal factor on the left, [.., r, n], and on the right, [.., m, r]: norms of
-/// products stay.
+/// products do not change.
 at::Tensor without_left(const FactoredMatrix& M) {
   return at::matmul(std::get<1>(at::linalg_qr(float32_at_least(M.A()), "r")), float32_at_least(M.B()));
 }
@@ -46,7 +46,7 @@ at::Tensor composed(const at::Tensor& left, const at::Tensor& right) {
   return frobenius(products) / (frobenius(left).unsqueeze(1) * frobenius(right).unsqueeze(0));
 }
 
-/// Scores of pairs of heads whose weights are random numbers, [draw].
+/// Scores of pairs of heads with random weights, [draw].
 at::Tensor random_scores(const FactoredMatrix& left, const FactoredMatrix& right,
                          const CompositionOptions& options) {
   auto generator = at::detail::createCPUGenerator(options.seed);
@@ -94,7 +94,7 @@ Ends ends_of(const HookedTransformer& model, const CircuitOptions& options) {
   return {W_E, to_device(W_U, W_E.device())};
 }
 
-/// Which of the vocabulary are asked, sorted.
+/// The tokens of the vocabulary that are asked, sorted.
 at::Tensor asked_tokens(std::int64_t vocab, const CopyingOptions& options) {
   auto generator = at::detail::createCPUGenerator(options.seed);
   const auto drawn = at::randperm(vocab, generator, at::TensorOptions(at::kLong));
@@ -182,7 +182,7 @@ CopyingScores copying_scores(const HookedTransformer& model, const CopyingOption
     for (std::int64_t head = 0; complete && head < heads; ++head) {
       const auto W_V = float32_at_least(circuits.A()[layer][head]),
                  W_O = float32_at_least(circuits.B()[layer][head]);
-      // The eigenvalues of W_E W_V W_O W_U but for zeros are those of a d_head x d_head matrix.
+      // The nonzero eigenvalues of W_E W_V W_O W_U are those of a d_head x d_head matrix.
       middles.push_back(at::matmul(at::matmul(W_O, through), W_V));
       const auto logits = at::matmul(at::matmul(embedded, W_V), at::matmul(W_O, ends.W_U));  // [token, vocab]
       const auto own = logits.gather(1, asked.unsqueeze(1));

@@ -11,7 +11,7 @@ namespace hooked {
 
 at::Tensor eigenvalues_of(const at::Tensor& matrices) {
   const auto numbers = float32_at_least(matrices).to(at::kCPU);
-  const auto missing = without_numbers(numbers);  // which LAPACK does not take
+  const auto missing = without_numbers(numbers);  // which LAPACK does not accept
   return at::linalg_eigvals(numbers.masked_fill(missing.unsqueeze(-1).unsqueeze(-1), 0.0))
       .masked_fill(missing.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
 }

@@ -38,12 +38,12 @@ void require_matrix(const at::Tensor& x, std::string_view what) {
                              what, x.defined() ? shape_text(x.sizes()) : "an undefined tensor"));
 }
 
-/// What both leading axes are, broadcast.
+/// The leading axes of both, broadcast.
 std::vector<std::int64_t> leading_of(const at::Tensor& left, const at::Tensor& right) {
   const auto a = left.sizes().slice(0, static_cast<std::size_t>(left.dim() - 2));
   const auto b = right.sizes().slice(0, static_cast<std::size_t>(right.dim() - 2));
   std::vector<std::int64_t> sizes(std::max(a.size(), b.size()));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {  // from the last axis on
+  for (std::size_t i = 0; i < sizes.size(); ++i) {  // from the last axis
     const auto x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1) refuse_sizes("the factors", left.sizes(), right.sizes());
     sizes[sizes.size() - 1 - i] = x == 1 ? y : x;
@@ -69,7 +69,7 @@ Thin thin(const at::Tensor& A, const at::Tensor& B) {
   return {std::move(left), std::move(right), at::matmul(of_left, of_right.mT())};
 }
 
-/// An index of so many places, from the beginning. Throws ShapeError.
+/// An index among `size` places, counted from the beginning. Throws ShapeError.
 std::int64_t place_of(std::int64_t index, std::int64_t size, const char* what) {
   if (index >= -size && index < size) return index < 0 ? index + size : index;
   throw ShapeError(kFactored,
@@ -126,7 +126,7 @@ FactoredMatrix FactoredMatrix::t() const { return {B().mT(), A().mT()}; }
 
 SingularValues FactoredMatrix::svd() const {
   const auto [left, right, middle] = thin(A(), B());
-  // LAPACK takes no NaN. The orthogonal factors of such a matrix are NaN as well.
+  // LAPACK does not accept NaN. The orthogonal factors of such a matrix are NaN as well.
   const auto missing = without_numbers(middle);
   const auto [U, S, Vh] = at::linalg_svd(middle.masked_fill(missing.unsqueeze(-1).unsqueeze(-1), 0.0), false);
   return {at::matmul(left, U), S.masked_fill(missing.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN()),

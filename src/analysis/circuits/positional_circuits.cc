@@ -27,7 +27,7 @@ constexpr const char* kFullOv = "full_ov_circuit";
 constexpr const char* kQkAt = "qk_circuits_at";
 constexpr const char* kBiases = "position_biases";
 
-/// A run of `length` tokens in a stack, for what depends on their places alone; which tokens does not count.
+/// A run of `length` tokens in a stack, for what depends only on their positions; the ids do not matter.
 Input tokens_in(const ModelConfig& config, Stack stack, std::int64_t length) {
   const auto tokens = at::zeros({1, length}, at::kLong);
   if (!config.has_encoder()) return tokens;
@@ -36,13 +36,13 @@ Input tokens_in(const ModelConfig& config, Stack stack, std::int64_t length) {
                                  : Input(one, {.decoder = {.tokens = tokens}});
 }
 
-/// How far apart a query and a key stand, and in a row of at least how many tokens.
+/// How far apart a query and a key are, and the least length of their row.
 struct Reach {
   std::int64_t distance;
   std::int64_t row_length;
 };
 
-/// How a layer turns queries and keys by their positions, up to some distance. Layers that do not turn them
+/// How a layer rotates queries and keys by their positions, up to some distance. Layers without rotation
 /// leave them as they are.
 class Turning {
  public:
@@ -62,7 +62,7 @@ class Turning {
                                          config_.query_growth->tokens));
     }
     if (!config_.rotates(layer)) return;
-    // Of a pair of ones turning makes the difference and the sum of cosine and sine.
+    // Rotating a pair of ones gives the difference and the sum of cosine and sine.
     const auto in_layer = static_cast<std::int32_t>(layer);
     const Address shown = act::rot_q.in(stack, in_layer);
     RunOptions options{
@@ -81,7 +81,7 @@ class Turning {
     sine_ = (second - first) / 2;
   }
 
-  /// Rows of `x` [.., d_head] as they stand at a position.
+  /// Rows of `x` [.., d_head] rotated to a position.
   at::Tensor at(const at::Tensor& x, std::int64_t position) const {
     if (!cosine_.defined()) return x;
     const auto cosine = cosine_[position].to(x.scalar_type()), sine = sine_[position].to(x.scalar_type());
@@ -97,7 +97,7 @@ class Turning {
   }
 
  private:
-  /// The halves of the pairs that are turned, [.., rotary_dim / 2] each.
+  /// The halves of the pairs that are rotated, [.., rotary_dim / 2] each.
   std::pair<at::Tensor, at::Tensor> pairs(const at::Tensor& x) const {
     const auto& rotary = *config_.rotary();
     const auto size = turned_;
@@ -109,17 +109,17 @@ class Turning {
 
   const ModelConfig& config_;
   std::int64_t turned_;       // dimensions
-  at::Tensor cosine_, sine_;  // [pos, rotary_dim / 2]; undefined: nothing is turned
+  at::Tensor cosine_, sine_;  // [pos, rotary_dim / 2]; undefined: no rotation
 };
 
-/// Queries and keys [.., d_head] so far apart: where a key stands behind, the query is the first.
+/// Queries and keys [.., d_head] this far apart; if the key comes after the query, the query is at place 0.
 std::pair<at::Tensor, at::Tensor> apart(const Turning& turning, const at::Tensor& queries,
                                         const at::Tensor& keys, std::int64_t distance) {
   return {turning.at(queries, std::max<std::int64_t>(distance, 0)),
           turning.at(keys, std::max<std::int64_t>(-distance, 0))};
 }
 
-/// What an end makes of its places by a head's queries or keys, [vocab or pos, d_head].
+/// An end's tokens or positions mapped to a head's queries or keys, [vocab or pos, d_head].
 at::Tensor made_of(const StreamMatrices& matrices, CircuitEnd end, const HeadPlace& head,
                    at::Tensor (StreamMatrices::*reads)(std::int64_t, StreamMatrices::Through) const) {
   const bool beside = end == CircuitEnd::position && matrices.config().shortformer();
@@ -169,7 +169,7 @@ FactoredMatrix qk_circuits_at(const HookedTransformer& model, const HeadPlace& h
   const auto W_Q = matrices.queries(place.layer)[place.head], W_K = matrices.keys(place.layer)[place.head];
   std::vector<at::Tensor> left, right;
   for (const auto distance : distances) {
-    // Each in a row of its own length.
+    // Each distance in a row of its own length.
     const Turning turning(model, options.circuits.stack, place.layer, {distance, options.row_length}, kQkAt);
     auto [queries, keys] = apart(turning, W_Q, W_K, distance);
     left.push_back(std::move(queries));
@@ -205,7 +205,7 @@ Grid position_biases(const HookedTransformer& model, const PositionBiasOptions& 
                         .to(at::kCPU, at::kDouble);  // [head, query, key]
   const bool both =
       config.bidirectional(options.stack == Stack::encoder ? Stack::encoder : config.main_stack());
-  auto by_distance = bias.select(1, options.reach).flip(1);  // of the last query, the key itself first
+  auto by_distance = bias.select(1, options.reach).flip(1);  // for the last query, the key itself first
   if (both && options.reach > 0)
     by_distance = at::cat({bias.select(1, 0).narrow(1, 1, options.reach).flip(1), by_distance}, 1);
   GridAxis axis{.name = "distance", .labels = {}};

@@ -28,7 +28,7 @@ constexpr const char* kSingular = "singular_directions";
 constexpr std::array<std::string_view, 7> kSingularNames{"ov_written", "ov_read",  "qk_query", "qk_key",
                                                          "mlp_in",     "mlp_gate", "mlp_out"};
 
-/// Singular values, falling, and the vectors on the stream's side as rows [direction, d_model].
+/// Singular values, descending, and the vectors on the stream's side as rows [direction, d_model].
 struct SideOfStream {
   at::Tensor values, vectors;
 };
@@ -77,7 +77,7 @@ SideOfStream side_of(const StreamMatrices& matrices, const SingularOptions& opti
   throw ShapeError(kSingular, "there is no such matrix; expected one of SingularOf");
 }
 
-/// The first direction of each direction's subspace; `values` [direction] on the CPU, falling.
+/// The first direction of each direction's subspace; `values` [direction] on the CPU, descending.
 std::vector<std::int64_t> subspaces_of(const at::Tensor& values, double within) {
   std::vector<std::int64_t> first;
   for (std::int64_t i = 0; i < values.size(0); ++i) {

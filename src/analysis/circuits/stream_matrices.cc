@@ -22,21 +22,21 @@
 namespace hooked {
 namespace {
 
-constexpr std::int64_t kEmbeddingsAtOnce = 8192;  // of runs that show embeddings
+constexpr std::int64_t kEmbeddingsAtOnce = 8192;  // in runs that show embeddings
 constexpr auto kRead = StreamStep::Kind::read, kWrite = StreamStep::Kind::write;
 
-/// `numbers` of a norm, where those of `like` lie and in their dtype.
+/// `numbers` of a norm, on the device and in the dtype of `like`.
 at::Tensor there(const at::Tensor& numbers, const at::Tensor& like) {
   return to_device(numbers.to(like.scalar_type()), like.device());
 }
 
-/// Rows of `matrix` [.., d_model] centred and weighted as the norm does it, without its scale.
+/// Rows of `matrix` [.., d_model] centred and weighted as by the norm, without its scale.
 at::Tensor through(const StreamNorm& norm, const at::Tensor& matrix) {
   const auto x = centred(matrix, norm.centres());
   return norm.weight.defined() ? x * there(norm.weight, x) : x;
 }
 
-/// The same on the other side of a product: `matrix` [.., d_model, n] that reads what the norm makes.
+/// The same on the other side of a product: `matrix` [.., d_model, n] that reads the norm's output.
 at::Tensor behind(const StreamNorm& norm, const at::Tensor& matrix) {
   auto weighted = matrix;
   if (norm.weight.defined()) weighted = matrix * there(norm.weight, matrix).unsqueeze(-1);
@@ -126,7 +126,7 @@ at::Tensor StreamMatrices::embedding() const {
     if (config_.embedding_scale != 1.0) W_E = W_E * config_.embedding_scale;
     return summed_embedding(W_E);
   }
-  // A token's norm is a function of the token alone: the model says what becomes of each.
+  // A token's norm depends only on the token: the model computes it for each.
   const HookedTransformer plain(model_.loaded());  // without the hooks of the handle
   RunOptions options{.capture = act::embed, .output = Output::none};
   options.stop_at_layer = 0;
@@ -179,7 +179,7 @@ at::Tensor StreamMatrices::all(const std::function<at::Tensor(std::int64_t layer
       all.push_back(numberless(sizes, matrices.front().options()));
       continue;
     }
-    std::vector<std::int64_t> behind;  // zeros, by axis from the last one on
+    std::vector<std::int64_t> behind;  // zeros to append, by axis from the last one
     for (std::size_t axis = sizes.size(); axis-- > 0;)
       behind.insert(behind.end(), {0, sizes[axis] - next->size(static_cast<std::int64_t>(axis))});
     all.push_back(at::constant_pad_nd(*next++, behind));
@@ -222,7 +222,7 @@ at::Tensor StreamMatrices::read(const StreamStep& step, const at::Tensor& matrix
     const bool own = of_experts && last.site == Site::experts_ln_normalized;
     return behind(stream_norm_at(model_, own ? last : step.through.front()), matrix);
   }
-  // A norm on the stream that comes just before. (After additions it belongs to what was added.)
+  // A norm on the stream just before. (After additions it belongs to what was added.)
   const StreamStep* before = &step;
   while (before->kind == kRead) --before;
   const bool on_stream = before->kind == StreamStep::Kind::norm && config_.norm_place == NormPlace::stream;
@@ -241,7 +241,7 @@ at::Tensor StreamMatrices::for_each_head(const at::Tensor& matrix) const {
 
 at::Tensor StreamMatrices::summed_embedding(const at::Tensor& embedding) const {
   if (!options_.norms || !config_.embedding_sum_norm) return embedding;
-  if (config_.has_encoder() && options_.stack != Stack::encoder) {  // a norm without points of its own
+  if (config_.has_encoder() && options_.stack != Stack::encoder) {  // a norm without its own points
     StreamNorm norm{.scale = {}, .normalized = {}, .kind = config_.embedding_norm, .weight = {}, .bias = {}};
     norm.weight = model_.weights()["decoder_embed.ln.w"];
     return through(norm, embedding);

@@ -16,9 +16,9 @@
 
 namespace hooked {
 
-/// The matrices by which the parts of one stack read the stream and write to it, in the dtype of the weights,
-/// with the weights of the norms between where CircuitOptions::norms says so: what is linear in the stream
-/// when scales are held.
+/// The matrices with which the parts of one stack read the stream and write to it, in the dtype of the
+/// weights. They include the weights of the norms in between if CircuitOptions::norms says so: what is linear
+/// in the stream when scales are held.
 class StreamMatrices {
  public:
   /// `where` names the analysis in errors.
@@ -28,56 +28,56 @@ class StreamMatrices {
   std::int64_t layers() const;
   /// Whether that layer has heads.
   bool attends(std::int64_t layer) const;
-  /// That layer from 0 on. Throws ShapeError.
+  /// The layer counted from 0. Throws ShapeError.
   std::int64_t layer(std::int64_t layer) const;
-  /// That head from 0 on. Throws ShapeError.
+  /// The head counted from 0. Throws ShapeError.
   HeadPlace head(const HeadPlace& place) const;
 
-  /// How many steps of the stream come before the one by which attention or an MLP of a layer reads or
+  /// The number of steps of the stream before the one in which attention or an MLP of a layer reads or
   /// writes.
   std::ptrdiff_t place(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
 
-  /// Whether a matrix that reads does so through the norm before it.
+  /// Whether a reading matrix includes the norm before it.
   enum class Through : std::uint8_t { norm, nothing };
 
-  // Of a layer's heads; keys and values once for each head that shares them. Throw ConfigError for latents
-  // and HookError where queries, keys and values are clipped.
+  // Of a layer's heads; keys and values are repeated for each head that shares them. Throw ConfigError for
+  // latents and HookError if queries, keys and values are clipped.
   at::Tensor queries(std::int64_t layer, Through through = Through::norm) const;  ///< [head, d_model, d_head]
   at::Tensor keys(std::int64_t layer, Through through = Through::norm) const;     ///< [head, d_model, d_head]
   at::Tensor values(std::int64_t layer) const;                                    ///< [head, d_model, d_head]
   at::Tensor outputs(std::int64_t layer) const;                                   ///< [head, d_head, d_model]
 
-  /// Of a layer's MLP, or of one of its experts. Throw ConfigError where there is no such weight.
+  /// Of a layer's MLP, or of one of its experts. Throw ConfigError if the model lacks such a weight.
   at::Tensor mlp_in(std::int64_t layer, std::optional<std::int64_t> expert) const;    ///< [d_model, neuron]
   at::Tensor mlp_gate(std::int64_t layer, std::optional<std::int64_t> expert) const;  ///< [d_model, neuron]
   at::Tensor mlp_out(std::int64_t layer, std::optional<std::int64_t> expert) const;   ///< [neuron, d_model]
 
-  /// Tokens as they stand in the stream before any block, [vocab, d_model]. A norm of theirs alone (BLOOM's)
-  /// is that of each token; of one over sums with other embeddings (BERT's) the scale is left out.
+  /// Tokens as they are in the stream before any block, [vocab, d_model]. A norm of tokens alone (BLOOM's) is
+  /// applied to each token; for one over sums with other embeddings (BERT's) the scale is left out.
   at::Tensor embedding() const;
-  /// W_pos likewise, [pos, d_model]. Throws HookError for models without.
+  /// W_pos likewise, [pos, d_model]. Throws HookError for models without it.
   at::Tensor positions() const;
-  /// What logits are read with, [d_model, vocab]. Throws HookError where something else than a matrix and a
-  /// norm stands between, and for an encoder.
+  /// What logits are read with, [d_model, vocab]. Throws HookError if anything but a norm and a matrix is in
+  /// between, and for an encoder.
   at::Tensor unembedding() const;
 
-  /// Throws HookError where norms on the stream itself, or numbers that multiply it, stand between
-  /// what is written and what is read.
+  /// Throws HookError if norms on the stream itself, or numbers that multiply it, are between what is written
+  /// and what is read.
   void require_plain_stream() const;
-  /// Throws HookError where queries and keys go through norms of their own, in that layer or in any.
+  /// Throws HookError if queries and keys pass through their own norms, in that layer or in any.
   void require_plain_scores(std::optional<std::int64_t> layer = std::nullopt) const;
-  /// Throws HookError where something besides a matrix stands between the values and the output of heads.
+  /// Throws HookError if anything but a matrix is between the values and the output of heads.
   void require_plain_values() const;
 
-  /// [layer, ..] of one of the matrices of heads above: NaN in layers without attention, and zeros behind the
-  /// numbers of smaller heads where layers have heads of several sizes, which no product of a circuit's two
-  /// sides is changed by.
+  /// [layer, ..] of one of the matrices of heads above: NaN in layers without attention. If layers have heads
+  /// of different sizes, smaller heads are padded with zeros at the end, which does not change the product of
+  /// a circuit's two sides.
   at::Tensor all(const std::function<at::Tensor(std::int64_t layer)>& of_layer) const;
 
  private:
-  /// On the model's first device, where layers may lie on several.
+  /// On the model's first device, if layers are on several.
   at::Tensor here(const at::Tensor& weight) const;
-  /// The step by which attention or an MLP of a layer reads or writes.
+  /// The step in which attention or an MLP of a layer reads or writes.
   const StreamStep& step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
   /// A reading matrix with its norm folded in; routed experts may have a norm of their own.
   at::Tensor read(const StreamStep& step, const at::Tensor& matrix, bool of_experts = false) const;

@@ -43,7 +43,7 @@ struct Directions {
 
   std::int64_t features() const { return w.size(0); }
 
-  /// Calls `use` with u_i . w_j of some features i and all j, zero where i = j, and the first of these.
+  /// Calls `use` with u_i . w_j for some features i and all j (zero if i = j), and with the first of these i.
   void by_rows(const std::function<void(const at::Tensor& products, std::int64_t first)>& use) const {
     const auto step = std::max<std::int64_t>(1, kPairsAtOnce / features());
     for (std::int64_t begin = 0; begin < features(); begin += step) {

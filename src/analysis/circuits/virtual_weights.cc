@@ -23,10 +23,10 @@ namespace {
 constexpr const char* kVirtual = "virtual_weights";
 constexpr const char* kOverlap = "subspace_overlap";
 
-/// Whose a matrix is.
+/// What a matrix belongs to.
 enum class Of : std::uint8_t { embedding, head, mlp, unembedding };
 
-/// What is true of a kind of matrix.
+/// The properties of a kind of matrix.
 struct StreamMatrixRow {
   StreamMatrix matrix;
   std::string_view name;
@@ -84,7 +84,7 @@ at::Tensor matrix_of(const StreamMatrices& matrices, const StreamPart& part) {
   throw ShapeError("stream_matrix", "there is no matrix of this kind; expected one of StreamMatrix");
 }
 
-/// Throws ShapeError unless the one writes what the other reads. Both are parts that the model has.
+/// Throws ShapeError unless `reader` can read what `writer` writes. Both are parts that the model has.
 void require_meeting(const StreamMatrices& matrices, const StreamPart& writer, const StreamPart& reader,
                      const char* where) {
   const auto refuse = [&](std::string_view why) {
@@ -103,11 +103,11 @@ void require_meeting(const StreamMatrices& matrices, const StreamPart& writer, c
     if (read < written) refuse("the second one comes before the first");
   }
   if (from.of == Of::embedding && to.of == Of::head && matrices.layer(reader.layer) == 0)
-    return;  // the norms of the first block's attention are its own
+    return;  // the first block's attention has its own norms
   matrices.require_plain_stream();
 }
 
-/// An orthonormal basis [d_model, k] of what columns of x [d_model, n] span.
+/// An orthonormal basis [d_model, k] of the span of the columns of x [d_model, n].
 at::Tensor basis_of(const at::Tensor& x, const char* what) {
   const auto [values, vectors] = left_singular(x);
   const double eps = values.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()

@@ -13,7 +13,7 @@
 namespace hooked {
 namespace {
 
-/// Whether all keys after a query carry 0, or -inf, as a causal model's do, and not all others do.
+/// Whether all keys after a query have 0, or -inf, as in a causal model, and not all others do.
 at::Tensor causal_blank(const Grid& grid) {
   const auto& values = grid.values();
   const auto none = at::zeros(values.sizes(), at::kBool);

@@ -13,8 +13,8 @@
 
 namespace hooked {
 
-/// Colours from the low end to the high one, 0xRRGGBB at equal distances. On a dark page the colours that
-/// stand for little are dark, so that what stands out is what is strong.
+/// Colours from the low end to the high one, 0xRRGGBB at equal distances. On a dark page the colours of weak
+/// values are dark, so that strong values stand out.
 struct NamedPalette {
   std::string name;
   bool diverging;
@@ -95,7 +95,7 @@ double luminance(const Rgb& c) {
   return 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
 }
 
-/// Dark or white, whichever has the greater contrast to `c`.
+/// Dark or white, whichever has the greater contrast with `c`.
 const char* ink_on(const Rgb& c) {
   constexpr Rgb kDarkInk = {0x22, 0x22, 0x22};
   const double own = luminance(c) + 0.05;
@@ -196,19 +196,19 @@ void ColourScale::set_diverging(const HeatMapOptions& options, double smallest, 
 Paint ColourScale::paint(double value) const {
   if (std::isnan(value)) return {Paint::nan};
   if (std::isinf(value)) return {value > 0 ? Paint::infinity : Paint::minus_infinity};
-  // Halves, because the distance of two numbers may be infinite. What passes a limit by float32's rounding,
-  // as probabilities and cosines do, is not beyond it.
+  // Halves, because the distance of two numbers may be infinite. Values that exceed a limit only by float32's
+  // rounding, as probabilities and cosines do, do not count as beyond it.
   const double rounding = 1e-6 * (high_ / 2 - low_ / 2);
   if (value / 2 > high_ / 2 + rounding) return {Paint::above};
   if (value / 2 < low_ / 2 - rounding) return {Paint::below};
   double share = 0;
-  if (diverging_) {  // equal colours stand for equal distances from the centre
+  if (diverging_) {  // equal colours mean equal distances from the centre
     const double reach = std::max(high_ / 2 - centre_ / 2, centre_ / 2 - low_ / 2);
     share = ((value / 2 - centre_ / 2) / reach + 1) / 2;
   } else {
     share = (value / 2 - low_ / 2) / (high_ / 2 - low_ / 2);
   }
-  if (!(share >= 0)) share = 0;  // also where the limits are too near for their distance to be a number
+  if (!(share >= 0)) share = 0;  // also if the limits are too close for their distance to be a number
   return {static_cast<std::uint8_t>(std::lround(std::min(share, 1.0) * (Paint::kLevels - 1)))};
 }
 

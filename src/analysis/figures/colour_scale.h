@@ -14,7 +14,7 @@ namespace hooked {
 
 struct NamedPalette;
 
-/// What the colour of a cell says. Levels come first; what no level can say has a colour of its own.
+/// What the colour of a cell means. Levels come first; other values have a colour of their own.
 struct Paint {
   static constexpr int kLevels = 101;  ///< 0 for the low end, 100 for the high one
   enum Special : std::uint8_t { above = kLevels, below, infinity, minus_infinity, nan, blank };
@@ -25,19 +25,19 @@ struct Paint {
   auto operator<=>(const Paint&) const = default;
 };
 
-/// A colour as a style sheet has it: `#0072b2`.
+/// A colour as in a style sheet: `#0072b2`.
 std::string css_colour(const Rgb& colour);
 
 /// Which colour a number has, on a light and on a dark page.
 class ColourScale {
  public:
-  /// Chooses what the options leave open by `values` (float64, contiguous) that are not `blank` (bool, same
-  /// shape). Throws ConfigError on options that contradict each other.
+  /// Chooses what the options leave open from those `values` (float64, contiguous) that are not `blank`
+  /// (bool, same shape). Throws ConfigError for options that contradict each other.
   ColourScale(const at::Tensor& values, const at::Tensor& blank, const HeatMapOptions& options);
 
   double low() const { return low_; }
   double high() const { return high_; }
-  /// The number that stands between the limits on the colour bar: the centre, or the middle.
+  /// The number between the limits on the colour bar: the centre, or the middle.
   double middle() const { return diverging_ ? centre_ : low_ / 2 + high_ / 2; }
 
   Paint paint(double value) const;

@@ -1,4 +1,4 @@
-// A grid as a file: what is written, and the same read back.
+// A grid as a file: writing it and reading it back.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ constexpr std::string_view kAddressColumn = " address";
 constexpr const char* kTensor = "values";
 constexpr const char* kRecord = "grid";
 
-// A CSV's number: the shortest that reads back as the same one.
+// A CSV's number: the shortest text that reads back as the same number.
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 // JSON has no infinities and no NaN.
@@ -61,7 +61,7 @@ Json record_of(const Grid& grid) {
   return record;
 }
 
-/// What a file says about a grid, checked on the way.
+/// What a file says about a grid, checked while reading.
 class RecordReader {
  public:
   explicit RecordReader(std::string where) : where_(std::move(where)) {}
@@ -252,7 +252,7 @@ Grid grid_of_csv(std::string_view text, std::string_view where, const RecordRead
                      {.title = table.rows[0].fields[n - 1], .unit = table.rows[0].fields[n - 2]});
 }
 
-// A CSV tells places apart by their labels alone.
+// A CSV distinguishes places only by their labels.
 void require_csv_can_hold(const Grid& grid) {
   const auto refuse = [&](const std::string& what) {
     throw ShapeError(grid.title(), what + "; save it as .json or .safetensors");
@@ -331,7 +331,7 @@ void Grid::save(const std::filesystem::path& file, Overwrite overwrite) const {
   if (ending == ".svg") return write_file(file, heat_map_svg(*this));
   if (ending == ".csv") return write_file(file, to_csv());
   if (ending == ".json") return write_file(file, to_json());
-  // A safetensors file has few axes at most; the labels say how many the values had.
+  // A safetensors file has a limited number of axes; the labels give the original number.
   const bool fits = values().dim() <= static_cast<std::int64_t>(SafetensorsLimits::kRank);
   TensorAxes axes;
   if (fits && !axes_.empty()) {

@@ -62,7 +62,7 @@ class Drawing {
   }
 
  private:
-  /// A square of cells of one panel, one cell where there are few: half-open ranges of rows and columns.
+  /// A square of cells of one panel, one cell if there are few: half-open ranges of rows and columns.
   struct Square {
     std::int64_t panel, row, row_end, column, column_end;
   };
@@ -118,7 +118,7 @@ class Drawing {
     body_ += "</g>\n";
   }
 
-  /// What shows between the cells and around them; blank cells have no lines.
+  /// What is visible between the cells and around them; blank cells have no lines.
   void draw_lines(std::int64_t p) {
     std::string path;
     for (std::int64_t r = 0; r < layout_.rows; ++r) {
@@ -181,7 +181,7 @@ class Drawing {
     body_ += "</g>\n";
   }
 
-  /// The number of a cell, and a mark on what is not an ordinary one.
+  /// The number of a cell, and a mark on numbers that are not ordinary.
   void draw_inside(std::int64_t flat, double x, double y) {
     const auto cell = static_cast<double>(layout_.cell);
     const Paint own = paint(flat);
@@ -208,7 +208,7 @@ class Drawing {
     body_ += "<path class=\"mark\" d=\"" + path + "\"/>";
   }
 
-  /// `layer 0, query 3 a, key 2 b`; from the first to the last where a square is more than a cell.
+  /// `layer 0, query 3 a, key 2 b`; from the first to the last if a square is more than a cell.
   std::string place(const Square& square) const {
     const auto& axes = grid_.axes();
     std::string words;
@@ -220,7 +220,7 @@ class Drawing {
     return words + place_words(axes.back(), square.column, square.column_end);
   }
 
-  /// Frames around each row and column, seen while the pointer is on a cell of theirs in any panel.
+  /// Frames around each row and column, visible while the pointer is on one of its cells in any panel.
   void draw_bands(double left, double top) {
     const double side = static_cast<double>(layout_.block * layout_.cell);
     for (double i = 0; has_rows() && i * side < layout_.panel_height; ++i) {
@@ -295,7 +295,7 @@ class Drawing {
     return {right, y - 14};
   }
 
-  /// The class of a paint, which the style sheet then has.
+  /// The class of a paint, which is then included in the style sheet.
   std::string used(Paint paint) {
     used_.insert(paint);
     return scale_.css_class(paint);

@@ -11,13 +11,13 @@
 namespace hooked {
 namespace {
 
-constexpr std::int64_t kSingleCells = 4096;     // more cells than these are an image
-constexpr std::int64_t kSquaresOfImage = 1024;  // that show their range
+constexpr std::int64_t kSingleCells = 4096;     // more cells than this become an image
+constexpr std::int64_t kSquaresOfImage = 1024;  // which show their range
 
 std::int64_t cells_across(std::int64_t n, std::int64_t each, std::int64_t gap) { return n * (each + gap); }
 
-/// How many panels in a row make the whole about one and a half times as wide as it is high, with few empty
-/// places.
+/// The number of panels per row that makes the whole about one and a half times as wide as it is high, with
+/// few empty places.
 std::int64_t panels_for_a_page(std::int64_t panels, std::int64_t rows, std::int64_t columns) {
   std::int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
@@ -87,7 +87,7 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
     }
   }
   top = kPictureHeader + title_height;
-  // Where the last row of panels is short, labels of the one above reach in beside its last panel.
+  // If the last row of panels is short, labels of the row above reach in next to its last panel.
   across = panel_width + std::max(18.0, panels % per_row != 0 ? std::ceil(overhang) : 0);
   down = panel_height + title_height + 10;
 }

@@ -11,15 +11,15 @@
 
 namespace hooked {
 
-/// Where the parts of a heat map lie, in pixels.
+/// Where the parts of a heat map are, in pixels.
 struct HeatMapLayout {
   HeatMapLayout(const Grid& grid, const HeatMapOptions& options);
 
   std::int64_t panels, rows, columns;  ///< cells: panels * rows * columns
-  std::int64_t per_row;                ///< panels beside each other
+  std::int64_t per_row;                ///< panels next to each other
   std::int64_t cell;
-  /// Side of the squares of cells that are one element of the picture: 1 while there are few, else the cells
-  /// are the places of an image and the squares only show their range.
+  /// Side of the squares of cells that are one element of the picture: 1 for few cells. With more, the cells
+  /// are the pixels of an image and the squares only show their range.
   std::int64_t block;
 
   LabelRow row_labels, column_labels;
@@ -36,7 +36,7 @@ struct HeatMapLayout {
   double panel_top(std::int64_t panel) const { return top + down * static_cast<double>(panel / per_row); }
   double right() const { return left + across * static_cast<double>(per_row - 1) + panel_width; }
   double bottom() const { return top + down * static_cast<double>(panel_rows() - 1) + panel_height; }
-  /// Whether another panel lies below, which has the labels of the columns then.
+  /// Whether there is another panel below, which then has the labels of the columns.
   bool has_panel_below(std::int64_t panel) const { return panel + per_row < panels; }
 };
 

@@ -31,7 +31,7 @@ std::vector<Rgb> line_colours(std::int64_t count, bool dark) {
   if (count <= static_cast<std::int64_t>(own.size())) return {own.begin(), own.begin() + count};
   const ColourScale scale(at::zeros({0}, at::kDouble), at::zeros({0}, at::kBool), {.palette = "viridis"});
   const auto levels = scale.colours(dark);
-  // The end that is near the page's colour is left out.
+  // The end that is close to the page's colour is left out.
   const double first = dark ? 28 : 0, last = dark ? 100 : 82;
   std::vector<Rgb> colours;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -7,8 +7,8 @@
 
 namespace hooked {
 
-/// The colours of `count` lines. More lines than have colours of their own run from one end of a scale to the
-/// other, as places of an axis do.
+/// The colours of `count` lines. If there are more lines than colours of their own, they run from one end of
+/// a scale to the other, like the places of an axis.
 std::vector<Rgb> line_colours(std::int64_t count, bool dark);
 
 }  // namespace hooked

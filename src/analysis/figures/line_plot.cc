@@ -20,8 +20,8 @@
 namespace hooked {
 namespace {
 
-constexpr std::int64_t kSinglePoints = 4096;  // of more than these several share one element
-constexpr double kVisiblePoints = 9;          // pixels between points that have a dot
+constexpr std::int64_t kSinglePoints = 4096;  // with more than this, several share one element
+constexpr double kVisiblePoints = 9;          // pixels between points that get a dot
 constexpr double kTickDistance = 36;          // pixels between ticks of the y axis, at least
 
 constexpr const char* kLight = R"(.line-plot .lines{fill:none;stroke:#e4e7ea}
@@ -39,7 +39,7 @@ std::optional<double> number_in(const std::string& label) {
   return number;
 }
 
-/// The numbers that the labels are; nothing unless there are two at least, and all ascend.
+/// The labels as numbers; nothing unless there are at least two and they ascend.
 std::vector<double> numbers_in(const std::vector<std::string>& labels) {
   std::vector<double> numbers;
   for (const auto& label : labels) {
@@ -107,7 +107,7 @@ class LineDrawing {
                       "numbers above zero, got '{}' to '{}'; take a linear axis",
                       x_axis_.name, printable(x_axis_.labels.front()), printable(x_axis_.labels.back())));
     }
-    constexpr double kInset = 10;  // so that the first and the last dot stand free
+    constexpr double kInset = 10;  // so that there is room for the first and the last dot
     if (!numbers.empty()) x_.emplace(scale, numbers.front(), numbers.back());
     for (std::int64_t i = 0; i < n_places_; ++i) {
       const auto place = static_cast<std::size_t>(i);
@@ -122,8 +122,8 @@ class LineDrawing {
   double column(std::int64_t place) const { return left_ + columns_[static_cast<std::size_t>(place)]; }
   double row(double share) const { return top_ + height_ * (1 - share); }
 
-  /// Where a value is drawn: on its line, or beyond the upper (lower) edge by any distance. What passes a
-  /// limit by float32's rounding is not beyond it.
+  /// Where a value is drawn: on its line, or beyond the upper (lower) edge by any distance. Values that
+  /// exceed a limit only by float32's rounding do not count as beyond it.
   std::optional<double> share(double value) const {
     auto share = y_.share(value);
     if (share && std::abs(*share - std::clamp(*share, 0.0, 1.0)) < 1e-6) share = std::clamp(*share, 0.0, 1.0);
@@ -166,7 +166,7 @@ class LineDrawing {
     return reach;
   }
 
-  /// The places' own labels where all fit, else round numbers.
+  /// The places' own labels if all fit, else round numbers.
   std::vector<std::pair<double, std::string>> x_ticks() const {
     std::vector<std::pair<double, std::string>> ticks;
     for (std::int64_t place = 0; place < n_places_; ++place)
@@ -183,7 +183,7 @@ class LineDrawing {
         ticks.emplace_back(left_ + first + (last - first) * *x_->share(tick.value), tick.label);
       }
     }
-    // In a picture that is too narrow for them the first stand.
+    // If the picture is too narrow for all, the first ones are kept.
     ticks.erase(std::unique(ticks.begin(), ticks.end(), too_near), ticks.end());
     return ticks;
   }
@@ -197,7 +197,7 @@ class LineDrawing {
     body_ += "</g>\n";
   }
 
-  /// The stretches between neighbours that both have a place, as far as they lie between the limits.
+  /// The segments between neighbours that both have a place, as far as they are between the limits.
   std::string line_path(std::int64_t line) const {
     std::string path;
     std::optional<Point> pen;
@@ -209,7 +209,7 @@ class LineDrawing {
         continue;
       }
       const auto at = [&](double t) {
-        // Ends by themselves: the distance of two far ones may be infinite.
+        // The ends are exact: the distance of two far ones may be infinite.
         const double y = t <= 0 ? *a : t >= 1 ? *b : *a * (1 - t) + *b * t;
         return Point{column(place) * (1 - t) + column(place + 1) * t, row(std::clamp(y, 0.0, 1.0))};
       };
@@ -221,7 +221,7 @@ class LineDrawing {
     return path;
   }
 
-  /// The part of the way from `a` to `b` that lies between 0 and 1.
+  /// The part of the segment from `a` to `b` that is between 0 and 1.
   static std::optional<std::pair<double, double>> inside_share(double a, double b) {
     if (a == b) return a < 0 || a > 1 ? std::nullopt : std::optional(std::pair(0.0, 1.0));
     const double at_low = (0 - a) / (b - a), at_high = (1 - a) / (b - a);
@@ -261,13 +261,13 @@ class LineDrawing {
     if (range.words().empty()) return;
     body_ += fmt::format("<g><title>{}: {}</title>", xml_text(place_of(line, begin, end)), range.words());
     if (!target.empty()) {
-      // Of one place: a dot, because the ends are round.
+      // For one place: a dot, because the ends are round.
       body_ += "<path class=\"target\" stroke-linecap=\"round\" d=\"" + target + "h.1\"/>";
     }
     body_ += dots + marks + "</g>\n";
   }
 
-  /// Dots stand where there is room for them, and where a line would be no line.
+  /// Dots are drawn if there is room for them, and for isolated values, which have no line.
   bool has_dot(std::int64_t line, std::int64_t place) const {
     if (width_ >= kVisiblePoints * static_cast<double>(n_places_)) return true;
     const auto joined = [&](std::int64_t other) {
@@ -330,7 +330,7 @@ class LineDrawing {
   double width_, height_;
   std::size_t y_ticks_;
   PlotAxis y_;
-  std::optional<PlotAxis> x_;    // where the labels are numbers
+  std::optional<PlotAxis> x_;    // if the labels are numbers
   std::vector<double> columns_;  // of the places, in pixels from the left end
   LabelRow labels_;
   std::int64_t block_ = 1;  // places that share one element

@@ -9,7 +9,7 @@
 namespace hooked {
 namespace {
 
-// On paper the light colours hold.
+// On paper the light colours apply.
 constexpr const char* kLightRules = R"(.hooked-picture{color-scheme:light dark}
 .hooked-picture text{fill:#222;font-size:12px}
 .hooked-picture .page{fill:#fff}

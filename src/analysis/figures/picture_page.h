@@ -7,20 +7,20 @@ namespace hooked {
 
 inline constexpr double kPictureMargin = 14;  ///< pixels around all that is drawn
 inline constexpr double kPictureHeader =
-    50;                                     ///< pixels that title and unit take, with what is free below them
+    50;                                     ///< pixels for title and unit and the space below them
 inline constexpr double kPictureFont = 12;  ///< pixels, of ordinary text
 
-/// What every picture begins with, which says that hooked drew it.
+/// The beginning of every picture, which says that hooked drew it.
 inline constexpr std::string_view kPictureStart =
     "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hooked-picture ";
 
-/// A style sheet's rules for a light page, and what differs on a dark one. Every selector begins with the
-/// picture's class, so that a picture inside a page changes nothing of the page.
+/// A style sheet's rules for a light page, and those that differ on a dark one. Every selector begins with
+/// the picture's class, so that a picture embedded in a page does not change the page.
 struct PictureRules {
   std::string light, dark;
 };
 
-/// What a picture is made of besides what all pictures have.
+/// The parts of a picture in addition to what all pictures have.
 struct PicturePage {
   std::string css_class;  ///< `heat-map`
   std::string title, unit;
@@ -30,14 +30,14 @@ struct PicturePage {
 };
 
 /// The whole SVG document: title and unit at the top, then the body, on a page that follows the reader's
-/// light or dark scheme and is light on paper. Classes that every body has: `middle` and `end` for texts'
+/// light or dark scheme and is light on paper. Classes that every body can use: `middle` and `end` for texts'
 /// anchors, `frame`, `panel-title`.
 std::string picture_page(const PicturePage& page);
 
 /// The start of an element that has a place and a size, without its end.
 std::string svg_element(const char* name, double x, double y, double width, double height);
 
-/// A text element; nothing where there are no words. `more` are attributes that stand instead of `x` and `y`.
+/// A text element; nothing for empty words. `more` are attributes that replace `x` and `y`.
 std::string svg_text(double x, double y, std::string_view css_class, std::string_view words,
                      std::string_view more = "");
 

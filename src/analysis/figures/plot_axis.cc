@@ -15,10 +15,10 @@ namespace {
 
 constexpr const char* kLinePlot = "line plot";
 
-// Smaller numbers are zero here: processors may take them for it.
+// Smaller numbers are zero here: processors may treat them as zero.
 constexpr double kSmallest = std::numeric_limits<double>::min();
 
-/// The least of 1, 2, 5 times a power of ten that is no less than `number`.
+/// The least of 1, 2, 5 times a power of ten that is at least `number`.
 double round_distance(double number) {
   const double power = std::pow(10.0, std::floor(std::log10(number)));
   for (const double digit : {1.0, 2.0, 5.0}) {
@@ -95,7 +95,7 @@ PlotAxis PlotAxis::around(const std::vector<double>& numbers, PlotScale scale, s
            to = high.value_or(round_number(largest, true));
     if (!std::isfinite(to)) to = std::numeric_limits<double>::max();
     from = std::max(from, kSmallest);
-    // One number, or all of them beyond the limit that is set.
+    // One number, or all of them beyond the given limit.
     if (from >= to && low) to = from * 10;
     if (from >= to) from = to / 10;
     return {scale, from, to};
@@ -152,7 +152,7 @@ std::vector<double> PlotAxis::logarithmic_ticks(std::size_t most) const {
 std::vector<PlotAxis::Tick> PlotAxis::ticks(std::size_t most) const {
   auto values = scale_ == PlotScale::linear ? linear_ticks(most) : logarithmic_ticks(most);
   if (values.size() < 2) values = {low_, high_};
-  // As many digits as tell neighbours apart.
+  // As many digits as are needed to distinguish neighbours.
   int digits = 6;
   const auto same = [&] {
     return std::adjacent_find(values.begin(), values.end(), [&](double a, double b) {

@@ -9,7 +9,7 @@
 
 namespace hooked {
 
-/// An axis with numbers on it: where each lies between the limits, and which ones are written.
+/// An axis with numbers on it: where each is between the limits, and which ones are written.
 class PlotAxis {
  public:
   struct Tick {
@@ -20,20 +20,20 @@ class PlotAxis {
   /// From `low` to `high`, low below high, both above zero on a logarithmic axis.
   PlotAxis(PlotScale scale, double low, double high) : scale_(scale), low_(low), high_(high) {}
 
-  /// The axis of `numbers` within the limits that are set, the other ones at round numbers with `ticks` ticks
-  /// at most. Throws ConfigError on limits that contradict each other or the scale, and where a logarithmic
-  /// axis has no number above zero.
+  /// The axis of `numbers`: limits that are not set are round numbers, and there are at most `ticks` ticks.
+  /// Throws ConfigError for limits that contradict each other or the scale, and if a logarithmic axis has no
+  /// number above zero.
   static PlotAxis around(const std::vector<double>& numbers, PlotScale scale, std::optional<double> low,
                          std::optional<double> high, std::size_t ticks);
 
   double low() const { return low_; }
   double high() const { return high_; }
 
-  /// 0 at the low limit, 1 at the high one, outside beyond them; nothing for what has no place: NaN,
-  /// infinities, and on a logarithmic axis what is not above zero.
+  /// 0 at the low limit, 1 at the high one, outside of these beyond the limits; nothing for NaN, infinities
+  /// and, on a logarithmic axis, numbers that are not above zero.
   std::optional<double> share(double value) const;
 
-  /// Round numbers from limit to limit, at most `most`, if there are two of them, else the limits.
+  /// Round numbers from limit to limit, at most `most`, if there are at least two; else the limits.
   std::vector<Tick> ticks(std::size_t most) const;
 
  private:

@@ -79,7 +79,7 @@ class Estimates {
 
  private:
   void require() const;
-  /// A run and its gradients: the layer whose additions to the stream pass none; nothing: all pass them.
+  /// A run and its gradients: the layer through whose additions no gradient flows; nothing: through all.
   using Pass = std::optional<BlockPlace>;
   std::int64_t rows_at_once() const;
 
@@ -123,7 +123,7 @@ class Estimates {
   PointIndex points_;
   DroppedLayers dropped_;
   std::vector<BoundMetric> metrics_;
-  std::int64_t rows_in_order_ = -1;  // as many as there are, where they are all rows of `into` in their order
+  std::int64_t rows_in_order_ = -1;  // their number, if they are all rows of `into` in their order; else -1
   CellScores scores_;
   std::int64_t gradient_runs_ = 0;
 };
@@ -213,7 +213,7 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
     ask.run.hooks.insert(ask.run.hooks.end(), hooks.begin(), hooks.end());
   }
 
-  // What groups wait for comes in stretches of layers.
+  // What groups wait for arrives in stretches of layers.
   ActivationCache values, gradients;
   std::vector<char> done(plan_.groups.size(), 0);
   const TakeGradients take = [&](const ActivationCache& some, const ActivationCache& of_some) {
@@ -294,7 +294,7 @@ void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, co
   for (const ActivationName& name : plan_.patched) {
     const at::Tensor here = values[Address(name)];
     at::Tensor there = whole_values(options_.sweep.from, name, here, swept_rows(chunk));
-    // On the way, too, what may not be attended to has no share of a pattern.
+    // Also between the two runs: keys that may not be attended to have no share of a pattern.
     if (const auto scores = scores_behind(name))
       there = at::where(values[Address(*scores)].eq(row(scores->site).unseen), here, there);
     GradientAsk mixed = ask;
@@ -383,7 +383,7 @@ AttributionPatchingReport attribution_patching_report(const HookedTransformer& m
                                                       const PatchingPreset& preset,
                                                       const AttributionPatchingOptions& options) {
   const SweepInput into(model, options.sweep.into);
-  // Where rows stand is said among the preset's axes.
+  // The rows' place is given among the preset's axes.
   SweepOptions named = options.sweep;
   std::erase_if(named.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
   return report_of(model, options, named, into, plan_of_preset(model, preset, options.sweep, into));

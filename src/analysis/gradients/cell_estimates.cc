@@ -26,7 +26,7 @@
 namespace hooked {
 namespace {
 
-// Numbers of several layers may lie on several devices.
+// Numbers of different layers may be on different devices.
 at::Tensor numbers_of(const std::vector<at::Tensor>& each) {
   if (each.empty()) return at::empty({0}, at::kDouble);
   std::vector<at::Tensor> together;
@@ -34,7 +34,7 @@ at::Tensor numbers_of(const std::vector<at::Tensor>& each) {
   return at::stack(together).to(at::kCPU, at::kDouble);
 }
 
-/// All patches of a layer's heads in one tensor: places are apart, so one run shows what each does.
+/// All patches of a layer's heads in one tensor: their places are separate, so one run shows what each does.
 at::Tensor all_patched(const CellPatches& made, const ActivationName& name, const at::Tensor& unpatched) {
   const std::string where = name.to_string();
   const AxisContext context{name.site, where, {}};
@@ -61,7 +61,7 @@ at::Tensor all_patched(const CellPatches& made, const ActivationName& name, cons
   return patched;
 }
 
-/// Throws HookError where ids are patched. Nothing of such an activation is among the gradients.
+/// Throws HookError if ids are patched. Such an activation has no gradients.
 void require_gradients(const CellPatches& made) {
   for (const Patch& patch : made.patches) {
     for (const PatchedBlock& block : patch) {
@@ -71,7 +71,7 @@ void require_gradients(const CellPatches& made) {
   }
 }
 
-/// [row, head, pos] of all heads as [row, pos, kv_head, 1]: what heads that share a key do with it.
+/// [row, head, pos] of all heads as [row, pos, kv_head, 1]: the sum over the heads that share a key.
 at::Tensor by_key_head(const at::Tensor& effects, std::int64_t kv_heads) {
   return effects.unflatten(1, {kv_heads, -1}).sum(2).transpose(1, 2).unsqueeze(3);
 }
@@ -98,7 +98,7 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
             "what is put in is infinite, and the run's own value is not; expected a finite change, "
             "which is all that gradients tell of; sweep() runs such a cell");
     }
-    // What numbers of one vector make is added up in their own dtype, which is several times as fast.
+    // Products within one vector are added up in their own dtype, which is several times as fast.
     return (change * part(gradients[Address(name)])).sum(-1).sum(at::kDouble);
   };
   std::vector<at::Tensor> each(made.patches.size());
@@ -127,11 +127,11 @@ double least_whole(at::ScalarType dtype) {
   return dtype == at::kDouble ? 1e-300 : dtype == at::kHalf ? 1e-4 : 1e-37;
 }
 
-/// Attention probabilities [query, key] of a head seen from each of its keys, in float64.
+/// Attention probabilities [query, key] of a head, each key against all the others, in float64.
 class AgainstOtherKeys {
  public:
-  // A softmax that is saturated rounds probabilities to 0 and 1. Scores tell how small the small ones are,
-  // and what is left beside the largest is added up without it.
+  // A saturated softmax rounds probabilities to 0 and 1. The scores tell how small the small ones are, and
+  // the rest besides the largest is summed without it.
   AgainstOtherKeys(const at::Tensor& scores, const at::Tensor& pattern, const at::Tensor& gradients,
                    const at::Tensor& sink, double least_probability) {
     const at::Tensor largest = pattern.argmax(1, /*keepdim=*/true);
@@ -152,26 +152,26 @@ class AgainstOtherKeys {
              at::where(is_largest, (shares * gradients).sum(1, true), (mean - pattern * gradients) / rest);
   }
 
-  /// What each key alone makes of the metric when its score is higher by so much, [row, query, key].
+  /// How each key alone changes the metric if its score is this much higher, [row, query, key].
   at::Tensor effects(const at::Tensor& higher) const {
     const at::Tensor effects = ((log_odds_ + higher).sigmoid() - log_odds_.sigmoid()) * gains_;
-    return at::where(log_odds_.isfinite(), effects, 0.0);  // a key that is not seen, or that is alone
+    return at::where(log_odds_.isfinite(), effects, 0.0);  // a key that is not visible, or the only one
   }
 
  private:
   static constexpr double kNever = -std::numeric_limits<double>::infinity();
 
   at::Tensor log_odds_;
-  at::Tensor gains_;  // the key's gradient less the mean gradient of the others
+  at::Tensor gains_;  // the key's gradient minus the mean gradient of the others
 };
 
-/// What patched queries or keys make of the attention probabilities, times the gradient of these.
+/// How patched queries or keys change the attention probabilities, times the gradient of these.
 struct PatternChange {
   bool of_queries;
-  at::Tensor together;     ///< [row, head, query]: by all queries or keys of a row
-  at::Tensor by_key = {};  ///< [row, head, key]: of keys, by each alone
+  at::Tensor together;     ///< [row, head, query]: from all queries or keys of a row
+  at::Tensor by_key = {};  ///< [row, head, key]: for keys, from each alone
 
-  /// In one of the layers that attend with them, of runs with these queries or keys.
+  /// In one of the layers that attend with them, from runs with these queries or keys.
   static PatternChange in(std::int64_t layer, const ActivationCache& changed, const PatchedRuns& runs,
                           const ActivationCache& gradients, const AttentionWith& attention) {
     const Address scores = attention.in(layer, act::attn_scores), pattern = attention.in(layer, act::pattern);
@@ -193,7 +193,7 @@ struct PatternChange {
     return made;
   }
 
-  /// In all layers that attend with them, of runs with these queries or keys [row, pos, head, d_head].
+  /// In all layers that attend with them, from runs with these queries or keys [row, pos, head, d_head].
   static PatternChange of(const at::Tensor& patched, const PatchedRuns& runs,
                           const ActivationCache& gradients, const AttentionWith& attention) {
     const std::int64_t own = attention.patched().layer;
@@ -204,7 +204,7 @@ struct PatternChange {
     Selection seen;
     for (const std::int64_t layer : attention.layers()) {
       seen = seen | attention.in(layer, act::attn_scores) | attention.in(layer, act::pattern);
-      // What reaches a later layer through the stream is for the gradients to tell.
+      // What reaches a later layer through the stream is left to the gradients.
       if (layer != own) edits.push_back(set(attention.in(layer, act::resid_pre), stream(layer)));
     }
     const ActivationCache changed = runs.resume(own, stream(own), edits, seen);
@@ -218,17 +218,17 @@ struct PatternChange {
     return all;
   }
 
-  /// By each query or key, [row, pos, head, 1].
+  /// From each query or key, [row, pos, head, 1].
   at::Tensor of_columns(std::int64_t heads) const {
     return of_queries ? together.transpose(1, 2).unsqueeze(3) : by_key_head(by_key, heads);
   }
-  /// By all keys of a head together, [row, 1, head, 1]; undefined for queries, which do not meet.
+  /// From all keys of a head together, [row, 1, head, 1]; undefined for queries, which are independent.
   at::Tensor of_heads(std::int64_t heads) const {
     return of_queries ? at::Tensor() : by_key_head(together.sum(2, /*keepdim=*/true), heads);
   }
 };
 
-/// What each column of each head changes, and of keys all columns of a head together: [1, pos, head, 1].
+/// The change from each column of each head, and for keys from all columns of a head: [1, pos, head, 1].
 struct HeadNumbers {
   at::Tensor of_columns, of_heads;
 };
@@ -290,13 +290,13 @@ void require_query_key(const CellGroup& group, const HookedTransformer& model, c
 }
 
 // Note [Patched queries and keys]
-// A query decides one row of the attention probabilities, so a run in which all queries are patched shows
-// what each does: the new probabilities less the old ones, times their gradient. A key decides one column of
-// the scores. With p its probability, g its gradient and m the mean gradient of the other keys, the row's
-// part of the metric is p g + (1 - p) m. The key moves p alone: its log-odds rise by as much as its score.
-// That holds with a sink, too, which is one more key. Where one norm spans all heads, another query or key of
-// one head changes those of all, so each head has a run in which it alone is patched; a cell that patches all
-// heads takes the run of all of them. Keys are followed into every layer that attends with them.
+// A query determines one row of the attention probabilities, so a run in which all queries are patched shows
+// the effect of each: the new probabilities minus the old ones, times their gradient. A key determines one
+// column of the scores. With p its probability, g its gradient and m the mean gradient of the other keys, the
+// row's part of the metric is p g + (1 - p) m. The key changes only p: its log-odds rise by as much as its
+// score. A sink is just one more key. If one norm spans all heads, another query or key of one head changes
+// those of all: then each head has a run in which it alone is patched, and a cell that patches all heads
+// takes the run of all of them. Keys are followed into every layer that attends with them.
 at::Tensor through_patterns(const CellPatches& made, const AttentionWith& attention, const PatchedRuns& runs,
                             const ActivationCache& gradients) {
   if (made.patches.empty()) return numbers_of({});
@@ -306,7 +306,7 @@ at::Tensor through_patterns(const CellPatches& made, const AttentionWith& attent
   const PatternChange together = PatternChange::of(patched, runs, gradients, attention);
   HeadNumbers alone{together.of_columns(heads), together.of_heads(heads)}, all = alone;
   if (attention.heads_share_a_norm()) {
-    // A head for each row, the others as they are: what it changes is in every head.
+    // One head per row, the others as they are: its change affects every head.
     at::Tensor apart = unpatched.expand({heads, -1, -1, -1}).clone();
     for (std::int64_t head = 0; head < heads; ++head)
       apart[head].select(1, head).copy_(patched[0].select(1, head));

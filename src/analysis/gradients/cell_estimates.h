@@ -11,20 +11,20 @@
 
 namespace hooked {
 
-/// What gradients say that the patches of one row would change, [patch] float64 on the CPU: the sum of
-/// (value - unpatched value) . gradient. `gradients` are of that row. Throws HookError for ids, which have
-/// none.
+/// The estimated change from the patches of one row, [patch] float64 on the CPU: the sum of (value -
+/// unpatched value) . gradient. `gradients` are those of that row. Throws HookError for ids, which have no
+/// gradient.
 at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const ActivationCache& gradients);
 
 /// Throws HookError for cells that are not queries or keys of the stack that predicts, and for keys of a
-/// layer where hooks or edits change the attention probabilities: what one key does to these is no longer
-/// known.
+/// layer in which hooks or edits change the attention probabilities: the effect of a single key on these is
+/// then not known.
 void require_query_key(const CellGroup& group, const HookedTransformer& model, const SweepOptions& sweep);
 
-/// The attention that queries or keys of one layer take part in. Later layers may attend with the same keys.
+/// The attention that uses the queries or keys of one layer. Later layers may attend with the same keys.
 class AttentionWith {
  public:
-  /// Of queries or keys of the stack that predicts.
+  /// For queries or keys of the stack that predicts.
   AttentionWith(const HookedTransformer& model, const ActivationName& patched);
 
   const ActivationName& patched() const { return patched_; }
@@ -34,7 +34,7 @@ class AttentionWith {
   at::Tensor sinks(std::int64_t layer) const;
   /// Whether a norm of these queries or keys spans all heads.
   bool heads_share_a_norm() const;
-  /// The attention probabilities, whose gradients are needed, as their values are.
+  /// The attention probabilities, whose gradients and values are needed.
   const std::vector<ActivationName>& patterns() const { return patterns_; }
   /// What else through_patterns() reads of the run without patches, in addition to what is patched.
   const std::vector<ActivationName>& read() const { return read_; }
@@ -48,9 +48,9 @@ class AttentionWith {
   std::vector<ActivationName> patterns_, read_;
 };
 
-/// What first_order() says, for patches of the queries or the keys of one layer, where what they make of the
-/// attention probabilities is computed and the gradient with respect to these is used. Throws HookError for
-/// patches of a part of a head's numbers, and for two patches that put different things into one place.
+/// Like first_order(), for patches of the queries or the keys of one layer: computes the attention
+/// probabilities that the patches result in, and uses the gradient with respect to these. Throws HookError
+/// for patches of a part of a head's numbers, and for two patches that put different things into one place.
 at::Tensor through_patterns(const CellPatches& made, const AttentionWith& attention, const PatchedRuns& runs,
                             const ActivationCache& gradients);
 

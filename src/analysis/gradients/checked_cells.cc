@@ -32,11 +32,11 @@ Chosen choose(const at::Tensor& estimates, const CheckedEstimates& ask) {
   std::stable_sort(cells.begin(), cells.end(),
                    [&](auto a, auto b) { return std::abs(numbers[a]) > std::abs(numbers[b]); });
   Chosen chosen{.largest = {cells.begin(), cells.begin() + top}, .drawn = {}};
-  // What is drawn hangs on which cells are the largest alone, not on roundings of those that are left.
+  // The draw depends only on which cells are the largest, not on roundings of the remaining ones.
   std::sort(cells.begin() + top, cells.end());
   std::mt19937_64 draw(ask.seed);
   for (std::int64_t i = top; i < std::min(2 * top, count); ++i) {
-    // One of those that are left changes places with the first of them.
+    // One of the remaining ones changes places with the first of them.
     const auto left = static_cast<std::uint64_t>(count - i);
     std::swap(cells[static_cast<std::size_t>(i)], cells[static_cast<std::size_t>(i) + draw() % left]);
     chosen.drawn.push_back(cells[static_cast<std::size_t>(i)]);
@@ -44,7 +44,7 @@ Chosen choose(const at::Tensor& estimates, const CheckedEstimates& ask) {
   return chosen;
 }
 
-/// A plan of some of another one's cells.
+/// A plan with some of another plan's cells.
 CellPlan part_of(const CellPlan& plan, const std::set<std::int64_t>& kept) {
   CellPlan part = plan;
   part.groups.clear();

@@ -15,12 +15,12 @@ namespace hooked {
 /// Estimates, and how some of them are checked.
 struct CheckedEstimates {
   at::Tensor estimates;  ///< [row, cell] float64; NaN: none
-  std::int64_t count;    ///< so many of the largest, and as many others
-  std::uint64_t seed;    ///< of the draw of the others
-  bool sizes;            ///< whether the estimates foretell sizes of effects
+  std::int64_t count;    ///< the number of largest ones to check, and of others
+  std::uint64_t seed;    ///< for drawing the others
+  bool sizes;            ///< whether the estimates predict sizes of effects
   /// The effects of these cells of a row, in their order, float64 on the CPU.
   std::function<at::Tensor(std::int64_t row, const std::set<std::int64_t>& cells)> effects;
-  /// Where a cell stands in the grid.
+  /// The place of a cell in the grid.
   std::function<GridPlace(std::int64_t row, std::int64_t cell)> place;
 };
 
@@ -35,11 +35,11 @@ struct EstimatedPlan {
   at::Tensor estimates;  ///< [row, cell] of the first metric; NaN: none
 };
 
-/// Sweeps the cells of the largest estimates and as many others.
+/// Sweeps the cells with the largest estimates and the same number of others.
 AttributionCheck check_cells(const HookedTransformer& model, const AttributionPatchingOptions& options,
                              const EstimatedPlan& made);
 
-/// Pearson's correlation of two lists of numbers; NaN where one of them has no two different ones.
+/// Pearson's correlation of two lists of numbers; NaN if one of them has no two different ones.
 double correlation(const std::vector<double>& x, const std::vector<double>& y);
 
 }  // namespace hooked

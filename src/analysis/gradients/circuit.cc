@@ -68,7 +68,7 @@ using EdgeNumbers = std::set<std::pair<std::int64_t, std::int64_t>>;
 /// Those on a path from an embedding to the logits.
 EdgeNumbers on_paths(const EdgeSpace& space, EdgeNumbers edges) {
   for (bool changed = true; changed;) {
-    std::set<std::int64_t> fed, used;  // writers that read something, writers that somebody reads
+    std::set<std::int64_t> fed, used;  // writers that read something, writers that are read
     for (const auto& [writer, reader] : edges) {
       used.insert(writer);
       for (const std::int64_t owner : space.owners(reader)) fed.insert(owner);
@@ -108,7 +108,7 @@ void require(const CircuitChoice& choice) {
     throw HookError(kChoice, "greedy search needs an end; expected `count`");
 }
 
-/// Places of scores from the largest on, as many as are chosen.
+/// The places of the scores in descending order, as many as are chosen.
 std::vector<std::int64_t> chosen_places(const at::Tensor& scores, const CircuitChoice& choice) {
   const at::Tensor flat = scores.contiguous();
   const auto* numbers = flat.const_data_ptr<double>();
@@ -125,7 +125,7 @@ std::vector<std::int64_t> chosen_places(const at::Tensor& scores, const CircuitC
   return places;
 }
 
-/// From the logits on, the largest edge that leads into what is chosen.
+/// Starting at the logits, the largest edge that leads into what is chosen.
 EdgeNumbers greedy_edges(const EdgeSpace& space, const at::Tensor& scores, const CircuitChoice& choice) {
   const auto readers = static_cast<std::int64_t>(space.readers().size());
   CircuitChoice all = choice;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-/// How many sets of `size` out of `count` there are, or `most` + 1 where there are more than `most`.
+/// The number of sets of `size` out of `count`, or `most` + 1 if there are more than `most`.
 std::int64_t number_of_sets(std::int64_t count, std::int64_t size, std::int64_t most) {
   std::int64_t sets = 1;
   size = std::min(size, count - size);
@@ -36,7 +36,7 @@ std::int64_t number_of_sets(std::int64_t count, std::int64_t size, std::int64_t 
   return sets;
 }
 
-/// Calls `use` with every set of `size` of the numbers below `count`, in the order of the alphabet.
+/// Calls `use` with every set of `size` of the numbers below `count`, in lexicographic order.
 template <typename Use>
 void for_each_set(std::int64_t count, std::int64_t size, const Use& use) {
   std::vector<std::int64_t> chosen(static_cast<std::size_t>(size));
@@ -50,7 +50,7 @@ void for_each_set(std::int64_t count, std::int64_t size, const Use& use) {
   }
 }
 
-/// Seeded draws that are the same everywhere.
+/// Seeded draws that are the same on every platform.
 class SetDraw {
  public:
   explicit SetDraw(std::uint64_t seed) : engine_(seed) {}
@@ -109,7 +109,7 @@ Others other_sets(std::int64_t count, const PartSet& own, const CircuitJudgement
   return others;
 }
 
-/// Subsets of the circuit, but for the empty one.
+/// Subsets of the circuit, except the empty one.
 std::vector<PartSet> subsets(const PartSet& own, const CircuitJudgementOptions& options) {
   const std::vector<std::int64_t> parts(own.begin(), own.end());
   std::vector<PartSet> all;
@@ -134,7 +134,7 @@ std::vector<PartSet> subsets(const PartSet& own, const CircuitJudgementOptions& 
   return all;
 }
 
-/// Sets to run, and where their scores are found afterwards.
+/// Sets to run, and access to their scores afterwards.
 class Runs {
  public:
   std::size_t add(PartSet kept) {
@@ -144,7 +144,7 @@ class Runs {
   void run(const KeptParts& parts) {
     const SetScores scores = parts.scores(sets_);
     complete_ = scores.complete;
-    // Over all rows: NaN where one of them was not reached.
+    // Over all rows: NaN if one of them was not reached.
     whole_ = scores.whole.mean().item<double>();
     const at::Tensor means = scores.kept.mean(0).contiguous();
     means_.assign(means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel());
@@ -198,10 +198,10 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
   for (const PartSet& other : others.sets) of_others.emplace_back(runs.add(other), runs.add(rest_of(other)));
   runs.run(parts);
 
-  // Where nothing lies between the whole model and none of it, what is left of the difference is rounding.
+  // If the whole model and none of it score the same, the remaining difference is rounding.
   const double range = runs.whole() - runs[none];
   const double rounding = model.dtype() == at::kDouble ? 1e-10 : model.dtype() == at::kFloat ? 1e-4 : 1e-2;
-  // Both may be the least that the metric gives, of which rounding is all.
+  // Both may be at the metric's minimum, where scores are only rounding.
   const std::optional<double> minimum = options.sweep.metric.all().front().definition().minimum;
   const bool least =
       minimum && std::max(runs.whole(), runs[none]) - *minimum <= rounding_of_least_score(model.dtype());

@@ -17,7 +17,7 @@ class EdgeSpace {
   const StreamGraph& graph() const noexcept { return graph_; }
   const std::vector<std::string>& writers() const noexcept { return graph_.writer_axis.labels; }
   const std::vector<std::string>& readers() const noexcept { return graph_.reader_axis.labels; }
-  /// The writers whose input a reader is: a head, an MLP, the heads that share a key; none of the logits.
+  /// The writers that a reader feeds: a head, an MLP, the heads that share a key; none for the logits.
   const std::vector<std::int64_t>& owners(std::int64_t reader) const {
     return owners_[static_cast<std::size_t>(reader)];
   }

@@ -11,8 +11,8 @@
 
 namespace hooked {
 
-/// The layers of a model, of both stacks where there are two. Each has a gradient of its own, in which
-/// nothing passes through what that layer adds to the stream (AtP*, "GradDrop").
+/// The layers of a model, of both stacks if there are two. Each has a gradient of its own, which does not
+/// flow through what that layer adds to the stream (AtP*, "GradDrop").
 class DroppedLayers {
  public:
   explicit DroppedLayers(const ModelConfig& config);
@@ -20,12 +20,12 @@ class DroppedLayers {
   /// In the order in which they run.
   const std::vector<BlockPlace>& all() const { return layers_; }
 
-  /// Hooks that let no gradient through what a layer adds to the stream.
+  /// Hooks that stop gradients at what a layer adds to the stream.
   std::vector<Hook> dropping(const BlockPlace& layer) const;
 
-  /// By how much a cell's estimate without that layer counts in the mean: not at all where all of it lies in
-  /// the layer, so that the mean is over the other layers; the stream lies in no layer, and its mean is over
-  /// all.
+  /// The weight in the mean of a cell's estimate without that layer. It is 0 if all of the cell is in the
+  /// layer, so that the mean is over the other layers. The stream is in no layer, and its mean is over all
+  /// layers.
   double share_without(const BlockPlace& layer, const Patch& cell) const;
 
  private:

@@ -70,7 +70,7 @@ class Edges {
         points_(model.config()),
         metric_(bound_metrics(model, options.sweep.metric, into.all()).front()) {}
 
-  /// Of rows that follow one another.
+  /// Of consecutive rows.
   EdgesOfRows of_rows(std::int64_t begin, std::int64_t end) const {
     const Input input = into_.of_rows(begin, end);
     std::vector<SweptRow> rows;
@@ -123,7 +123,7 @@ class Edges {
   }
 
   c10::Device device() const { return model_.device(); }
-  /// Gradients that each call of of_rows() takes.
+  /// The number of gradients that each call of of_rows() takes.
   std::int64_t gradients() const {
     return options_.integration.over == IntegrateOver::nothing ? 1 : options_.integration.steps;
   }
@@ -164,7 +164,7 @@ class Edges {
   BoundMetric metric_;
 };
 
-/// Some edges of one row by path patching: what each changes, in the order of their numbers.
+/// Some edges of one row by path patching: the effect of each, in the order of their numbers.
 class ExactEdges {
  public:
   ExactEdges(const HookedTransformer& model, const EdgeAttributionOptions& options, const StreamGraph& graph)
@@ -223,7 +223,7 @@ CellPlan plan_of_edges(const ModelConfig& config, const StreamGraph& graph, cons
   return plan;
 }
 
-/// The edges of these rows of the input, and how many gradients they took.
+/// The edges of these rows of the input, and the number of gradients that they took.
 std::pair<CellScores, std::int64_t> estimated(const Edges& edges, const std::vector<std::int64_t>& rows,
                                               const SweepInput& into, const EdgeAttributionOptions& options) {
   const WorkClock clock;

@@ -23,12 +23,12 @@ namespace {
 using Graph = StreamGraph;
 
 // Note [Reading through a norm]
-// With c the centring, s the scale, x^ the normed stream and w the weight of the norm in front of a
-// projection W, a change d of the stream changes what W gives by (c(d) / s - x^ (x^ . c(d)) / (N s)) w W. So
-// d . c(w W g) / s are the products of all writers with one direction for each reader, which the projection
-// makes of gradients g / s with W centred and weighted beforehand: nothing is done to the many directions one
-// by one. What the scale takes off is a number of the writer, d . x^, times one of the reader, x^ . (w W g) /
-// (N s), at each position.
+// Let c be the centring, s the scale, x^ the normed stream and w the weight of the norm before a
+// projection W. A change d of the stream changes the output of W by
+// (c(d) / s - x^ (x^ . c(d)) / (N s)) w W. So d . c(w W g) / s are the products of all writers with one
+// direction per reader, which the projection makes from gradients g / s, with W centred and weighted
+// beforehand: the many directions need no work one by one. The scale takes off the product of a number of
+// the writer, d . x^, and one of the reader, x^ . (w W g) / (N s), at each position.
 
 /// Carries what was written along the stream, and reads it.
 class EdgeWalk {
@@ -77,7 +77,7 @@ class EdgeWalk {
     return columns;
   }
 
-  /// From this step on parts write to another stream.
+  /// From this step on, parts write to another stream.
   void begin_stream(std::size_t step) {
     const StreamGraph& graph = run_.graph;
     const std::vector<Graph::Step>& steps = graph.steps;
@@ -93,7 +93,7 @@ class EdgeWalk {
                          float32_at_least(delta).options());
   }
 
-  /// Whether a step is a reader of the same layer: those read one norm, and are read together.
+  /// Whether a step is a reader of the same layer: those read through one norm, and are read together.
   bool reads_with(const Graph::Step& first, const Graph::Step& step) const {
     if (step.kind != Graph::Step::Kind::read) return false;
     const ActivationName &a = run_.graph.readers[first.number].gradient.name(),
@@ -143,9 +143,9 @@ class EdgeWalk {
   /// Readers of one point of the stream.
   struct Directions {
     at::Tensor along;  ///< [row, reader, pos, d_model]
-    /// What the norm in front of some of them, the first, takes off besides: a number for each writer (made
-    /// with `normalized` [row, pos, d_model]; undefined: nothing is taken off) times `taken_off` [row,
-    /// reader, pos].
+    /// What the norm before some of the readers, the first ones, also takes off: a number for each writer
+    /// (computed with `normalized` [row, pos, d_model]; undefined: nothing is taken off) times `taken_off`
+    /// [row, reader, pos].
     at::Tensor normalized = {}, taken_off = {};
   };
 
@@ -177,13 +177,13 @@ class EdgeWalk {
     }
   }
 
-  /// Of writers and readers [.., pos, d_model]: [writer, reader] or [writer, reader, pos].
+  /// For writers and readers [.., pos, d_model]: [writer, reader] or [writer, reader, pos].
   at::Tensor products(const at::Tensor& writers, const at::Tensor& readers) const {
     if (run_.by_position) return at::einsum("upm,npm->unp", {writers, readers});
     return writers.flatten(1).matmul(readers.flatten(1).t());
   }
 
-  /// Puts the directions of a reader's parts from the `place`-th on.
+  /// Stores the directions of a reader's parts, beginning at the `place`-th.
   void put(const Graph::Reader& reader, std::int64_t place, Directions& directions) const {
     const at::Tensor to = directions.along.narrow(1, place, reader.count);
     const ActivationName& name = reader.gradient.name();
@@ -222,13 +222,13 @@ class EdgeWalk {
     }
   }
 
-  /// Between the stream and queries, keys and values stand norms of latents: the model itself says what
-  /// reaches the stream, in runs of its layer with a head for each. [row, pos, head, d_model]
+  /// Between the stream and queries, keys and values there are norms of latents: the model itself computes
+  /// what reaches the stream, in runs of its layer with one head each. [row, pos, head, d_model]
   at::Tensor through_latents(const Graph::Reader& reader) const {
     const ActivationName& name = reader.gradient.name();
     const Address stream = act::resid_pre.in(name.stack, name.layer);
     const at::Tensor before = run_.values[stream];
-    // The gradients are of what hooks are given, so that these runs have none.
+    // The gradients are with respect to the inputs of hooks, so these runs have no hooks.
     const HookedTransformer model(run_.model.loaded());
     std::vector<at::Tensor> heads;
     for (std::int64_t head = 0; head < reader.count; ++head) {
@@ -250,7 +250,7 @@ class EdgeWalk {
   const EdgeRun& run_;
   const ModelConfig& config_;
   const std::vector<at::Tensor>& deltas_;
-  at::Tensor written_;      // [row, writer of this stream, pos, d_model]: as it stands there now
+  at::Tensor written_;      // [row, writer of this stream, pos, d_model]: its present state
   std::int64_t first_ = 0;  // of the writers of this stream
   std::int64_t count_ = 0;  // of those that have written
   at::Tensor edges_;

@@ -19,8 +19,8 @@ struct EdgeRun {
   bool by_position;
 };
 
-/// The edges [row, writer, reader] or [row, writer, reader, pos] (of two streams the columns of the longer
-/// one), float64 on the CPU. `deltas` are by what the writers' activations change, [row, pos, ...] for each
+/// The edges [row, writer, reader] or [row, writer, reader, pos] (with two streams the columns of the longer
+/// one), float64 on the CPU. `deltas` are the changes of the writers' activations, [row, pos, ...] for each
 /// writer of the graph.
 at::Tensor edges_of(const EdgeRun& run, const std::vector<at::Tensor>& deltas);
 

@@ -57,7 +57,7 @@ class Stretches {
 
   at::Tensor run(const TakeGradients& take) {
     const std::vector<at::Tensor> streams = this->streams();
-    at::Tensor scores, gradient;  // of the stream behind a stretch
+    at::Tensor scores, gradient;  // with respect to the stream after a stretch
     for (std::size_t stretch = begins_.size(); stretch-- > 0;) {
       const bool last = stretch + 1 == begins_.size();
       const std::int64_t begin = begins_[stretch];
@@ -190,7 +190,7 @@ std::vector<ActivationName> InputWay::entries(const HookedTransformer& model) {
 std::vector<Edit> InputWay::at(double share) const {
   std::vector<Edit> edits;
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    // Added, so that what stands before the stream has a gradient as well.
+    // Added, so that what comes before the stream has a gradient as well.
     edits.push_back(add(Address(names_[i]), (there_[i] - here_[i]) * share));
   }
   return edits;
@@ -227,7 +227,7 @@ double step_of(const Integration& integration, std::int64_t i) {
 
 namespace {
 
-/// Gradients of what hooks and edits at some points are given: the first hook there looks at them.
+/// Gradients with respect to the input of hooks and edits at some points: the first hook there records it.
 class GradientsBefore {
  public:
   GradientsBefore(const HookedTransformer& model, const GradientAsk& ask, const std::vector<Hook>& hooks) {
@@ -243,7 +243,7 @@ class GradientsBefore {
     for (const ActivationName& name : names_) {
       all.emplace_back(Selection(name), [this, name](const at::Tensor& value) {
         at::Tensor given = value.view_as(value);
-        made_[name] = at::zeros_like(given);  // nothing passes an edit that sets all of it
+        made_[name] = at::zeros_like(given);  // no gradient passes an edit that sets all of it
         if (given.requires_grad()) {
           given.register_hook([this, name](const at::Tensor& gradient) { made_[name] = gradient.detach(); });
         }
@@ -252,7 +252,7 @@ class GradientsBefore {
     }
     return all;
   }
-  /// `gradients` with these in the place of those of what hooks and edits return.
+  /// `gradients` with these instead of the ones with respect to the output of hooks and edits.
   ActivationCache in(ActivationCache gradients) const {
     for (const auto& [name, gradient] : made_) gradients.insert({.name = name, .held = gradient});
     return gradients;
@@ -276,15 +276,15 @@ at::Tensor gradient_run(const HookedTransformer& model, const Input& input, cons
   options.hooks = before.hooks();
   for (const std::vector<Hook>& hooks : {standing, holding(ask.hold)})
     options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
-  // Somebody who reads no logits asks for those of one column.
+  // A caller that reads no logits asks for those of one column.
   if (!definition.reads_logits && model.config().has_unembedding())
     options.logit_positions = std::vector<std::int64_t>{input.first_column()};
   Selection of = selection_of(ask.of);
   options.capture = of | selection_of(ask.keep);
-  // Gradients go back to the streams' beginnings, so that they reach everything after these.
+  // Gradients go back to the beginning of the streams, so that they reach everything after it.
   if (!before.empty()) of = of | selection_of(InputWay::entries(model));
   at::Tensor scores;
-  const RunMetric differentiated = metric;  // throws where there is no gradient
+  const RunMetric differentiated = metric;  // throws for a metric without a gradient
   options.gradients.emplace(
       GradientRequest{.of = of,
                       .of_run = {.reads = differentiated.reads,

@@ -12,43 +12,43 @@
 
 namespace hooked {
 
-/// Of what gradients are asked for, and how they are computed.
+/// Which gradients are asked for, and how they are computed.
 struct GradientAsk {
   std::vector<ActivationName> of;         ///< full names
-  std::vector<ActivationName> keep = {};  ///< whose values are wanted, and no gradient
-  /// Of these the gradients are those of what hooks and edits there are given, not of what they return.
+  std::vector<ActivationName> keep = {};  ///< whose values are wanted, without a gradient
+  /// For these the gradients are with respect to the input of hooks and edits there, not to their output.
   std::vector<ActivationName> of_what_edits_read = {};
   HeldInGradient hold = {};
   std::int64_t layers_at_once = 0;  ///< 0: all
   RunOptions run = {};              ///< standing hooks and edits, threads
-  bool skip_unread = false;         ///< as GradientRequest has it: values that meet no gradient may be zeros
+  bool skip_unread = false;         ///< as in GradientRequest: values that meet no gradient may be zeros
 };
 
-/// Called with what some of the activations are, and their gradients; every one comes once.
+/// Called with some of the activations and their gradients; each one comes once.
 using TakeGradients = std::function<void(const ActivationCache& values, const ActivationCache& gradients)>;
 
-/// Differentiates the sum of a metric's scores of the rows that it is bound to. Gives the scores, [row].
-/// Throws HookError as `layers_at_once` of AttributionPatchingOptions says.
+/// Differentiates the sum of a metric's scores over the rows that it is bound to. Returns the scores, [row].
+/// Throws HookError as described at `layers_at_once` of AttributionPatchingOptions.
 at::Tensor gradient_run(const HookedTransformer& model, const Input& input, const BoundMetric& metric,
                         const GradientAsk& ask, const TakeGradients& take);
 
-/// Throws HookError where a metric scores the least that it can be, as a divergence of a run from itself: it
-/// has no slope there, and gradients say nothing. `scores` are those of the run that is differentiated.
+/// Throws HookError if a metric is at its minimum, as a divergence of a run from itself: its slope there is
+/// zero, and gradients say nothing. `scores` are those of the run that is differentiated.
 void require_slope(const HookedTransformer& model, const BoundMetric& metric, const at::Tensor& scores);
 
-/// A share of the way from one value to another; where both are the same, -inf among it, that.
+/// A share of the way from one value to another; if both are the same (including -inf), that value.
 at::Tensor between(const at::Tensor& here, const at::Tensor& there, double share);
 
-/// The way of what the blocks read first, of both stacks where there are two, from one run to another.
+/// The way from one run to another for what the blocks read first, in both stacks if there are two.
 class InputWay {
  public:
-  /// Of these rows of an input, which `plain` is a run of: it has kept entries().
+  /// For these rows of an input; `plain` is a run of them that has kept entries().
   InputWay(const HookedTransformer& model, const PatchSource& from, const ActivationCache& plain,
            const std::vector<SweptRow>& rows);
 
   /// The streams before the first blocks.
   static std::vector<ActivationName> entries(const HookedTransformer& model);
-  /// Edits that put a run so far along it: 0 is `plain`, 1 is `from`.
+  /// Edits that put a run at this share of the way: 0 is `plain`, 1 is `from`.
   std::vector<Edit> at(double share) const;
 
  private:
@@ -62,10 +62,10 @@ bool stays_at_the_run(const Integration& integration);
 /// How far along the way the i-th step of an integration is. Throws HookError for less than one step.
 double step_of(const Integration& integration, std::int64_t i);
 
-/// Hooks that let no gradient through what is held.
+/// Hooks that stop gradients at what is held.
 std::vector<Hook> holding(const HeldInGradient& hold);
 
-/// The input from the stream [row, pos, d_model] before a block on, of a model with one stack.
+/// The input that starts from the stream [row, pos, d_model] before a block, for a model with one stack.
 Input from_stream(const Input& input, std::int64_t layer, at::Tensor stream);
 
 }  // namespace hooked

@@ -28,8 +28,8 @@ namespace {
 
 constexpr const char* kRunCircuits = "run_circuits";
 
-/// Standing edits of what writers write are made by hooks: hooks come before edits, and what a writer adds to
-/// the stream is what its edits have left.
+/// Makes standing edits of writers' outputs with hooks: hooks come before edits, and a writer adds to the
+/// stream what its edits have left.
 class WriterEdits {
  public:
   WriterEdits(const HookedTransformer& model, const StreamGraph& graph, const std::vector<Edit>& edits,
@@ -63,15 +63,15 @@ class WriterEdits {
 
 /// One run in which readers read some writers as they are in another run.
 ///
-/// Hooks at the writers note by how much they differ from what they are there, and hooks at the readers add
-/// that for every writer that is not kept.
+/// Hooks at the writers record how much they differ from the other run, and hooks at the readers add that for
+/// every writer that is not kept.
 class EdgeRunHooks {
  public:
   EdgeRunHooks(const HookedTransformer& model, const StreamGraph& graph, const std::vector<at::Tensor>& there,
                const WriterEdits& edits, const at::Tensor& dropped)
       : model_(model), graph_(graph), there_(there), edits_(edits), dropped_(dropped) {}
 
-  /// What stands before them in a run has its place before these.
+  /// Hooks that come before them in a run must be placed before these.
   std::vector<Hook> hooks() {
     std::vector<Hook> all;
     for (std::size_t i = 0; i < graph_.writers.size(); ++i) {
@@ -128,7 +128,7 @@ class EdgeRunHooks {
   const StreamGraph& graph_;
   const std::vector<at::Tensor>& there_;  // of each writer, in the other run
   const WriterEdits& edits_;
-  at::Tensor dropped_;  // [reader, writer]: 1 where an edge is not kept
+  at::Tensor dropped_;  // [reader, writer]: 1 if an edge is not kept
   at::Tensor changes_;  // [writer, row, pos, d_model]
 };
 
@@ -227,7 +227,7 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
                    .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
   const WorkClock clock;
   for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {
-    // (In a parallel block heads have written when the MLP reads what stood before them: that is no edge.)
+    // (In a parallel block heads have written when the MLP reads the stream from before them: no such edge.)
     at::Tensor dropped = at::zeros({static_cast<std::int64_t>(space_->readers().size()),
                                     static_cast<std::int64_t>(space_->writers().size())});
     for (std::size_t part = 0; part < edges_.size(); ++part) {

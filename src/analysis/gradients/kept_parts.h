@@ -30,7 +30,7 @@ class KeptParts {
   /// Throws as run_circuits() says.
   KeptParts(const HookedTransformer& model, CircuitKind kind, const SweepOptions& sweep);
 
-  /// How many parts there are, and their names.
+  /// The number of parts, and their names.
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(names_.size()); }
   const std::string& name(std::int64_t part) const { return names_[static_cast<std::size_t>(part)]; }
   /// The parts of a circuit of this kind.

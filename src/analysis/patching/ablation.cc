@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kAblation = "ablation";
 
-/// Whether a place given by a user is a part, or holds it.
+/// Whether a place given by a user is a part, or contains it.
 bool holds(const Address& given, const Address& part) {
   if (given.name() != part.name()) return false;
   return given.indices().empty() || given == part;

@@ -15,7 +15,7 @@
 namespace hooked {
 namespace {
 
-/// The number that a cell of a smaller plan has among the cells of larger axes.
+/// The number of a cell of a smaller plan among the cells of larger axes.
 std::int64_t moved(std::int64_t cell, const std::vector<GridAxis>& small,
                    const std::vector<GridAxis>& large) {
   std::int64_t number = 0;
@@ -31,7 +31,7 @@ std::vector<bool> real_columns(const TokenColumns& columns, std::int64_t row) {
   return real;
 }
 
-/// Whether `over` names an axis besides that of rows.
+/// Whether `over` names an axis other than that of rows.
 bool names_axes(const SweepOptions& options) {
   return std::any_of(options.over.begin(), options.over.end(),
                      [](const SweptAxis& axis) { return axis.axis != Axis::batch; });

@@ -19,12 +19,12 @@ struct CellPatches {
   std::vector<Patch> patches;
 };
 
-/// Cells whose patches are made at one time: those of one activation, say.
+/// Cells whose patches are made together: those of one activation, for example.
 struct CellGroup {
   std::vector<std::int64_t> cells;
-  /// The patches of one row; cells that it has not (padding, places that the layer lacks) have no number.
+  /// The patches of one row; missing cells (padding, places that the layer lacks) have no number.
   std::function<CellPatches(const PatchedRuns& runs, SweptRow row)> patches;
-  std::vector<ActivationName> reads = {};  ///< what they read of the run without patches; empty: of a path
+  std::vector<ActivationName> reads = {};  ///< read from the run without patches; empty: what a path reads
 };
 
 /// What a sweep does for each row of its input: patches for the cells of a grid.
@@ -32,23 +32,23 @@ struct CellPlan {
   std::vector<GridAxis> axes;           ///< cells are numbered along them, the last one fastest
   std::vector<ActivationName> patched;  ///< what the run without patches must keep
   std::vector<CellGroup> groups;
-  std::vector<ActivationName> read = {};  ///< what it must keep besides
-  /// Throws where a row cannot be patched: before anything runs.
+  std::vector<ActivationName> read = {};  ///< what else it must keep
+  /// Throws if a row cannot be patched, before anything runs.
   std::function<void(SweptRow row)> check;
   std::string title;   ///< of the grid
   std::string record;  ///< what is patched, for the record of a partial file
 
   std::int64_t cells() const;
-  /// What is patched and what is read besides.
+  /// What is patched and what else is read.
   std::vector<ActivationName> kept() const;
 };
 
-/// Whether a site, a table, a stack or an axis besides that of rows says what is patched: what an analysis
-/// that patches places of its own refuses.
+/// Whether a site, a table, a stack or an axis other than that of rows says what is patched; an analysis that
+/// patches its own places refuses this.
 bool says_what_is_patched(const SweepOptions& options);
 
-/// The plan for `site` and `over`, or for `table`. Throws HookError and ShapeError for what does not fit.
-/// Beside a site with so many `heads`, one with fewer is asked for those as well: they have no number.
+/// The plan for `site` and `over`, or for `table`. Throws HookError and ShapeError for what does not fit. A
+/// site with fewer than `heads` heads still gets cells for `heads`; the missing ones have no number.
 CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                    std::int64_t heads = 0);
 
@@ -56,17 +56,17 @@ CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, 
 CellPlan plan_of_preset(const HookedTransformer& model, const PatchingPreset& preset,
                         const SweepOptions& options, const SweepInput& into);
 
-/// Throws HookError where a row of the run that values come from has its tokens in other columns: column by
-/// column they could not stand for one another.
+/// Throws HookError if a row of the run that values come from has its tokens in other columns: then columns
+/// cannot be matched one to one.
 void require_same_columns(const PatchSource& from, const SweepInput& into, const TokenAxis& axis,
                           SweptRow row);
 
-/// Where the keys of a pattern may not be attended to in the run without patches, bool; undefined for other
+/// The keys of a pattern that may not be attended to in the run without patches, bool; undefined for other
 /// activations.
 at::Tensor masked_keys(const ActivationName& name, const PatchedRuns& runs);
 
-/// Several plans beside one another, as places with these labels of a new first axis `name`. The plans' axes
-/// have the same names; shorter ones are filled up with cells that have no number.
+/// Several plans as places, with these labels, of a new first axis `name`. The plans' axes have the same
+/// names; shorter ones are filled up with cells that have no number.
 CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
                  const std::vector<std::string>& labels);
 

@@ -24,15 +24,15 @@
 namespace hooked {
 namespace {
 
-// Runs that are made ready at a time: enough that threads end about together.
+// Runs that are prepared at a time: enough that threads end at about the same time.
 constexpr std::int64_t kRunsOfAThread = 8;
-// What runs that are under way at the same time may take.
+// The most memory for runs that are computed at the same time.
 constexpr std::int64_t kBytesBesideOneAnother = std::int64_t{1} << 30;
 
 constexpr const char* kSweep = "sweep";
 constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
 
-/// The file that a sweep keeps its numbers in, if it keeps one.
+/// The file that a sweep keeps its numbers in, if any.
 std::optional<PartialScores> file_of(const HookedTransformer& model, const SweepOptions& options,
                                      const SweepInput& into, const CellPlan& plan,
                                      const std::vector<std::int64_t>& rows) {
@@ -60,13 +60,13 @@ class RunningSweep {
   CellScores run();
 
  private:
-  /// Where one row's numbers go: its place among the rows that are swept.
+  /// Where one row's numbers go: its index among the rows that are swept.
   struct RowOfScores {
     SweptRow row;
     std::int64_t place;
   };
 
-  /// A group's patches, and the runs that make them up.
+  /// A group's patches, and the runs that compute them.
   struct PatchedGroup {
     CellPatches made;
     std::vector<PatchedRuns::Batch> batches;
@@ -116,7 +116,7 @@ CellScores RunningSweep::run() {
     try {
       table_.save();
     } catch (const Error&) {
-      // What ended the sweep says more than what its file says now.
+      // The error that ended the sweep says more than one from its file.
     }
     throw;
   }
@@ -132,7 +132,7 @@ bool RunningSweep::run_row(RowOfScores row) {
   const RowMetrics metrics(metrics_, row.row.number);
   RunOptions run =
       metrics.needs({.hooks = options_.hooks, .edits = edits_of_row(options_.edits, points_, row.row)});
-  // What lies behind a row's last token changes nothing, unless a metric looks at whole activations.
+  // What comes after a row's last token changes nothing, unless a metric looks at whole activations.
   const bool with_padding_behind = !RowMetrics::read_places_only(metrics_) || !run.edits.empty() ||
                                    !run.hooks.empty() || !model_.hooks().empty();
   const Input input = into_.of_row(row.row.number, with_padding_behind);
@@ -173,7 +173,7 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
                                                                     const PatchedRuns& runs) {
   const std::vector<std::int64_t>& all = plan_.groups[group].cells;
   const bool any_left = std::any_of(all.begin(), all.end(), [&](auto cell) { return !is_done(row, cell); });
-  // What was done before must have been patched from what is patched now.
+  // Earlier numbers must come from the same patched-in values as now.
   if (!any_left && !table_.has_file()) return std::nullopt;
   CellPatches made = plan_.groups[group].patches(runs, row.row);
   table_.put_size(row.place, group, made.patches);
@@ -191,13 +191,13 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
 }
 
 // Note [Runs beside one another]
-// A patched run of some hundred tokens keeps one thread busy, but not several: its many small operators are
-// not shared, and of the others the threads wait for one another. So where there are at least twice as many
+// A patched run of a few hundred tokens keeps one thread busy, but not several: its many small operators are
+// not parallel, and in the others the threads wait for one another. So if there are at least twice as many
 // runs as threads, and their memory allows it, each thread takes whole runs. Hooks are called by the caller's
-// thread, metrics and progress by one thread at a time. Replicas of the model take runs likewise, a thread
-// each. How runs are computed does not depend on which of
-// them a partial file holds already, so that a resumed sweep gives the same bits, unless memory ran out
-// meanwhile: then fewer rows are computed together from there on.
+// thread, metrics and progress by one thread at a time. Replicas of the model take runs likewise, with one
+// thread each. How runs are computed does not depend on which of them a partial file already has, so a
+// resumed sweep gives the same bits, unless memory ran out in between: then fewer rows are computed together
+// from there on.
 bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups,
                               const PatchedRuns& runs, const std::vector<RunPlace>& places,
                               const RowMetrics& metrics) {
@@ -259,7 +259,7 @@ void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells,
     try {
       score(row, cells, *run, unpatched, metrics);
     } catch (...) {
-      scores().failures.resize(failures);  // what is tried again with fewer rows is listed again
+      scores().failures.resize(failures);  // what is retried with fewer rows is listed again
       throw;
     }
     scores().runs += static_cast<std::int64_t>(cells.size());
@@ -267,7 +267,7 @@ void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells,
     fill_unpatched(row, cells);
   }
   table_.mark_done(row.place, cells);
-  // A sweep that is resumed tries these again.
+  // A resumed sweep tries these again.
   for (std::size_t i = failures; i < scores().failures.size(); ++i)
     table_.mark_failed(row.place, scores().failures[i].cell);
 }

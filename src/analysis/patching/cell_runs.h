@@ -13,14 +13,14 @@ namespace hooked {
 
 /// What the cells of a plan scored.
 struct CellScores {
-  at::Tensor scores;     ///< [metric, row, cell] float64; NaN where there is no number
-  at::Tensor done;       ///< [row, cell] bool: has its number, or can have none
+  at::Tensor scores;     ///< [metric, row, cell] float64; NaN for missing numbers
+  at::Tensor done;       ///< [row, cell] bool: has its number, or cannot have one
   at::Tensor unpatched;  ///< [metric, row] float64
-  at::Tensor sizes;      ///< [row, group] float64: how large all is that a group patches in; NaN: not known
+  at::Tensor sizes;      ///< [row, group] float64: the size of all that a group patches in; NaN: not known
   std::int64_t runs = 0;
   double seconds = 0;
   bool complete = true;
-  std::int64_t rows = 0;  ///< so many of the first rows have all of their cells done
+  std::int64_t rows = 0;  ///< the number of first rows that have all of their cells done
 
   struct Failure {
     std::int64_t metric, row, cell;
@@ -30,7 +30,7 @@ struct CellScores {
   std::vector<std::string> notes = {};  ///< of the runs, each once
 };
 
-/// What becomes of a metric that throws.
+/// What happens if a metric throws.
 enum class OnFailure : std::uint8_t { throws, is_listed };
 
 /// Runs the cells of a plan for these rows of the input; metrics are bound to all of it.

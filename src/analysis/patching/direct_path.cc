@@ -43,8 +43,8 @@ std::int64_t checked(std::int64_t number, std::int64_t size, const char* what) {
 
 /// The paths of one model, as cells.
 ///
-/// The model itself says what a difference of z becomes, with the scales of the norms on the way set to those
-/// of the unpatched run: behind its own block, and before later heads.
+/// The model itself computes the effect of a difference of z, with the scales of the norms on the way set to
+/// those of the unpatched run: after its own block, and before later heads.
 class Paths : public std::enable_shared_from_this<Paths> {
  public:
   Paths(const HookedTransformer& model, const DirectPathOptions& options, const SweepInput& into)
@@ -72,8 +72,8 @@ class Paths : public std::enable_shared_from_this<Paths> {
   CellPlan plan() const;
 
  private:
-  /// What each source's difference is in the stream, [source, pos, d_model], of one row; of the sources that
-  /// some layer follows.
+  /// Each source's difference in the stream, [source, pos, d_model], of one row, for the sources that some
+  /// later layer follows.
   at::Tensor differences(const PatchedRuns& runs, SweptRow row) const;
   CellPatches patches(std::int64_t layer, const PatchedRuns& runs, SweptRow row) const;
   ActivationName full(const Address& address) const { return points_.resolve(address.name()); }
@@ -97,19 +97,19 @@ class Paths : public std::enable_shared_from_this<Paths> {
 
   PointIndex points_;
   std::vector<StreamStep> steps_;
-  c10::Device device_;  // where the differences of all layers are brought
+  c10::Device device_;  // to which the differences of all layers are brought
   SweepInput into_;
   DirectPathOptions options_;
   act::BlockSite site_;
   std::int64_t n_layers_ = 0, n_heads_ = 0, n_ends_ = 0;
   std::vector<HeadPlace> sources_;
-  mutable std::optional<std::pair<std::int64_t, at::Tensor>> differences_;  // of the row in work; one thread
+  mutable std::optional<std::pair<std::int64_t, at::Tensor>> differences_;  // for the current row; one thread
 };
 
 at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
   if (differences_ && differences_->first == row.number) return differences_->second;
   std::vector<at::Tensor> all;
-  // No head is later than those of the last layer.
+  // No head comes after those of the last layer.
   for (std::size_t begin = 0; begin < sources_.size() && sources_[begin].layer + 1 < n_layers_;) {
     const auto layer = static_cast<std::int32_t>(sources_[begin].layer);
     std::size_t end = begin;

@@ -30,7 +30,7 @@ std::string text_of(const Edit& edit, const PointIndex& points) {
       value != nullptr ? fingerprint(*value) : fmt::format("{}", std::get<double>(edit.value)));
 }
 
-/// A metric's name, places and answers; what a callable computes has no text.
+/// A metric's name, places and answers; the computation of a callable has no text.
 std::string text_of(const Metric& metric, std::int64_t rows) {
   std::vector<std::string> parts{metric.name()};
   for (const Position& position : metric.definition().positions) parts.push_back(position.label());

@@ -10,20 +10,20 @@
 
 namespace hooked {
 
-/// What belongs to a sweep besides its numbers: equal for two sweeps that give the same ones.
+/// What identifies a sweep besides its numbers: equal for two sweeps that give the same numbers.
 using SweepRecord = std::map<std::string, std::string>;
 
-/// The file of a sweep that is under way.
+/// The file of a sweep in progress.
 class PartialScores {
  public:
-  /// Throws IoError unless such a file may be written there: there is none, or the partial file of a sweep.
+  /// Throws IoError unless the file may be written: it does not exist, or is the partial file of a sweep.
   PartialScores(std::filesystem::path file, SweepRecord record);
 
   const std::filesystem::path& path() const { return file_; }
-  /// What the file holds; nothing where there is none. Throws IoError, and CheckpointError naming what
-  /// differs for the file of another sweep.
+  /// What the file holds; nothing if it does not exist. Throws IoError, and CheckpointError naming what
+  /// differs if it is the file of another sweep.
   std::optional<CellScores> load() const;
-  /// Throws CheckpointError where a number in the file is another one now; NaN in the file is any number.
+  /// Throws CheckpointError if a number in the file differs now; NaN in the file matches any number.
   void require_same(double in_file, double now, std::string_view what) const;
   /// Writes the file, all of it or nothing. Throws IoError.
   void save(const CellScores& scores) const;
@@ -33,7 +33,7 @@ class PartialScores {
   SweepRecord record_;
 };
 
-/// One number for all that is patched in, in this order.
+/// One number that sums up all that is patched in, in this order.
 double size_of(const std::vector<Patch>& patches);
 
 /// The record of a sweep.

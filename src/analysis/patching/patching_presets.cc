@@ -38,7 +38,7 @@ constexpr std::array kPresets{
 
 }  // namespace preset_table
 
-/// The preset's axes, with the places that the caller narrowed them to.
+/// The preset's axes, restricted to the places that the caller named.
 std::vector<SweptAxis> axes_of(const PatchingPreset& preset, const SweepOptions& options) {
   std::vector<SweptAxis> over(preset.over.begin(), preset.over.end());
   for (const SweptAxis& given : options.over) {
@@ -59,7 +59,7 @@ std::vector<SweptAxis> axes_of(const PatchingPreset& preset, const SweepOptions&
   return over;
 }
 
-/// `options` without what the preset's plan says already: where rows stand is said among its axes.
+/// `options` without what the preset's plan already says: the rows' place is given among its axes.
 SweepOptions rows_alone(SweepOptions options) {
   std::erase_if(options.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
   return options;

@@ -19,7 +19,7 @@ class PathOrder {
  public:
   explicit PathOrder(const ModelConfig& config);
 
-  /// Whether that is what a sublayer adds to a stream: z of heads, or the whole.
+  /// Whether a sublayer adds this to a stream: z of heads, or the whole.
   bool is_written(const ActivationName& name) const { return written_.contains(name); }
   /// Whether what the sender writes is in the stream that the receiver, a full name, reads.
   bool leads_to(const PathSender& sender, const Address& receiver) const;
@@ -38,13 +38,13 @@ class PathOrder {
   void follow(const ModelConfig& config, Stack stream);
   Place written(const PathSender& sender) const;
 
-  Stack first_stream_;  // whose the embeddings are
+  Stack first_stream_;  // the stream that the embeddings begin
   std::map<ActivationName, Place> written_, read_;
 };
 
 bool is_of_heads(Site site);
 bool is_head_input(Site site);
-/// Whether that reads the end of an encoder's stream.
+/// Whether this reads the end of an encoder's stream.
 bool is_of_source(Site site);
 
 }  // namespace hooked

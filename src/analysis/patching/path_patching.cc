@@ -39,28 +39,28 @@ class PatchedPaths : public std::enable_shared_from_this<PatchedPaths> {
   using Set = PathSets::Set;
 
   CellPatches patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const;
-  /// What some sets of senders send, a row for each set, and what stays as it is.
+  /// What some sets of senders send, one row per set, and what stays as it is.
   struct Sent {
     const PatchedRuns& runs;
-    std::map<ActivationName, SourceReader>& readers;  ///< of what senders become
+    std::map<ActivationName, SourceReader>& readers;  ///< of the values that senders get
     std::int64_t rows;
-    std::optional<std::int32_t> first;               ///< as sets_.first_layer() has it
+    std::optional<std::int32_t> first;               ///< as from sets_.first_layer()
     std::map<ActivationName, at::Tensor> held = {};  ///< activations that are given whole, for all rows
-    std::vector<Edit> edits = {};                    ///< of others what is sent alone
+    std::vector<Edit> edits = {};                    ///< for others, only what is sent
 
-    /// A held activation, which is the run's own until something is written there.
+    /// A held activation; it has the run's own values until something is written there.
     at::Tensor& rows_of(const ActivationName& name);
   };
-  /// Puts in what a sender sends in the i-th row.
+  /// Stores what a sender sends in the i-th row.
   void send(Sent& sent, std::int64_t i, const PathSender& sender, SweptRow row) const;
-  /// What the receivers become.
+  /// The receivers' new values.
   ActivationCache reach(Sent sent) const;
-  /// That of some receivers in the i-th row, as a patch.
+  /// The new values of some receivers in the i-th row, as a patch.
   Patch received(const Set& receivers, const ActivationCache& seen, std::int64_t i,
                  std::optional<std::int32_t> first) const;
-  /// What tells these paths from others.
+  /// What distinguishes these paths from others.
   std::string record() const;
-  /// A block of what a sender writes, and what it becomes.
+  /// A block of what a sender writes, and its new value.
   struct SentBlock {
     AxisIndices indices;
     at::Tensor value;
@@ -76,7 +76,7 @@ class PatchedPaths : public std::enable_shared_from_this<PatchedPaths> {
   PathPatchingOptions options_;
 };
 
-/// Where senders are patched, in `into` and in `from`; none: everywhere.
+/// Where senders are patched, in `into` and in `from`; empty: everywhere.
 std::vector<std::pair<std::int64_t, std::int64_t>> PatchedPaths::columns(const ActivationName& name,
                                                                          SweptRow row) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
@@ -84,7 +84,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> PatchedPaths::columns(const A
   const auto from = SourceReader::columns(options_.sweep.from, {name, Axis::pos}, row);
   for (const SweptPlace& place : options_.positions) {
     const std::int64_t into = place.into.column_in(row.number, row.of, here);
-    // A name with a column per row of `into` says nothing of a run with other rows.
+    // A name with a column per row of `into` does not apply to a run with other rows.
     const bool same =
         place.from == place.into && !place.from.named_columns().empty() && from && from->rows != row.of;
     all.emplace_back(into, !from || same ? into : place.from.column_in(from->row, from->rows, from->columns));
@@ -202,7 +202,7 @@ CellPatches PatchedPaths::patches(const Set& sender_sets, const PatchedRuns& run
 
 namespace {
 
-/// An axis with a place for each address.
+/// An axis with one place per address.
 GridAxis axis_of(const char* name, const std::vector<Address>& places) {
   GridAxis axis{.name = name, .labels = {}, .places = {}};
   for (const Address& place : places) {
@@ -255,7 +255,7 @@ CellPlan PatchedPaths::plan() const {
       self->columns(name, row);
     }
   };
-  // Sets that begin in one layer are rows of one run.
+  // Sets that begin in the same layer are rows of one run.
   std::map<std::optional<std::int32_t>, Set> by_layer;
   for (std::size_t set = 0; set < sets_.sender_sets().size(); ++set)
     by_layer[sets_.first_layer(sets_.sender_sets()[set])].push_back(set);

@@ -36,7 +36,7 @@ bool PathSets::is_frozen(const ActivationName& name) const {
   return std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
 }
 
-/// A full name whose indices are on the head axis alone, as a number from 0 on.
+/// A full name with indices only on the head axis, as a number from 0 on.
 Address PathSets::checked(const Address& given, bool heads, const char* what) const {
   const ActivationName name = points_.name(points_.require(points_.resolve(given.name())));
   Address address = name;
@@ -104,7 +104,7 @@ bool PathSets::leads(const Set& senders, const Set& receivers) const {
   });
 }
 
-/// Throws HookError for what is on no path where nothing would show it.
+/// Throws HookError for what is on no path if nothing else would show it.
 void PathSets::require_paths(const PathPatchingOptions& options) const {
   const auto all = [](const std::vector<Set>& sets) {
     Set together;

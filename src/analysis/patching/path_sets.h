@@ -15,21 +15,21 @@ class PathSets {
  public:
   using Set = std::vector<std::size_t>;  ///< numbers of senders or of receivers
 
-  /// Throws HookError for what writes to no stream, reads none or is on no path.
+  /// Throws HookError for a sender that writes to no stream, a receiver that reads none, or one on no path.
   PathSets(const ModelConfig& config, const PathPatchingOptions& options);
 
   const std::vector<PathSender>& senders() const { return senders_; }
   const std::vector<Address>& receivers() const { return receivers_; }
-  /// What stays as it is while the senders change, by full names.
+  /// What stays unchanged while the senders change, by full names.
   const std::vector<ActivationName>& frozen() const { return frozen_; }
   bool is_frozen(const ActivationName& name) const;
-  /// A set for each sender where cells are of each, else one of all; receivers likewise.
+  /// One set per sender if cells are for each sender, else one set of all; receivers likewise.
   const std::vector<Set>& sender_sets() const { return sender_sets_; }
   const std::vector<Set>& receiver_sets() const { return receiver_sets_; }
 
   /// Whether a path leads from one of these senders to one of these receivers.
   bool leads(const Set& senders, const Set& receivers) const;
-  /// The block of the stack that predicts from which on these senders change something; nothing: what comes
+  /// The first block of the stack that predicts in which these senders change something; nothing: what comes
   /// before its first block.
   std::optional<std::int32_t> first_layer(const Set& senders) const;
   bool in_main_blocks(const ActivationName& name) const;

@@ -27,7 +27,7 @@ ScoreTable::ScoreTable(const CellPlan& plan, Size size, std::optional<PartialSco
     file_->save(scores_);
   }
   done_ = scores_.done.mutable_data_ptr<bool>();
-  // No patch belongs to cells of no group: layers without the site.
+  // Cells without a group have no patch: layers without the site.
   std::vector<char> in_a_group(static_cast<std::size_t>(cells_), 0);
   for (const CellGroup& group : plan.groups) {
     for (const std::int64_t cell : group.cells) in_a_group[static_cast<std::size_t>(cell)] = 1;

@@ -12,16 +12,16 @@
 
 namespace hooked {
 
-/// The numbers of a sweep that is under way, by the place of a row among those that are swept, and its file.
-/// Used by one thread at a time.
+/// The numbers of a sweep in progress, by the index of a row among those that are swept, and its file. Used
+/// by one thread at a time.
 class ScoreTable {
  public:
-  /// How many metrics and rows there are.
+  /// The number of metrics and rows.
   struct Size {
     std::int64_t metrics, rows;
   };
-  /// Takes over what the file holds, and writes it at once: what cannot be written is better known now than
-  /// after the work. Throws IoError, and CheckpointError for the file of another sweep.
+  /// Takes over what the file holds, and writes it at once: a failure to write should show before the work,
+  /// not after. Throws IoError, and CheckpointError for the file of another sweep.
   ScoreTable(const CellPlan& plan, Size size, std::optional<PartialScores> file);
 
   CellScores& scores() { return scores_; }
@@ -33,16 +33,16 @@ class ScoreTable {
   bool all_done() const { return n_done_ == scores_.done.numel(); }
 
   void mark_done(std::int64_t row, const std::vector<std::int64_t>& cells);
-  /// A sweep that is resumed tries this cell again.
+  /// A resumed sweep tries this cell again.
   void mark_failed(std::int64_t row, std::int64_t cell) { done_[row * cells_ + cell] = false; }
-  /// Keep what the run without patches scores, and how large all is that a group patches in. Throw
-  /// CheckpointError where the file has another number.
+  /// Store the score of the run without patches, and the size of all that a group patches in. Throw
+  /// CheckpointError if the file has a different number.
   void put_unpatched(std::int64_t metric, std::int64_t row, double score, std::string_view what);
   void put_size(std::int64_t row, std::size_t group, const std::vector<Patch>& patches);
 
   /// Writes the file, if there is one. Throws IoError.
   void save();
-  /// The same where it is some time since.
+  /// The same if some time has passed since the last time.
   void save_now_and_then();
   SweepProgress progress() const;
   double seconds() const;

@@ -25,14 +25,14 @@ void require(bool holds, std::string_view sentence) {
 /// One axis of the cells.
 struct CellAxis {
   Axis asked;                      ///< as the caller wrote it
-  Axis own;                        ///< on the site; layer and expert are themselves
-  std::vector<SweptPlace> places;  ///< all of them where the caller named none
+  Axis own;                        ///< on the site; for layer and expert, themselves
+  std::vector<SweptPlace> places;  ///< all of them if the caller named none
   bool all;                        ///< the caller named none
   bool of_tokens;                  ///< places are columns
   bool of_encoder;                 ///< of what the encoder reads
 };
 
-/// Where a place stands in one row; nothing where that is padding.
+/// The place in one row; nothing if that is padding.
 struct ResolvedPlace {
   std::int64_t into, from;
   bool real = true;
@@ -44,7 +44,7 @@ std::vector<SweptPlace> numbered(std::int64_t size) {
   return places;
 }
 
-/// A place in one row, with its column where it has a name.
+/// A place in one row, with its column if it has a name.
 std::string column_text(const Position& position, std::int64_t row) {
   const auto& columns = position.named_columns();
   if (columns.empty()) return position.label();
@@ -53,8 +53,8 @@ std::string column_text(const Position& position, std::int64_t row) {
   return fmt::format("{}={}", position.label(), own);
 }
 
-/// How many cells of an activation have their patches made at a time: enough for many runs, so that parts
-/// that fill no run hardly count, and some 15 MB.
+/// The number of cells of an activation whose patches are made at a time: enough for many runs, so that
+/// partly filled runs hardly matter, and about 15 MB.
 constexpr std::size_t kCellsAtOnce = 1024;
 
 std::vector<std::vector<std::int64_t>> in_parts(const std::vector<std::int64_t>& cells) {
@@ -92,14 +92,14 @@ class SiteCells : public std::enable_shared_from_this<SiteCells> {
   CellPatches patches(const ActivationName& name, const std::vector<std::int64_t>& cells,
                       const PatchedRuns& runs, SweptRow row) const;
   PatchedPlace routed_to_both(const ActivationName& name, const PatchedRuns& runs, SweptRow row) const;
-  /// The number of a cell's place on an axis.
+  /// The index of a cell's place on an axis.
   std::size_t place_on(std::int64_t cell, std::size_t axis) const;
 
   HookedTransformer model_;
   SweepInput into_;
   PatchSource from_;
   Site site_;
-  std::int64_t heads_;  // that may be named; those that the site lacks have no number
+  std::int64_t heads_;  // which may be named; those that the site lacks have no number
   Stack stack_;
   std::vector<ActivationName> names_;  // in the order of the table
   std::vector<CellAxis> axes_;
@@ -160,7 +160,7 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
     axis.own = *own;
     axis.of_tokens = counts_tokens(*own);
     axis.of_encoder = axis.of_tokens && config.has_encoder() && counts_source(names_.front(), *own);
-    // Places that some layers lack have no number there.
+    // Places that some layers lack have no number in those layers.
     for (const ActivationName& name : names_) size = std::max(size, size_of(*own, config, name.layer));
     if (axis.of_tokens) size = into_.columns(axis.of_encoder).end;
   }
@@ -218,7 +218,7 @@ std::vector<std::vector<ResolvedPlace>> SiteCells::places_of(const ActivationNam
     const auto from = SourceReader::columns(from_, {name, axis.own}, row);
     for (const SweptPlace& place : axis.places) {
       const std::int64_t into = place.into.column_in(row.number, row.of, columns);
-      // A name with a column per row of `into` says nothing of a run with other rows.
+      // A name with a column per row of `into` does not apply to a run with other rows.
       const bool same =
           place.from == place.into && !place.from.named_columns().empty() && from && from->rows != row.of;
       own.push_back(
@@ -228,7 +228,7 @@ std::vector<std::vector<ResolvedPlace>> SiteCells::places_of(const ActivationNam
   return places;
 }
 
-/// Where columns are not named one by one they stand for one another.
+/// If columns are not named one by one, they must match one to one.
 void SiteCells::require_aligned(const ActivationName& name, SweptRow row) const {
   for (const Axis axis : hooked::row(site_).axes) {
     const bool named =
@@ -358,7 +358,7 @@ CellPlan SiteCells::plan() const {
   return plan;
 }
 
-/// Where places that the caller named stand in each row: a name alone does not say.
+/// The columns of named places in each row: a name alone does not say.
 std::string SiteCells::columns_text() const {
   std::string text;
   for (const CellAxis& axis : axes_) {

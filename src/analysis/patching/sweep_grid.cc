@@ -14,7 +14,7 @@
 namespace hooked {
 namespace {
 
-/// The axes of metrics and of rows, as far as there are several.
+/// The axes of metrics and of rows, each only if there are several.
 std::vector<GridAxis> axes_before(const ScoreAxes& axes) {
   std::vector<GridAxis> all;
   if (axes.metrics.size() > 1) {
@@ -51,7 +51,7 @@ std::vector<SweptAxis>::const_iterator batch_of(const SweepOptions& options) {
                       [](const SweptAxis& axis) { return axis.axis == Axis::batch; });
 }
 
-/// The rows that are swept, by Axis::batch of the options; all where it is not named.
+/// The rows that are swept, by Axis::batch of the options; all if it is not named.
 std::vector<std::int64_t> rows_of(const SweepOptions& options, const SweepInput& into) {
   std::vector<std::int64_t> rows;
   for (const SweptAxis& axis : options.over) {
@@ -94,7 +94,7 @@ SweepLayout::SweepLayout(const SweepOptions& options, const SweepInput& into, co
   all_ = axes_before(axes_);
   all_.insert(all_.end(), plan.axes.begin(), plan.axes.end());
   const std::ptrdiff_t first = axes_.metrics.size() > 1 ? 1 : 0;
-  // The rows stand where the caller named them.
+  // The rows' axis is where the caller named it.
   std::rotate(all_.begin() + first, all_.begin() + first + (named ? 1 : 0),
               all_.begin() + first + row_axis_ + (named ? 1 : 0));
 }

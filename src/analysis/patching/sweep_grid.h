@@ -13,9 +13,9 @@ namespace hooked {
 
 /// The axes that scores have before those of their cells.
 struct ScoreAxes {
-  std::vector<Metric> metrics;     ///< an axis where there are several
+  std::vector<Metric> metrics;     ///< an axis if there are several
   std::vector<std::int64_t> rows;  ///< by their numbers
-  bool shows_rows;                 ///< whether there is an axis of them
+  bool shows_rows;                 ///< whether there is an axis for them
 };
 
 /// Scores [metric, row] as a grid.
@@ -27,15 +27,15 @@ struct GridPlace {
   std::vector<std::string> labels;
 };
 
-/// Where the numbers of a plan's cells stand in a grid.
+/// Where the numbers of a plan's cells are in a grid.
 class SweepLayout {
  public:
-  /// Of the rows of `into` that the options name.
+  /// For the rows of `into` that the options name.
   SweepLayout(const SweepOptions& options, const SweepInput& into, const CellPlan& plan);
 
   /// By their numbers.
   const std::vector<std::int64_t>& rows() const noexcept { return axes_.rows; }
-  /// Of one number: `row` is a place among rows().
+  /// Of one number: `row` is an index into rows().
   GridPlace place(std::int64_t metric, std::int64_t row, std::int64_t cell) const;
   SweepReport report(const CellScores& made) const;
 
@@ -43,11 +43,11 @@ class SweepLayout {
   const CellPlan& plan_;
   PatchSource source_;
   ScoreAxes axes_;
-  std::ptrdiff_t row_axis_ = 0;  // behind that of metrics
+  std::ptrdiff_t row_axis_ = 0;  // after that of metrics
   std::vector<GridAxis> all_;    // as the grid has them
 };
 
-/// Runs a plan for the rows of `into` that the options name, and lays the numbers out.
+/// Runs a plan for the rows of `into` that the options name, and arranges the numbers in a grid.
 SweepReport swept(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                   const CellPlan& plan, OnFailure on_failure);
 

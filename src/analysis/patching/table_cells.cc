@@ -1,4 +1,4 @@
-// The cells of a sweep that are written out as addresses.
+// The cells of a sweep that are given explicitly as addresses.
 #include "analysis/patching/table_cells.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ const AxisIndex* index_on(const Address& address, Axis axis) {
   return nullptr;
 }
 
-/// One row's block of an address: where it is put and taken, or nothing where that is padding.
+/// One row's block of an address: its place in `into` and in `from`; nothing if that is padding.
 std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions& options,
                                      const SweepInput& into, const at::Tensor& unpatched, SweptRow row) {
   const ActivationName& name = address.name();
@@ -72,7 +72,7 @@ std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions&
   return place;
 }
 
-/// Columns by number stand for the same columns in `from`.
+/// Columns by number mean the same columns in `from`.
 void require_aligned(const Table& table, const SweepOptions& options, const SweepInput& into, SweptRow row) {
   for (const std::vector<Address>& cell : table) {
     for (const Address& address : cell) {

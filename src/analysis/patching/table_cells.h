@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-/// The plan of a sweep over cells that are written out.
+/// The plan of a sweep over explicit cells.
 CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into);
 
 }  // namespace hooked

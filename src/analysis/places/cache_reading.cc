@@ -13,8 +13,8 @@
 namespace hooked {
 namespace {
 
-/// Which column of the entry's value holds each of `columns`, [row, position]; -1 where none does. Of padding
-/// it does not matter which.
+/// Where the entry's value holds each of `columns`, [row, position]; -1 if it does not. For padding any place
+/// will do.
 at::Tensor places_in(const ActivationCache& cache, const ActivationCache::Entry& entry,
                      const RowColumns& columns) {
   const auto places = HeldColumns(cache, entry).places(columns.columns);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kWhere = "indirect_object_pairs";
 
-// Names stand behind a blank in each, and the last word is the one before the answer.
+// Each name follows a space, and the last word is the one before the answer.
 constexpr std::array kSentences{
     "When {first} and {second} went to the {place}, {giver} gave a {object} to",
     "After {first} and {second} left the {place}, {giver} handed a {object} to",
@@ -38,7 +38,7 @@ constexpr std::array kNames{
     "Jessica", "Steven", "Amy",   "Brian",  "Michael", "Kate",   "William", "Claire", "Andrew", "Rose",
 };
 
-/// A name and the one token that it is behind a blank.
+/// A name and the one token that it is after a space.
 struct Name {
   std::string text;
   std::int64_t token;
@@ -46,7 +46,7 @@ struct Name {
 
 struct Frame {
   std::string sentence;
-  std::string before_first;  ///< what stands before the first name, without the blank
+  std::string before_first;  ///< the text before the first name, without the space
 };
 
 /// What is drawn for one pair, by index.
@@ -61,7 +61,7 @@ std::string filled(std::string sentence, const std::vector<std::pair<std::string
   return sentence;
 }
 
-/// The ids of a text, or nothing where the vocabulary has no token for one of its words.
+/// The ids of a text, or nothing if the vocabulary has no token for one of its words.
 std::optional<std::vector<std::int64_t>> ids_in(const Tokenizer& tokenizer, const std::string& text) {
   try {
     return tokenizer.encode(text).ids;
@@ -97,7 +97,7 @@ std::vector<std::string> words_of(const Tokenizer& tokenizer, const std::array<c
   return known;
 }
 
-/// The token that `name` is behind each of the frames' beginnings, where it is one and the same.
+/// The token that `name` is after each frame's beginning, if it is always the same one.
 std::optional<std::int64_t> token_of(const Tokenizer& tokenizer, const std::vector<Frame>& frames,
                                      const std::string& name) {
   std::optional<std::int64_t> token;
@@ -121,7 +121,7 @@ std::vector<Name> names_of(const Tokenizer& tokenizer, const std::vector<Frame>&
   for (const std::string& text : asked) {
     if (const auto token = token_of(tokenizer, frames, text)) names.push_back({text, *token});
   }
-  // Names with one token between them are words that the vocabulary does not know.
+  // Names that share one token are words that the vocabulary does not know.
   std::erase_if(names, [all = names](const Name& name) {
     return std::count_if(all.begin(), all.end(),
                          [&](const Name& other) { return other.token == name.token; }) > 1;
@@ -135,8 +135,8 @@ std::vector<Name> names_of(const Tokenizer& tokenizer, const std::vector<Frame>&
   return names;
 }
 
-/// Draws numbers below a bound. By hand: the standard's distributions may differ between libraries, and a
-/// seed should mean one thing.
+/// Draws numbers below a bound. Implemented here because the standard's distributions may differ between
+/// libraries, and a seed should always mean the same.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
@@ -146,7 +146,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-/// The columns of the three names in a prompt, in their order; nothing where they are not three tokens.
+/// The columns of the three names in a prompt, in their order; nothing if they are not three tokens.
 std::optional<std::vector<std::int64_t>> columns_of_names(const HookedTransformer& model,
                                                           const std::string& text,
                                                           const std::array<std::int64_t, 2>& names,
@@ -160,7 +160,7 @@ std::optional<std::vector<std::int64_t>> columns_of_names(const HookedTransforme
   return columns;
 }
 
-/// A pair by what was drawn, or nothing where the tokenizer cuts its names otherwise than behind a blank.
+/// The pair that was drawn, or nothing if the tokenizer splits its names differently than after a space.
 std::optional<PromptPair> pair_of(const HookedTransformer& model, const std::string& sentence,
                                   const std::array<const Name*, 2>& names, bool second_gives,
                                   const PromptPairOptions& options) {
@@ -195,7 +195,7 @@ PromptPairs indirect_object_pairs(const HookedTransformer& model, const Indirect
         kWhere, fmt::format("{} pairs cannot be drawn; expected 1 to {}, as many as there are of {} names",
                             options.count, different, names.size()));
   }
-  // Sentences whose names the tokenizer cuts otherwise than behind a blank are drawn in vain.
+  // Sentences whose names the tokenizer splits differently than after a space are drawn in vain.
   const auto draws = std::min(different, static_cast<std::size_t>(options.count) * 64);
   Draw draw(options.seed);
   std::set<DrawnPair> seen;

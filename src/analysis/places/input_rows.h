@@ -12,8 +12,8 @@
 
 namespace hooked {
 
-/// An input that starts before block `layer`, for what its attention or its router makes of `streams` [row,
-/// pos, d_model]: what a block reads of tokens besides the stream comes behind, and any tokens will do.
+/// An input that starts before block `layer`, to compute what its attention or its router does with `streams`
+/// [row, pos, d_model]. Whatever else a block reads of tokens comes later, so any tokens will do.
 inline Input at_layer(const ModelConfig& config, std::int64_t layer, const at::Tensor& streams,
                       InputDetails details = {}) {
   Input input = Input::start_at_layer(layer, streams, std::move(details));
@@ -23,7 +23,7 @@ inline Input at_layer(const ModelConfig& config, std::int64_t layer, const at::T
   return input;
 }
 
-/// Everything of an input that has a row for each sequence, [row, pos]; some may be undefined.
+/// All tensors of an input that have a row for each sequence, [row, pos]; some may be undefined.
 inline std::array<at::Tensor*, 5> tensors_of_rows(Input& input) {
   return {&input.tokens, &input.attention_mask, &input.token_types, &input.decoder.tokens,
           &input.decoder.attention_mask};

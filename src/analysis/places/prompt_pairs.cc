@@ -20,7 +20,7 @@ namespace {
 /// The tokens of one prompt.
 struct Row {
   std::vector<std::int64_t> ids;
-  std::vector<std::string> pieces;  ///< for people to read; empty where the model has no tokenizer
+  std::vector<std::string> pieces;  ///< for people to read; empty if the model has no tokenizer
 };
 
 std::string pair_name(std::size_t pair) { return fmt::format("pair {}", pair); }
@@ -45,7 +45,7 @@ std::string_view without_blank(std::string_view piece) {
   return piece;
 }
 
-/// The index of the one token that is spelled so.
+/// The index of the one token with this text.
 std::size_t only_token(const Row& row, const std::string& text, const std::string& where,
                        const std::string& what) {
   if (row.pieces.empty()) {
@@ -86,7 +86,7 @@ std::int64_t index_of(const Row& row, const PromptPlace& place, const std::strin
                                       -length, length - 1));
 }
 
-/// Rows of so many columns, filled up on one side.
+/// Rows padded on one side to `columns` columns.
 Input padded(const HookedTransformer& model, const std::vector<Row>& rows, std::int64_t columns,
              PaddingSide side) {
   const std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows.size()), columns};
@@ -183,7 +183,7 @@ Answers PromptPairs::answers_of(const std::vector<std::vector<std::int64_t>>& se
 
 std::vector<std::string> PromptPairs::place_names() const {
   std::vector<std::string> names;
-  if (clean_.places.empty()) return names;  // of pairs that were moved from
+  if (clean_.places.empty()) return names;  // for pairs that were moved from
   for (const auto& [name, column] : clean_.places.front()) {
     const auto has = [&name = name](const auto& places) { return places.contains(name); };
     if (std::all_of(clean_.places.begin(), clean_.places.end(), has)) names.push_back(name);

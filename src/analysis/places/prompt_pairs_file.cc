@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kMostPairBytes = std::uint64_t{1} << 30;
 
-/// Refuses with the file and the line.
+/// Reports errors with the file and the line.
 class PairReader {
  public:
   PairReader(const std::filesystem::path& file, std::size_t line) : where_(file.string()), line_(line) {}

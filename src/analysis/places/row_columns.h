@@ -20,12 +20,12 @@ struct RowColumns {
   std::int64_t rows() const { return columns.size(0); }
   std::int64_t positions() const { return columns.size(1); }
 
-  /// Each of these positions; none: all columns, of which some may be padding. Throws what
-  /// Position::columns throws.
+  /// One column per given position; if none are given, all columns, possibly with padding among them. Throws
+  /// what Position::columns throws.
   static RowColumns of(const std::vector<Position>& positions, std::int64_t rows, const TokenColumns& tokens);
 };
 
-/// `values` [row, ..., position] with NaN where the token is padding.
+/// `values` [row, ..., position] with NaN if the token is padding.
 at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns);
 
 /// An axis whose places are 0, 1, ...

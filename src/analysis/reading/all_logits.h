@@ -10,18 +10,18 @@
 
 namespace hooked {
 
-/// Every logit as it is read from the end of the stream of one run, with the final norm's scale of that run
-/// and before any soft cap. All numbers float64 on the CPU.
+/// Every logit as read from the end of one run's stream, with the final norm's scale of that run and before
+/// any soft cap. All numbers float64 on the CPU.
 class AllLogits {
  public:
-  /// `run` must live as long. Throws HookError where the final norm's scale was not kept.
+  /// `run` must outlive this. Throws HookError if the final norm's scale was not kept.
   explicit AllLogits(const RunReading& run);
 
-  /// Of streams [.., row, pos, d_model]: [.., row, pos, vocab], without what is there for an empty stream.
+  /// Of streams [.., row, pos, d_model]: [.., row, pos, vocab], without what even an empty stream has.
   at::Tensor of(const at::Tensor& streams) const;
-  /// That: what the biases of the final norm and of the unembedding give, [vocab].
+  /// What an empty stream has: the biases of the final norm and of the unembedding as logits, [vocab].
   at::Tensor of_biases() const;
-  /// The run's own as the cache shows them, [row, pos, vocab]; undefined where it does not.
+  /// The run's own logits as the cache shows them, [row, pos, vocab]; undefined if it does not.
   at::Tensor shown() const;
 
  private:

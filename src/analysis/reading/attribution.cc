@@ -30,8 +30,8 @@ RunReading at_end_of_stream(const HookedTransformer& model, const ActivationCach
   return reading_of(model, cache, {end_of_stream(model.config()), positions});
 }
 
-/// How heads attend from the columns, [row, pos, head, key] float64. Only these queries' attention is made,
-/// where the run has left it to the cache.
+/// How heads attend from the columns, [row, pos, head, key] float64. If the run left it to the cache to
+/// compute attention on request, only that of these queries is computed.
 at::Tensor attention_at(const RunReading& run, const ActivationName& pattern) {
   const auto& entry = run.cache.entry(pattern);
   if (!run.cache.tokens() || !HeldColumns(run.cache, entry).all()) {
@@ -58,7 +58,7 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
   const auto layer_place = [&](Site site) {
     return ActivationName{.site = site, .stack = z.stack, .layer = z.layer};
   };
-  // Behind their norm, with the scale of the run, where they have one.
+  // After their norm, with the scale of the run, if they have one.
   auto value_name = layer_place(cross               ? Site::cross_v
                                 : config.value_norm ? Site::v_norm_normalized
                                                     : Site::v);
@@ -90,8 +90,8 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
   const ReadLogit logit{kAttribution, options.answer, options.against};
   const auto reading = logit_reading(logit, run);
   auto parts = directions_along(path, run(end), reading.directions, options.progress);
-  path.clear();  // neurons are many: nothing of them is kept twice
-  // The last part is what the stream holds besides all others; what happened behind it is beside them, too.
+  path.clear();  // neurons are many: none of them is kept twice
+  // The last part is the remainder of the stream; what happened after the stream belongs to it, too.
   parts.values[-1].squeeze(-1).add_(behind_stream(logit, reading, run));
   std::vector<at::Tensor> values{std::exchange(parts.values, {}).squeeze(-1)};  // [part, row, pos] each
   for (const auto& [label, bias] :

@@ -15,8 +15,8 @@ namespace {
 
 at::Tensor wide(const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); }
 
-/// What makes values, [head, d_model, d_value], and what they have without any stream, [head, d_value],
-/// before what norms on their way divide by.
+/// The maps to values, [head, d_model, d_value], and their constant part without any stream, [head, d_value],
+/// before the divisions by norms on the way.
 struct ValueMaps {
   at::Tensor W_V, bias;
 };
@@ -29,7 +29,7 @@ ValueMaps value_maps(const HookedTransformer& model, std::int32_t layer) {
     return {wide(weights.W_V(layer)).repeat_interleave(times, 0),
             wide(weights.b_V(layer)).repeat_interleave(times, 0)};
   }
-  // Behind the norm of the latents, which are RMSNorms, stands a map without a bias.
+  // After the norm of the latents, which is an RMSNorm, there is a map without a bias.
   const auto path = fmt::format("{}.attn", BlockPlace{config.main_stack(), layer}.path());
   auto gain = wide(weights[path + ".kv_latent_norm.w"]);  // [latent]
   if (config.norm_offset) gain = gain + 1.0;
@@ -39,7 +39,7 @@ ValueMaps value_maps(const HookedTransformer& model, std::int32_t layer) {
   return {at::matmul(wide(weights.W_DKV(layer)), behind), at::matmul(bias, behind)};
 }
 
-/// What each key's values are divided by on their way, [row, head or one, key]; undefined: nothing.
+/// The divisor of each key's values on their way, [row, head or one, key]; undefined: none.
 at::Tensor value_scale(const RunReading& run, std::int32_t layer) {
   const auto& config = run.model.config();
   if (config.latent_attention()) return run(act::kv_latent_norm_scale(layer)).transpose(1, 2);

@@ -24,7 +24,7 @@ HeadScoreOptions how_to_score(const HeadRunsOptions& options, const Input& some)
   return how;
 }
 
-/// The sums of runs one behind the other, with NaN for so many rows that were not run.
+/// The sums of several runs concatenated, followed by `missing` rows of NaN for rows that were not run.
 HeadSums joined(std::vector<HeadSums> runs, std::int64_t missing) {
   HeadSums all = std::move(runs.front());
   std::vector<at::Tensor> above{all.above}, below{all.below};

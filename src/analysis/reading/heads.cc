@@ -56,19 +56,19 @@ struct Sought {
   std::optional<HeadScore> spread = std::nullopt;
   Grid::Description description = {};
 
-  /// Whether several rows have the quotient of their sums; else the mean of their quotients, as
-  /// TransformerLens has it.
+  /// Whether several rows have the quotient of their sums; else the mean of their quotients, as in
+  /// TransformerLens.
   bool pools_rows() const { return spread || measure == HeadMeasure::share; }
 };
 
 /// Which of some queries and of all keys count, as numbers on the device of the patterns: [row, 1, query,
 /// key].
 struct Counted {
-  at::Tensor keys;      ///< of real tokens, without the excluded ones
+  at::Tensor keys;      ///< for real tokens, without the excluded ones
   at::Tensor excluded;  ///< undefined: none is
-  at::Tensor queries;   ///< [row, 1, query] of real tokens
+  at::Tensor queries;   ///< [row, 1, query] for real tokens
   at::Tensor distance;  ///< [query, key], tokens
-  double least;         ///< smaller sums have lost their digits in the dtype of the patterns
+  double least;         ///< smaller sums have lost digits in the dtype of the patterns
 };
 
 // The smallest number of a dtype that has all digits.
@@ -80,16 +80,16 @@ double smallest_normal(at::ScalarType dtype) {
 Sums spread_sums(const at::Tensor& attention, const Counted& counted, HeadScore score) {
   const auto left = attention * counted.keys;
   const auto total = left.sum(-1);  // [row, head, query]
-  // Without a token that takes all attention what is left is a few of the smallest numbers, and how these are
-  // spread depends on who computed them.
+  // If an excluded token takes all attention, only a few of the smallest numbers are left, and their
+  // distribution depends on the implementation.
   const auto any = total.ge(counted.least);
   const auto of_one = left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1);
   if (score == HeadScore::entropy) return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
   return {(of_one * counted.distance).sum(kQueriesAndKeys), any.sum(2)};
 }
 
-/// `attention` [row, head, query, key] in float64; `wanted` [row, 1, query, key] is zero where nothing
-/// counts.
+/// `attention` [row, head, query, key] in float64; `wanted` [row, 1, query, key] is zero for what does not
+/// count.
 Sums sums_of(const at::Tensor& attention, const Counted& counted, const at::Tensor& wanted,
              HeadMeasure measure) {
   if (measure == HeadMeasure::abs) {
@@ -105,7 +105,7 @@ Sums sums_of(const at::Tensor& attention, const Counted& counted, const at::Tens
   return {found, given};
 }
 
-// What a tile of attention may hold, numbers in float64: some of its size exist at a time.
+// The most float64 numbers in a tile of attention: several tensors of its size exist at a time.
 constexpr std::int64_t kTileNumbers = std::int64_t{1} << 21;
 
 /// The sums of every head, some queries at a time.
@@ -176,9 +176,9 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
   return all;
 }
 
-/// Where a head of that kind looks, bool, broadcast to [row, query, key]. An earlier place with the query's
-/// token counts, or the place after it. Rows are padded at their ends only, so what stands between two real
-/// tokens is real.
+/// Where a head of that kind looks, bool, broadcast to [row, query, key]: an earlier position with the
+/// query's token, or the position after it. Rows are padded only at their ends, so everything between two
+/// real tokens is real.
 std::function<at::Tensor(const QueryRange&)> pattern_of(HeadScore score, const ActivationCache& cache,
                                                         const ScoredPatterns& attended,
                                                         const HeadScoreOptions& options) {
@@ -228,11 +228,11 @@ Grid HeadSums::scores(HeadRows rows) const {
   layer_axis.places.assign(layers.begin(), layers.end());
   GridAxis head_axis = numbered_axis("head", above.size(2));
   if (rows == HeadRows::each) {
-    return Grid((above / below).movedim(1, 0),  // 0 / 0 is NaN: nothing of the row counts
+    return Grid((above / below).movedim(1, 0),  // 0 / 0 is NaN: nothing in the row counts
                 {numbered_axis("row", above.size(1)), std::move(layer_axis), std::move(head_axis)},
                 description);
   }
-  // Rows of which nothing counts are left out; numbers that are not finite are not.
+  // Rows in which nothing counts are left out; numbers that are not finite are not.
   const at::Tensor counted = below.ne(0);
   const at::Tensor by_row = (above / below).masked_fill(counted.logical_not(), 0.0);
   return Grid(pools_rows ? above.sum(1) / below.sum(1) : by_row.sum(1) / counted.sum(1),

@@ -158,7 +158,7 @@ class LensFile {
 
   std::int64_t width() const { return maps_.by_depth.begin()->second.matrix.size(0); }
 
-  /// What lies beside the matrices of a Jacobian lens.
+  /// What a Jacobian lens has in addition to its matrices.
   void check_values() {
     const auto& values = reader_.values();
     if (const auto* stated = values.find("d_model"); stated != nullptr && stated->integer() != width())
@@ -180,8 +180,8 @@ class LensFile {
     maps_.target_depth = *target->integer() + 1;
   }
 
-  /// What the config.json of a tuned lens's folder says of it. (Which model it was made for is the user's to
-  /// know.)
+  /// What the config.json in a tuned lens's folder says about it. (The user has to know which model it was
+  /// made for.)
   void read_config() {
     const auto file = path_.parent_path() / "config.json";
     if (!of_folder_ || !is_there(file)) return;
@@ -217,7 +217,7 @@ class LensFile {
     maps_.target_depth = layers;
   }
 
-  bool of_folder_;  // and not the file by itself
+  bool of_folder_;  // and not the file alone
   std::filesystem::path path_;
   CheckpointReader reader_;
   LensMaps maps_;

@@ -28,7 +28,7 @@ namespace hooked {
 namespace {
 
 constexpr const char* kLogitLens = "logit_lens";
-// What the logits of a point may hold at a time: 64 MiB in float64.
+// The most logits of a point that are held at a time: 64 MiB in float64.
 constexpr std::int64_t kNumbersAtOnce = std::int64_t{1} << 23;
 
 void require_readable(const ModelConfig& config, const LogitLensOptions& options) {
@@ -72,7 +72,7 @@ struct Reading {
   at::Tensor top_ids, top_logits, top_probabilities;  ///< [residual, rank]
 };
 
-/// How many of all logits [residual, vocab] are larger than each chosen one [residual, token].
+/// For each chosen logit [residual, token], the number of all logits [residual, vocab] that are larger.
 at::Tensor ranks_of(const at::Tensor& chosen, const at::Tensor& all) {
   auto ranks = at::zeros_like(chosen);
   for (std::int64_t token = 0; token < chosen.size(1); ++token)
@@ -80,7 +80,7 @@ at::Tensor ranks_of(const at::Tensor& chosen, const at::Tensor& all) {
   return ranks;
 }
 
-/// Reads the places of the axis `point` one after the other, and keeps what is asked of their logits.
+/// Reads one place of the axis `point` after another, and keeps what is asked of their logits.
 class ReadPoints {
  public:
   ReadPoints(const HookedTransformer& model, const LogitLensOptions& options, GridAxis points,
@@ -92,8 +92,8 @@ class ReadPoints {
         tokens_(at::tensor(options.tokens, at::kLong)),
         steps_(total_, options.progress) {}
 
-  /// Vectors [point, row, position, d_model], whatever their dtype and device. The logits of a bounded number
-  /// of them at a time, in one run each. False where the work is to end.
+  /// Vectors [point, row, position, d_model], of any dtype and device. A bounded number of them is unembedded
+  /// at a time, in one run each. Returns false if the work is to end.
   bool read(const at::Tensor& vectors) {
     const auto vocab = model_.config().d_vocab_out();
     const auto at_once = std::max<std::int64_t>(1, kNumbersAtOnce / vocab);
@@ -117,7 +117,7 @@ class ReadPoints {
   }
 
   const GridAxis& axis() const { return axis_; }
-  /// How many vectors were read.
+  /// The number of vectors that were read.
   std::int64_t done() const { return done_; }
   bool complete() const { return !ended_; }
 
@@ -148,7 +148,7 @@ class ReadPoints {
 /// A point of the stream that is read.
 struct StreamPoint {
   ActivationName name;
-  const LensMaps::Map* map;  ///< through which; null: as it is
+  const LensMaps::Map* map;  ///< it is read through this; null: as it is
 };
 
 std::vector<StreamPoint> stream_points(const ModelConfig& config, const LogitLensOptions& options) {
@@ -189,8 +189,8 @@ ReadPoints read_stream(const RunReading& run, const LogitLensOptions& options) {
   return read;
 }
 
-/// What each part wrote, one module after the other: all neurons of a model at once would be far more than
-/// the model. (By its own size a remainder of rounding would say as much as any part, so there is none.)
+/// What each part wrote, one module after another: all neurons of a model at once would be far larger than
+/// the model. (With its own scale, a remainder of rounding would say as much as any part, so there is none.)
 ReadPoints read_parts(const RunReading& run, const LogitLensOptions& options) {
   const auto path = path_to(end_of_stream(run.model.config()), {.grain = *options.parts}, run);
   GridAxis axis{.name = "point", .labels = {}};

@@ -48,7 +48,7 @@ struct ProbedStream {
     eps = config.eps;
   }
 
-  /// The scale that the norm has for a stream of that squared length.
+  /// The norm's scale for a stream of that squared length.
   at::Tensor scale_of(const at::Tensor& squared_length) const {
     return (squared_length / width + eps).sqrt();
   }
@@ -67,11 +67,11 @@ struct ProbedStream {
   at::Tensor bias;       // [row]
   at::Tensor x;          // [row, pos, d_model], c of the stream
   at::Tensor square;     // [row, pos]
-  at::Tensor run_scale;  // [row, pos]: what the norm divided by, edits among it
+  at::Tensor run_scale;  // [row, pos]: what the norm divided by, including edits
   double width = 0, eps = 0;
 };
 
-/// The parts of that stream as the norm reads them, and numbers that are made of each.
+/// The parts of that stream as the norm reads them, and numbers computed from each.
 class ProbedParts {
  public:
   ProbedParts(const ProbedStream& stream, const AttributionOptions& options)
@@ -81,14 +81,14 @@ class ProbedParts {
     axis_ = part_axis(path_);
   }
 
-  /// Each part along the stream and along the probe, which are the directions.
+  /// Each part along the stream and along the probe, as the two directions.
   void measure(const std::function<void(const PartMeasures& measures)>& use) const {
     const auto& x = stream_.x;
     measure_parts(path_, x, at::stack({x, stream_.probe.unsqueeze(1).expand_as(x)}, 2), use);
   }
 
-  /// A number for each part, [row, part, pos]; neurons are many, so that there is one such tensor and no
-  /// other.
+  /// A number for each part, [row, part, pos]. There may be very many parts (neurons), so this is the only
+  /// tensor of this size.
   at::Tensor numbers() const {
     const auto parts = static_cast<std::int64_t>(axis_.labels.size());
     return at::empty({stream_.x.size(0), parts, stream_.x.size(1)}, stream_.x.options());
@@ -175,7 +175,7 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
   const auto exact = parts.numbers(), frozen = parts.numbers();
   parts.measure([&](const PartMeasures& some) {
     const auto along_stream = some.along.select(-1, 0), along_probe = some.along.select(-1, 1);
-    // What is left is as long as the cosine theorem says; rounding may make nothing less than nothing.
+    // The law of cosines gives the rest's length; rounding may make it negative.
     const auto left = (s.square - 2.0 * along_stream + some.square_of_length()).clamp_min(0.0);
     ProbedParts::put(exact, some.first, (whole - along_probe) / s.scale_of(left) - whole / scale);
     ProbedParts::put(frozen, some.first, -along_probe / s.run_scale);

@@ -29,7 +29,7 @@ namespace {
 constexpr const char* kPaths = "path_expansion";
 constexpr double kMostPaths = 1e6;
 
-/// Something that happens to the stream: a norm of it, a source that enters, or attention.
+/// An event on the stream: a norm of it, a source that enters, or attention.
 struct StreamEvent {
   std::optional<FrozenNorm> norm = std::nullopt;
   std::optional<std::int64_t> source = std::nullopt;
@@ -71,7 +71,7 @@ class ExpandedRun {
                      at::kDouble);
   }
 
-  /// What paths of every order together make of the stream, [source, row, pos, d_model].
+  /// The stream from paths of every order together, [source, row, pos, d_model].
   at::Tensor everything() const {
     auto stream = empty();
     for (const auto& event : events_) {
@@ -86,7 +86,7 @@ class ExpandedRun {
     return stream;
   }
 
-  /// What an event makes of the stream of one path, heads aside. Sources enter on the direct path only.
+  /// The stream of one path after an event, heads aside. Sources enter only on the direct path.
   at::Tensor after(const StreamEvent& event, const at::Tensor& stream, bool direct) const {
     if (event.norm) return event.norm->of(stream);
     if (!direct) return stream;
@@ -125,7 +125,7 @@ class ExpandedRun {
   ActivationName end_;
   RunReading run_;
   std::vector<StreamEvent> events_;
-  std::vector<FrozenAttention> attentions_;  // by layer; empty for one without attention
+  std::vector<FrozenAttention> attentions_;  // by layer; empty for a layer without attention
   std::vector<std::string> sources_;
   std::int64_t bias_ = -1;
 };
@@ -159,7 +159,7 @@ class PathWalk {
   PathWalk(const ExpandedRun& expanded, const RunReading& asked, const at::Tensor& directions,
            std::int64_t order)
       : expanded_(expanded), asked_(asked), order_(order) {
-    // The directions as they stand behind each attention, and the columns' rows of its pattern.
+    // The directions after each attention, and the columns' rows of its pattern.
     const auto& config = asked.model.config();
     seen_.resize(static_cast<std::size_t>(config.n_layers));
     walk_back(path_to(expanded.end(), {}, asked), directions,
@@ -192,7 +192,7 @@ class PathWalk {
     return (at_columns(streams, asked_.columns) * at_end_).sum(-1);
   }
 
-  /// Paths that go on from `heads`, whose `stream` stands before event `next`.
+  /// Paths that continue from `heads`, with `stream` before event `next`.
   void follow(std::size_t next, at::Tensor stream, const std::vector<HeadPlace>& heads) {
     if (static_cast<std::int64_t>(heads.size()) == order_) return;
     const bool direct = heads.empty();
@@ -216,7 +216,7 @@ class PathWalk {
     }
   }
 
-  /// What paths add whose last heads are those of a layer: read along the directions, without any vectors.
+  /// What is added by paths whose last head is in a layer: read along the directions, without any vectors.
   at::Tensor last_heads(const FrozenAttention& attention, std::int64_t layer, const at::Tensor& stream,
                         bool first) const {
     auto seen = seen_[static_cast<std::size_t>(layer)];  // [row, pos, d_model]
@@ -246,14 +246,14 @@ class PathWalk {
   const ExpandedRun& expanded_;
   const RunReading& asked_;
   std::int64_t order_;
-  std::vector<at::Tensor> seen_;  // by layer: [row, pos, d_model] behind the attention
+  std::vector<at::Tensor> seen_;  // by layer: [row, pos, d_model] after the attention
   at::Tensor at_end_;             // [row, pos, d_model]
   std::vector<PathTerm> terms_;
 };
 
 /// The number of chains of up to `order` heads.
 double number_of_paths(const ModelConfig& config, std::int64_t order) {
-  double chains = 1, all = 1;  // of some length; n_layers choose length times n_heads to that power
+  double chains = 1, all = 1;  // of one length; n_layers choose length times n_heads to that power
   for (std::int64_t length = 1; length <= std::min(order, config.n_layers); ++length) {
     chains *=
         static_cast<double>((config.n_layers - length + 1) * config.n_heads) / static_cast<double>(length);
@@ -290,7 +290,7 @@ GridAxis axis_of(const char* name, std::vector<std::string> labels) {
   return {.name = name, .labels = std::move(labels)};
 }
 
-/// What the run's logits are besides those of all paths, [row, pos, vocab].
+/// The run's logits minus those of all paths, [row, pos, vocab].
 at::Tensor besides_all_paths(const ExpandedRun& expanded, const RunReading& asked, const AllLogits& logits) {
   const auto known = logits.of(at_columns(expanded.everything().sum(0, true), asked.columns)).squeeze(0);
   auto shown = logits.shown();
@@ -341,7 +341,7 @@ Grid path_logits(const HookedTransformer& model, const ActivationCache& cache,
   require_chain(model.config(), path);
   const ExpandedRun expanded(model, cache);
   const RunReading asked = reading_of(model, cache, {expanded.end(), options.positions});
-  // Asks no token in particular, but refuses what no sum of parts passes.
+  // Asks for no particular token, but refuses models in which parts do not add up.
   const Answers any = 0;
   const std::optional<Answers> none;
   logit_reading({"path_logits", any, none}, asked);

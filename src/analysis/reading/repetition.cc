@@ -48,8 +48,8 @@ at::Tensor repeated_random_tokens(const RepeatedTokensOptions& options) {
   }
   const std::int64_t start = options.bos >= 0 ? 1 : 0;
   auto tokens = at::full({options.rows, start + 2 * options.half}, options.bos, at::kLong);
-  // Fisher-Yates by hand: the standard's shuffle may differ between libraries, and a seed should mean one
-  // thing.
+  // Fisher-Yates implemented here: the standard's shuffle may differ between libraries, and a seed should
+  // always mean the same.
   std::mt19937_64 random(options.seed);
   auto* drawn = tokens.mutable_data_ptr<std::int64_t>() + start;
   std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
@@ -88,7 +88,7 @@ RepetitionScores repetition_scores(const HookedTransformer& model, const Repeate
   }
   RunOptions whole = run;
   whole.output = Output::logits;
-  // Prediction i is of token i + 1: those of a half begin with its second token.
+  // Prediction i is of token i + 1: the predictions of a half begin with its second token.
   const std::int64_t first = options.bos >= 0 ? 1 : 0;
   const auto of_halves = [&](const at::Tensor& numbers) {
     const auto half = [&](std::int64_t begin) {

@@ -65,9 +65,9 @@ void require_linear_heads(const HookedTransformer& model, const ActivationCache&
   }
 }
 
-/// What the head adds to scores for where query and key stand, [row, query, key] float64.
+/// What the head adds to scores by the positions of query and key, [row, query, key] float64.
 struct PositionBias {
-  std::optional<Address> place;  ///< where the run shows it
+  std::optional<Address> place;  ///< the point of the run that shows it
   at::Tensor values;             ///< undefined: nothing is added
 
   PositionBias(const HookedTransformer& model, const ActivationCache& cache, const ScoredHead& scored,
@@ -76,7 +76,7 @@ struct PositionBias {
     if (scored.crosses()) return;
     at::Tensor by_query;  // [row, query, all keys]
     if (const auto* relative = config.relative()) {
-      // The first block makes it for all, or each its own.
+      // The first block computes it for all, or each block its own.
       const auto block = relative->in_every_block ? scored.scores.layer : 0;
       place = act::relative_bias.in(scored.scores.stack, block).head(scored.head);
       by_query = read_columns(cache, *place, queries);
@@ -91,8 +91,8 @@ struct PositionBias {
   }
 
  private:
-  /// Scores [row, query, key] of the same tokens by queries and keys that are zero: what ALiBi adds, and
-  /// nothing where a query may not see a key.
+  /// Scores [row, query, key] of the same tokens with queries and keys of zeros: what ALiBi adds, and 0 if a
+  /// query may not see a key.
   static at::Tensor of_nothing(const HookedTransformer& model, const ActivationCache& cache,
                                const ScoredHead& scored) {
     const HookedTransformer plain(model.loaded());  // without the hooks of the handle
@@ -108,14 +108,14 @@ struct PositionBias {
     const auto run =
         plain.run(at_layer(model.config(), layer, streams, {.attention_mask = tokens.mask}), options);
     const auto scores = run.cache[Address(scored.scores).head(scored.head)].to(at::kCPU, at::kDouble);
-    // Norms of queries and keys may have biases, which are a number for all; a token's distance to itself has
-    // none.
+    // Norms of queries and keys may have biases, which add the same number to all; a token's distance to
+    // itself adds none.
     const auto bias = scores - scores.diagonal(0, 1, 2).unsqueeze(2);
     return bias.masked_fill(scores.isinf(), 0.0);
   }
 };
 
-/// One more part of a side, before its remainder, that gives nothing by itself.
+/// One more part of a side, before its remainder, whose products are all zero.
 void add_empty_part(Parts& parts, const char* label, const std::optional<Address>& place) {
   const auto behind = parts.values.size(0) - 1;
   const auto remainder = parts.values.slice(0, behind);

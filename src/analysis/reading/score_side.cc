@@ -21,9 +21,9 @@
 namespace hooked {
 namespace {
 
-constexpr std::int64_t kTokensAtOnce = 4096;  // of the runs that say what parts become
+constexpr std::int64_t kTokensAtOnce = 4096;  // in the runs that compute what parts become
 
-/// `values` [row, position, ..] at the columns [row, position] of [row, length, ..] that is `fill` elsewhere.
+/// `values` [row, position, ..] at the columns [row, position] of a [row, length, ..] filled with `fill`.
 at::Tensor laid_out(const at::Tensor& values, const at::Tensor& columns, std::int64_t length, double fill) {
   auto sizes = values.sizes().vec();
   sizes[1] = length;
@@ -34,7 +34,7 @@ at::Tensor laid_out(const at::Tensor& values, const at::Tensor& columns, std::in
       .view(sizes);
 }
 
-/// `x` once for each of `count` parts, one behind the other: [part * row, ..].
+/// `x` repeated for each of `count` parts: [part * row, ..].
 at::Tensor for_each_part(const at::Tensor& x, std::int64_t count) {
   std::vector<std::int64_t> times(static_cast<std::size_t>(x.dim()), 1);
   times.front() = count;
@@ -121,7 +121,7 @@ Parts ScoreSide::parts(const Split& split, const RowColumns& columns) const {
     return true;
   });
   for (auto& label : parts.axis.labels) label = in_stack(label, stream_.stack);
-  // A stream of zeros shows what is there without any.
+  // A stream of zeros shows what is there without any stream.
   streams.push_back(at::zeros_like(streams.front().slice(0, 0, 1)));
   const auto made = made_of(at::cat(std::exchange(streams, {})), columns);
   const auto last = made.size(0) - 1;
@@ -192,12 +192,12 @@ at::Tensor ScoreSide::shown_of(const at::Tensor& streams, const at::Tensor& mask
     return shown(at_layer(config_, layer_, streams, {.attention_mask = mask}));
   if (!starts) options.edits.push_back(set(Address(stream_), streams));
   if (!in_encoder) {
-    // What the encoder reads does not reach these queries and keys.
+    // The encoder's input does not affect these queries and keys.
     return shown({any_tokens(rows, 1),
                   {.decoder = {.attention_mask = mask},
                    .start = StartAtLayer{layer_, starts ? streams : at::zeros_like(streams)}}});
   }
-  // What stands before the stream in the encoder need not be computed.
+  // What comes before the stream in the encoder need not be computed.
   const auto nothing = at::zeros_like(streams);
   for (const StreamStep& step : stream_of(config_, Stack::encoder)) {
     if (step.point == stream_) break;
@@ -213,9 +213,9 @@ at::Tensor ScoreSide::shown_of(const at::Tensor& streams, const at::Tensor& mask
 }
 
 ScoreSide::Layout ScoreSide::layout_of(const RowColumns& columns) const {
-  // What a column makes depends on the column itself only where queries and keys are turned or have
-  // positions of their own: then what stands before it is there, too, and all columns where angles depend on
-  // their number.
+  // The result depends on the column itself only if queries and keys are rotated or have their own positions.
+  // Then the columns before it are included, and all columns of the row if the angles depend on the number of
+  // columns.
   if (!is_placed() && !config_.shortformer())
     return {at::arange(columns.positions(), at::kLong).expand_as(columns.columns), columns.positions(), {}};
   const auto& tokens = this->tokens();

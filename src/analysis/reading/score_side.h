@@ -13,7 +13,7 @@
 
 namespace hooked {
 
-/// A head whose scores are taken apart: of attention among the tokens of a stack, or to those of an encoder.
+/// A head whose scores are taken apart: attention among the tokens of a stack, or to those of an encoder.
 struct ScoredHead {
   ActivationName scores;  ///< full name of the point that shows them
   std::int64_t head;
@@ -22,9 +22,9 @@ struct ScoredHead {
   bool crosses() const { return scores.site == Site::cross_attn_scores; }
 };
 
-/// The queries of a head, or its keys, by what wrote the stream that they are made of. The model itself says
-/// what it makes of a part, in runs in which the part stands in the place of that stream and the norms behind
-/// it have the scales of the run.
+/// The queries of a head, or its keys, split by what wrote the stream that they read. The model itself
+/// computes the effect of each part, in runs in which the part replaces that stream and the norms after it
+/// have the scales of the run.
 class ScoreSide {
  public:
   enum class Of : std::uint8_t { queries, keys };
@@ -35,12 +35,12 @@ class ScoreSide {
   /// The columns of the run at some positions: an encoder's, or those of the stack that predicts.
   RowColumns columns(const std::vector<Position>& positions) const;
 
-  /// The head's queries (keys) at such columns, [part, row, position, d_head]: of the parts of the stream,
-  /// then `bias`, what is there without any stream, and `remainder`.
+  /// The head's queries (keys) at such columns, [part, row, position, d_head]: for the parts of the stream,
+  /// then `bias`, which is there without any stream, and `remainder`.
   Parts parts(const Split& split, const RowColumns& columns) const;
 
  private:
-  /// Where streams stand in the runs that are asked.
+  /// The positions of streams in the runs that compute the effects.
   struct Layout {
     at::Tensor places;    // [row, position]
     std::int64_t length;  // of a row
@@ -49,13 +49,13 @@ class ScoreSide {
 
   /// The full name of a point of the head's block.
   ActivationName in_block(act::BlockSite site) const;
-  /// Whether positions turn or scale them.
+  /// Whether positions rotate or scale them.
   bool is_placed() const;
-  /// Whether they go through a norm.
+  /// Whether they pass through a norm.
   bool is_normed() const;
-  /// Where the stream that they are made of ends.
+  /// The end of the stream that they are computed from.
   ActivationName stream() const;
-  /// Where queries (keys) are shown last before they meet.
+  /// The last point that shows queries (keys) before they meet.
   ActivationName last_point() const;
   /// The scales of the norms between the stream and that point.
   std::vector<ActivationName> scales() const;
@@ -64,9 +64,9 @@ class ScoreSide {
   Layout layout_of(const RowColumns& columns) const;
   /// One head of what the last point shows, [row, position, head, d_head], as it meets the other side.
   at::Tensor of_head(const at::Tensor& shown) const;
-  /// What the model makes of streams [part, row, position, d_model] that stand at the columns.
+  /// The result that the model computes from streams [part, row, position, d_model] at the columns.
   at::Tensor made_of(const at::Tensor& streams, const RowColumns& columns) const;
-  /// What the last point shows in a run of rows in which the stream is `streams` [row, length, d_model].
+  /// What the last point shows in a run of rows whose stream is `streams` [row, length, d_model].
   at::Tensor shown_of(const at::Tensor& streams, const at::Tensor& mask, std::vector<Edit> held) const;
 
   HookedTransformer model_;  // without the hooks of the handle

@@ -49,7 +49,7 @@ ScoredPatterns::ScoredPatterns(const ActivationCache& cache, const HeadScoreOpti
   }
   require_no_prefix(cache.tokens(stack_), where);
   const Stack main = cache.n_layers(Stack::encoder) > 0 ? Stack::decoder : Stack::blocks;
-  std::optional<LateTensor> shown;  // which nobody need make
+  std::optional<LateTensor> shown;  // whose tensor need not be computed
   for (std::int32_t layer = 0; layer < cache.n_layers(stack_); ++layer) {
     const auto name = options.site.in(stack_ == Stack::none ? main : stack_, layer).name();
     layers.push_back({name, cache.contains(name)});
@@ -98,7 +98,7 @@ at::Tensor ScoredPatterns::first_keys() const { return keys.cumsum(1).eq(1).logi
 at::Tensor ScoredPatterns::tokens(const ActivationCache& cache, const at::Tensor& given) const {
   const auto& columns = cache.tokens(stack_ == Stack::encoder ? Stack::encoder : Stack::none);
   at::Tensor known = columns ? columns->ids : at::Tensor();
-  // In an encoder-decoder hook_tokens is what the encoder reads. Its ids are those after edits.
+  // In an encoder-decoder, hook_tokens is what the encoder reads. Its ids are those after edits.
   const bool encodes = cache.n_layers(Stack::encoder) > 0;
   if (const auto name = Address(act::tokens).name();
       (!encodes || stack_ == Stack::encoder) && cache.contains(name)) {

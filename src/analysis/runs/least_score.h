@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-/// So far above a metric's minimum, in a model of that dtype, a score may be rounding alone.
+/// A score that is at most this much above a metric's minimum may be only rounding, in a model of that dtype.
 inline double rounding_of_least_score(at::ScalarType dtype) {
   return dtype == at::kDouble ? 1e-10 : dtype == at::kFloat ? 1e-5 : 1e-3;
 }

@@ -19,7 +19,7 @@
 namespace hooked {
 namespace {
 
-/// Distinct ones in rising order; nothing: all.
+/// Distinct numbers, ascending; nothing: all.
 using Numbers = std::optional<std::vector<std::int64_t>>;
 
 // The score as the function gives it, checked.
@@ -73,8 +73,8 @@ at::Tensor as_rows(const at::Tensor& columns) {
 struct ReadLogits {
   const char* what;  ///< column or token
   std::int64_t axis;
-  const Numbers& wanted;    ///< none: all
-  const Numbers& computed;  ///< none: `first` and what follows
+  const Numbers& wanted;    ///< nothing: all
+  const Numbers& computed;  ///< nothing: `first` and what follows
   std::int64_t first;
 };
 
@@ -242,7 +242,7 @@ at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCac
   return checked_scores(metric_, run, rows());
 }
 
-/// Whether the logits are those of the whole vocabulary; throws where they are neither that nor those of
+/// Whether the logits are those of the whole vocabulary; throws if they are neither that nor those of
 /// logit_tokens().
 bool BoundMetric::require_vocabulary_or_tokens(const at::Tensor& logits) const {
   const std::int64_t width = logits.defined() && logits.dim() > 0 ? logits.size(-1) : 0;
@@ -255,7 +255,7 @@ bool BoundMetric::require_vocabulary_or_tokens(const at::Tensor& logits) const {
                                tokens, tokens, logits.defined() ? shape_text(logits.sizes()) : "no logits"));
 }
 
-/// Each row's logits at its own positions, [row, position, vocab], out of those that were computed.
+/// Each row's logits at its own positions, [row, position, vocab], from those that were computed.
 at::Tensor BoundMetric::at_positions(const at::Tensor& logits) const {
   const auto computed = logit_columns_ ? static_cast<std::int64_t>(logit_columns_->size()) : columns_.size(1);
   if (logits.dim() != 3 || logits.size(0) != rows() || logits.size(1) != computed) {

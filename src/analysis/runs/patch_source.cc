@@ -33,7 +33,7 @@ at::Tensor whole(const ActivationCache& cache, const ActivationName& name) {
   return value;
 }
 
-// The dimension of positions or queries; nothing where the site has none.
+// The dimension of positions or queries; nothing if the site has none.
 std::optional<std::int64_t> position_dimension(const SiteRow& site) {
   for (const Axis axis : {Axis::pos, Axis::source, Axis::query}) {
     if (const auto dim = site.axes.find(axis)) return dim;
@@ -41,7 +41,7 @@ std::optional<std::int64_t> position_dimension(const SiteRow& site) {
   return std::nullopt;
 }
 
-/// What is put in where nobody has said it.
+/// The source if none was given.
 class Unsaid final : public PatchSource::Kind {
  public:
   at::Tensor values(const ActivationName&, const at::Tensor&, SweptRow) const override { refuse(); }
@@ -57,13 +57,13 @@ class Unsaid final : public PatchSource::Kind {
   }
 };
 
-// The dimension of keys; nothing where the site has none.
+// The dimension of keys; nothing if the site has none.
 std::optional<std::int64_t> key_dimension(const SiteRow& site) {
   if (const auto dim = site.axes.find(Axis::key)) return dim;
   return site.axes.find(Axis::source_key);
 }
 
-// One text for these activations of a run, and for where its tokens are.
+// A text that identifies these activations of a run, and where its tokens are.
 std::string fingerprint_of(const ActivationCache& run, const std::vector<ActivationName>& names) {
   std::vector<std::string> parts;
   for (const Stack stack : {Stack::none, Stack::encoder}) {
@@ -118,7 +118,7 @@ class OfRun : public PatchSource::Kind {
   ActivationCache run_;
 };
 
-/// A row that is drawn.
+/// A row that is drawn at random.
 class Drawn final : public OfRun {
  public:
   Drawn(ActivationCache data, std::uint64_t seed) : OfRun(std::move(data)), seed_(seed) {}
@@ -148,7 +148,7 @@ class Mean final : public PatchSource::Kind {
   const ActivationCache* data() const override { return &data_; }
 
   at::Tensor values(const ActivationName& name, const at::Tensor& unpatched, SweptRow) const override {
-    // A table's cells and a layer's rows ask for the same one again.
+    // A table's cells and a layer's rows ask for the same mean again.
     const std::lock_guard lock(mutex_);
     const auto [made, is_new] = means_.try_emplace(name);
     if (is_new) made->second = mean_of(name);
@@ -159,7 +159,7 @@ class Mean final : public PatchSource::Kind {
   }
 
  private:
-  /// In float64, with the axes that it is taken over kept; undefined where no token counts.
+  /// In float64, with the reduced axes kept; undefined if no token counts.
   at::Tensor mean_of(const ActivationName& name) const {
     const SiteRow& site = row(name.site);
     const at::Tensor all = whole(data_, name).to(at::kDouble);
@@ -177,7 +177,7 @@ class Mean final : public PatchSource::Kind {
       const at::Tensor real_keys = real_along(name, *keys, all);
       if (real_keys.defined()) real = real.defined() ? real.logical_and(real_keys) : real_keys;
     }
-    if (real.defined() && all.size(0) != real.size(0)) return all.mean(0, true);  // one for every row
+    if (real.defined() && all.size(0) != real.size(0)) return all.mean(0, true);  // the same for every row
     if (!real.defined()) {
       const at::Tensor rows = all.mean(0, true);
       return over_positions ? rows.mean(*dim, true) : rows;
@@ -187,7 +187,7 @@ class Mean final : public PatchSource::Kind {
       sum = sum.sum(*dim, true);
       count = count.sum(*dim, true);
     }
-    // Later keys of a causal model are masked in every row, also where no row has both.
+    // Later keys of a causal model are masked in every row, also if no row has both.
     const at::Tensor none = keys && !sees_later_keys(all, real, *dim) ? count.eq(0).tril() : count.eq(0);
     if (none.any().item<bool>()) {
       throw HookError(
@@ -213,7 +213,7 @@ class Mean final : public PatchSource::Kind {
 
   /// Whether a query sees a later key.
   static bool sees_later_keys(const at::Tensor& all, const at::Tensor& real, std::int64_t queries) {
-    if (all.size(queries) != all.size(-1)) return true;  // of another text
+    if (all.size(queries) != all.size(-1)) return true;  // keys of another text
     const at::Tensor seen = at::isfinite(all).logical_and(all.ne(0)).logical_and(real);
     return seen.triu(1).any().item<bool>();
   }

@@ -22,7 +22,7 @@ Reach reach_from(const PointIndex& points, std::int64_t layer) {
   return reach;
 }
 
-// What `where` selects of what a run computes that begins there, but for its streams; empty where that is
+// What `where` selects of what a run computes that begins there, except its streams; empty if that is
 // nothing.
 Selection reached(const Selection& where, const PointIndex& points, const PatchedRuns::Begin& begin) {
   const Reach reach = reach_from(points, begin.run);
@@ -37,7 +37,7 @@ Selection reached(const Selection& where, const PointIndex& points, const Patche
   return names;
 }
 
-// Whether what is done there changes a value that later layers read besides the stream.
+// Whether an edit there changes a value that later layers read in addition to the stream.
 bool changes_shared(const Selection& where, const PointIndex& points, const ModelConfig& config) {
   const auto selected = where.resolve(points, Reach::everything(points));
   return std::any_of(selected.begin(), selected.end(), [&](std::size_t point) {
@@ -56,7 +56,7 @@ AxisIndex moved(const AxisIndex& index, std::int64_t from) {
   return places;
 }
 
-// Those of `standing`, hooks or edits, that a run from a block of the main stack on computes.
+// The hooks or edits in `standing` that apply to a run from a block of the main stack on.
 template <typename Standing>
 std::vector<Standing> reached(const std::vector<Standing>& standing, Selection& (*where)(Standing&),
                               const PointIndex& points, const PatchedRuns::Begin& begin) {
@@ -68,7 +68,7 @@ std::vector<Standing> reached(const std::vector<Standing>& standing, Selection& 
   return kept;
 }
 
-// Whether keys and values that were made once hold in longer and shorter inputs.
+// Whether keys and values that were computed once are valid in longer and shorter inputs.
 bool keys_last(const ModelConfig& config) {
   const RotaryPositions* rotary = config.rotary();
   return rotary == nullptr || !depends_on_length(rotary->scaling);
@@ -92,15 +92,15 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
     : PatchedRuns(model, std::move(input), std::move(options), RunResult()) {
   RunOptions& run = options_.run;
   const ModelConfig& config = model.config();
-  // Rows with columns of their own attend one after another: less work, and more launches, which on other
-  // devices than the CPU are what small runs cost.
+  // Rows with their own columns attend one after another: less work but more launches, which dominate small
+  // runs on other devices than the CPU.
   suffixes_ = model.device().is_cpu() && config.direction == AttentionDirection::causal &&
               !config.has_encoder() && !config.delta_net && keys_last(config) && run.hooks.empty() &&
               run.edits.empty() && run.capture.empty() && run.logit_positions.has_value();
   if (const at::Tensor& mask = input_.main_mask(); mask.defined()) {
     const at::Tensor real = mask[0].to(at::kByte);
     first_real_ = real.argmax().item<std::int64_t>();
-    // Columns tell who comes before whom only where all padding is on the left.
+    // Columns determine the order of tokens only if all padding is on the left.
     suffixes_ = suffixes_ && real.sum().item<std::int64_t>() == columns_ - first_real_;
   }
   for (const Hook& hook : run.hooks) changes_shared_ |= changes_shared(hook.where, points_, config);
@@ -171,7 +171,7 @@ at::Tensor PatchedRuns::mixed(const ActivationName& name, const at::Tensor& valu
   }
   const Address z = act::z.in(name.stack, name.layer);
   options.capture = z;
-  // Where later layers would need keys that are not made.
+  // If later layers would need keys that are not computed.
   if (first_block_for(name.layer) < name.layer) options.stop_at_layer = name.layer + 1;
   options.threads = options_.run.threads;
   return model_.run(rows_from(name.layer, values.size(0)), options).cache[z];
@@ -282,7 +282,7 @@ Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t row
   }
   if (!layer) return input;
   if (keeps_encoder_ && !edits_source) {
-    // What the encoder read is read again, not made again.
+    // The encoder's output is reused, not recomputed.
     input.attention_mask = input.decoder.attention_mask;
     input.tokens = at::Tensor();
     input.decoder = {};

@@ -13,7 +13,7 @@
 namespace hooked {
 namespace {
 
-// What patched values, or logits, of one run may take.
+// The most memory for patched values, or logits, of one run.
 constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 27;
 
 std::vector<std::int64_t> places_of(const AxisIndex& index) {
@@ -21,7 +21,7 @@ std::vector<std::int64_t> places_of(const AxisIndex& index) {
   return std::get<std::vector<std::int64_t>>(index.value);
 }
 
-// The index on the axis of positions or queries; null where all are meant.
+// The index on the axis of positions or queries; null if all are meant.
 const AxisIndex* columns_in(const AxisIndices& indices) {
   const AxisIndex* index = indices.find(Axis::pos);
   return index == nullptr ? indices.find(Axis::query) : index;
@@ -51,7 +51,7 @@ bool PatchedRuns::has_suffixes(const Group& group) const {
 std::int64_t PatchedRuns::first_column(const PatchedBlock& block) const {
   const AxisIndex* index = columns_in(block.place.indices());
   if (index == nullptr) return first_real_;
-  std::int64_t first = columns_;  // nobody attends to padding
+  std::int64_t first = columns_;  // nothing attends to padding
   for (const std::int64_t place : places_of(*index)) {
     if (place >= first_real_) first = std::min(first, place);
   }
@@ -68,7 +68,7 @@ bool PatchedRuns::reaches_into_padding(const PatchedBlock& block) const {
 PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   const ActivationName& first = patch.front().place.name();
   Group group{.layer = std::numeric_limits<std::int64_t>::max(), .point = points_.require(first)};
-  // What is read may lie before the patch; what all layers share is made before the first.
+  // What is read may come before the patch; what all layers share is computed before the first.
   if (!options_.run.capture.empty() || changes_shared_) group.layer.reset();
   for (const PatchedBlock& block : patch) {
     const ActivationName& name = block.place.name();
@@ -98,7 +98,7 @@ std::vector<PatchedRuns::Batch> PatchedRuns::batches(const std::vector<Patch>& p
     }
     if (suffixes_) {
       const auto [least, most] = std::minmax_element(asked->begin(), asked->end());
-      same = same || row.first_column > *most;  // nobody reads what it changes
+      same = same || row.first_column > *most;  // nothing reads what it changes
       row.first_column = std::min(row.first_column, *least);
     }
     (same ? unchanged.rows : groups[group_of(patches[p])]).push_back(row);
@@ -145,7 +145,7 @@ std::int64_t PatchedRuns::bytes(const Batch& batch) const {
   const bool suffixes = has_suffixes(batch.group);
   std::int64_t tokens = 0;
   for (const Row& row : batch.rows) tokens += suffixes ? columns_ - row.first_column : columns_;
-  // The stream, what a norm and queries, keys and values make of it, and both branches of an MLP.
+  // The stream, the outputs of a norm and of queries, keys and values, and both branches of an MLP.
   const std::int64_t of_a_token =
       (6 * config.d_model + 3 * std::max(config.d_mlp, config.mlp_width(config.n_layers - 1))) * element;
   std::int64_t of_a_row = 0;

@@ -1,4 +1,4 @@
-// The metrics that everybody uses.
+// The built-in metrics.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
@@ -27,15 +27,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// float32 at least, whatever the logits are.
+/// At least float32, whatever the dtype of the logits.
 at::Tensor wide(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
 }
 
-/// What the answers of each row have, [row, answer], where rows have sets of different sizes.
+/// The answers' values in each row, [row, answer]; rows may have sets of different sizes.
 struct OfAnswers {
   at::Tensor values;
-  at::Tensor is_answer;  ///< bool, false where a row has fewer
+  at::Tensor is_answer;  ///< bool, false beyond the end of a smaller set
 };
 
 /// `by_token` [row, vocab or logit_tokens].
@@ -93,7 +93,7 @@ at::Tensor mean_of_real(const at::Tensor& values, const MetricInput& run) {
   return values.masked_fill(real.logical_not(), 0.0).sum(1) / real.sum(1);
 }
 
-/// p (log p - log q) summed over the vocabulary; a token without probability adds nothing.
+/// p (log p - log q) summed over the vocabulary; a token with probability 0 adds nothing.
 at::Tensor divergence(const at::Tensor& log_p, const at::Tensor& log_q) {
   return (log_p.exp() * (log_p - log_q)).masked_fill(log_p == -kInfinity, 0.0).sum(-1);
 }
@@ -195,7 +195,7 @@ Metric loss() {
                                 "the tokens that are predicted are not known; expected a run "
                                 "of token ids (Metric::score, Metric::on)");
              }
-             // What stands in the padding is predicted by nobody.
+             // Padding is not predicted.
              const auto tokens =
                  run.real.defined() ? run.tokens.masked_fill(run.real.logical_not(), 0) : run.tokens;
              const auto real = run.real.defined() ? to_device(run.real, run.logits.device()) : run.real;

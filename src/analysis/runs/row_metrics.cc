@@ -16,7 +16,7 @@ namespace {
 
 bool reads_logits(const BoundMetric& metric) { return metric.metric().definition().reads_logits; }
 
-/// Distinct ones in rising order; nothing: all.
+/// Distinct numbers, ascending; nothing: all.
 using Numbers = std::optional<std::vector<std::int64_t>>;
 
 Numbers joined(const Numbers& a, const Numbers& b) {

@@ -16,9 +16,9 @@ class RowMetrics {
   /// For row `row` of the input that they are bound to.
   RowMetrics(const std::vector<BoundMetric>& metrics, std::int64_t row);
 
-  /// These options with what the metrics read together.
+  /// These options plus what all the metrics read.
   RunOptions needs(RunOptions options = {}) const;
-  /// Whether all read logits, and at places of their own.
+  /// Whether all read logits, and only at their own positions.
   static bool read_places_only(const std::vector<BoundMetric>& metrics);
 
   std::size_t size() const noexcept { return metrics_.size(); }
@@ -28,7 +28,7 @@ class RowMetrics {
   at::Tensor scores(std::size_t i, const RunResult& runs, std::int64_t n_runs) const;
   /// The score of one of these runs, [1].
   at::Tensor score_alone(std::size_t i, const RunResult& runs, std::int64_t run) const;
-  /// Throws ShapeError where a metric scores a run otherwise beside another than by itself.
+  /// Throws ShapeError if a metric scores a run differently next to another run than alone.
   void require_rowwise(std::size_t i, const RunResult& one, const RunResult& other) const;
 
  private:
@@ -37,7 +37,7 @@ class RowMetrics {
   std::optional<std::vector<std::int64_t>> logit_columns_, logit_tokens_;
 };
 
-/// These metrics for an input. Throws HookError where there is none.
+/// These metrics for an input. Throws HookError if there are none.
 std::vector<BoundMetric> bound_metrics(const HookedTransformer& model, const Metrics& metrics,
                                        const Input& into);
 

@@ -31,7 +31,7 @@ RowRuns run_rows(const HookedTransformer& model, const Input& input, const RunOp
     const RunResult result = model.run(some, own);
     use(some, result);
     std::vector<std::string> notes = result.notes;
-    // What is made of the run when it is read could not be looked at before.
+    // Activations that are computed when they are read could not be checked before.
     if (model.device().is_cpu()) {
       if (const auto found = result.not_finite()) notes.push_back(found->text());
     }

@@ -11,7 +11,7 @@
 
 namespace hooked {
 
-/// How far run_rows() came.
+/// How far run_rows() got.
 struct RowRuns {
   std::int64_t rows = 0;                ///< that were run
   std::int64_t all_rows = 0;            ///< of the input
@@ -19,10 +19,10 @@ struct RowRuns {
   std::vector<std::string> notes = {};  ///< RunResult::notes, each once
 };
 
-/// Runs all rows of an input, a few neighbouring ones at a time: up to 1024 tokens, fewer where memory runs
-/// out, and one row where there are edits, which may be of single rows. Calls `use` with the rows and what
-/// their run gave; where memory runs out in it, with fewer of the same rows again. `watch` is told how many
-/// rows are done, and may end the work. Throws in the name of `where`.
+/// Runs all rows of an input, a few neighbouring ones at a time: up to 1024 tokens, fewer if memory runs out,
+/// and one row if there are edits, which may apply to single rows. Calls `use` with the rows and their run's
+/// result; if memory runs out in it, again with fewer of the same rows. `watch` gets the number of rows that
+/// are done, and may end the work. Throws in the name of `where`.
 RowRuns run_rows(const HookedTransformer& model, const Input& input, const RunOptions& options,
                  std::string_view where, const std::function<bool(const SweepProgress&)>& watch,
                  const std::function<void(const Input& some, const RunResult& result)>& use);

@@ -42,7 +42,7 @@ class ReplicaRuns {
   }
 
  private:
-  // What lies with the model; values of another device are told when the point fires.
+  // Tensors on the model's device; values on another device are reported when the point fires.
   at::Tensor there(const at::Tensor& x) const {
     return x.device() == home_ ? to_device(x, replica_.device()) : x;
   }
@@ -74,7 +74,7 @@ std::vector<RunPlace> run_places(const PatchedRuns& home, const HookedTransforme
   places.push_back(
       {model.device(), [&home](const auto& patches, const auto& batch) { return home.run(patches, batch); }});
   if (!options.run.hooks.empty() || !model.hooks().empty())
-    return places;  // they need not be made for threads
+    return places;  // hooks need not be thread-safe
   for (const HookedTransformer& replica : replicas) {
     if (replica.loaded() == model.loaded()) continue;
     require_same(replica, model);

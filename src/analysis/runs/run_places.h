@@ -14,16 +14,16 @@ struct RunPlace {
   std::function<RunResult(const std::vector<Patch>& patches, const PatchedRuns::Batch& batch)> run;
 };
 
-/// The model's own device, then those of its `replicas`. What the runs of these begin from is made there,
-/// when the first of them is asked for. `home` are the runs of `model`, of that input, patched activations
+/// The model's own device, then those of its `replicas`. What the runs of a replica begin from is computed
+/// there when its first run is asked for. `home` has the runs of `model`, for that input, patched activations
 /// and options; it must outlive the places. Throws HookError for a replica of another model.
 std::vector<RunPlace> run_places(const PatchedRuns& home, const HookedTransformer& model,
                                  const std::vector<HookedTransformer>& replicas, const Input& input,
                                  const std::vector<ActivationName>& patched,
                                  const PatchedRuns::Options& options);
 
-/// Calls `work(number, place)` for the numbers from 0 to `count`: on a thread for each of several places; of
-/// one, on LibTorch's threads where they may stand `beside` one another, else one after another.
+/// Calls `work(number, place)` for the numbers from 0 to `count`. Several places have a thread each. With one
+/// place, calls are parallel on LibTorch's threads if `beside` allows it, else one after another.
 void for_each_run(std::int64_t count, const std::vector<RunPlace>& places, bool beside,
                   const std::function<void(std::int64_t, const RunPlace&)>& work);
 

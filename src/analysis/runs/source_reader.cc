@@ -22,7 +22,7 @@ namespace hooked {
 
 namespace {
 
-/// Values that are no run's, as large as the activation that they stand in for. Throws HookError.
+/// Values that do not come from a run, as large as the activation that they replace. Throws HookError.
 at::Tensor spread(at::Tensor values, const ActivationName& name, const at::Tensor& unpatched, SweptRow row) {
   const AxisList& axes = hooked::row(name.site).axes;
   const std::string given = shape_text(values.sizes());
@@ -74,7 +74,7 @@ std::optional<ActivationName> scores_behind(const ActivationName& name) {
 SourceReader::SourceReader(const PatchSource& source, const ActivationName& name, at::Tensor unpatched,
                            SweptRow row, at::Tensor masked)
     : name_(name), unpatched_(std::move(unpatched)), masked_(std::move(masked)) {
-  // What may not be attended to, padding among it, has no score, whatever is put in.
+  // Keys that may not be attended to, including padding, have no score, whatever is put in.
   const double unseen = hooked::row(name.site).unseen;
   if (std::isinf(unseen)) masked_ = unpatched_.eq(unseen);
   for (const PatchSource::Term& term : source.terms()) {
@@ -97,7 +97,7 @@ at::Tensor SourceReader::block(const PatchedPlace& place) const {
   for (const Values& values : values_) {
     AxisIndices places = values.of_a_run ? place.from : place.into;
     if (values.of_a_run) {
-      // A run's row may have padding behind the last token, which the patched run does without.
+      // A run's row may have padding after the last token, which the patched run omits.
       const AxisList& axes = row(name_.site).axes;
       for (std::size_t dim = 1; dim < axes.size(); ++dim) {
         const std::int64_t here = unpatched_.size(static_cast<std::int64_t>(dim));

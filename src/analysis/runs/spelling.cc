@@ -15,7 +15,7 @@ std::optional<std::int64_t> single_token(const HookedTransformer& model, std::st
   if (text.empty()) return std::nullopt;
   try {
     return model.to_token(text);
-  } catch (const TokenizerError&) {  // several tokens, or a text that the vocabulary lacks
+  } catch (const TokenizerError&) {  // several tokens, or text outside the vocabulary
     return std::nullopt;
   }
 }
@@ -23,7 +23,7 @@ std::optional<std::int64_t> single_token(const HookedTransformer& model, std::st
 }  // namespace
 
 std::optional<OtherSpelling> other_spelling(const HookedTransformer& model, std::string_view text) {
-  model.tokenizer();  // says why there is none
+  model.tokenizer();  // throws the reason if there is none
   std::string other(text.starts_with(' ') ? text.substr(1) : text);
   if (!text.starts_with(' ')) other.insert(0, " ");
   const auto own = single_token(model, text), with_other = single_token(model, other);

@@ -19,7 +19,7 @@
 namespace hooked {
 namespace {
 
-/// Where `row` stands among the rows that an index names; nothing where it is none of them.
+/// The index of `row` among the rows that an index names; nothing if it is none of them.
 std::optional<std::int64_t> place_among(const AxisIndex& rows, SweptRow row) {
   const AxisContext context{Site::tokens, "batch", {}};
   if (std::holds_alternative<AxisIndex::Last>(rows.value))
@@ -50,7 +50,7 @@ std::optional<Edit> edit_of_row(const Edit& edit, const ActivationName& name, Sw
     rows = static_cast<std::int64_t>(
         resolve_places(index, {{Site::tokens, "batch", {}}, Axis::batch, row.of}).size());
   }
-  // What has a value for each row gives this row's, broadcast to all runs of it.
+  // A value with one entry per row becomes this row's, broadcast to all runs of it.
   if (auto* value = std::get_if<at::Tensor>(&own.value); value != nullptr) {
     const auto rank = static_cast<std::int64_t>(hooked::row(name.site).axes.size()) - dropped;
     if (keeps_rows && value->dim() == rank && value->size(0) == rows && rows > 1)
@@ -60,9 +60,9 @@ std::optional<Edit> edit_of_row(const Edit& edit, const ActivationName& name, Sw
   return own;
 }
 
-/// The points at which a change alters how writers reach readers, which edges take as the model has it: those
-/// that show the stream, those of norms and scales on it and before what reads it, and all between a sublayer
-/// that reads and its queries, keys and values, or between heads and what they add.
+/// The points at which a change alters how writers reach readers, where edges are computed as in the model:
+/// those that show the stream, those of norms and scales on it and before what reads it, and all between a
+/// reading sublayer and its queries, keys and values, or between heads and what they add.
 std::set<ActivationName> points_on_the_way(const PointIndex& points, const ModelConfig& config) {
   constexpr std::array kBeforeHeads{Site::q_input,
                                     Site::k_input,
@@ -85,10 +85,10 @@ std::set<ActivationName> points_on_the_way(const PointIndex& points, const Model
   };
   for (const Stack stack : stacks_of(config)) {
     for (const StreamStep& step : stream_of(config, stack)) {
-      // What an MLP or an embedding adds is what edges begin with.
+      // Edges begin with what an MLP or an embedding adds.
       if (step.kind != StreamStep::Kind::write || step.of_heads()) found.insert(step.point);
       if (step.kind == StreamStep::Kind::norm) add_norm(step.point);
-      // A mixture's router and experts have norms of their own, which are its own matter.
+      // Norms of a mixture's router and experts do not matter here.
       if (!step.through.empty()) add_norm(step.through.front());
     }
   }
@@ -107,7 +107,7 @@ std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex&
   return own;
 }
 
-// A hook need not change what it sees, but nothing says so.
+// A hook need not change what it sees, but this cannot be known.
 void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
                       const std::vector<Edit>& edits) {
   const PointIndex points(model.config());

@@ -9,12 +9,12 @@
 
 namespace hooked {
 
-/// Edits of a batch as edits of runs of one of its rows, however many rows these have.
+/// Edits of a batch as edits of runs of one of its rows, for any number of rows in these runs.
 /// Throws HookError for what the model does not have.
 std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex& points, SweptRow row);
 
-/// Throws HookError where a hook or an edit stands between what writes to a stream and what reads it: edges
-/// are carried there as the model does it.
+/// Throws HookError if a hook or an edit is between what writes to a stream and what reads it: edges are
+/// carried there as in the unedited model.
 void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
                       const std::vector<Edit>& edits);
 
@@ -28,11 +28,11 @@ struct PointEdits {
   std::vector<Edit> edits;  ///< whose indices are on the point's own axes
 };
 
-/// All edits by the points where they stand.
+/// All edits, grouped by point.
 std::vector<PointEdits> edits_by_point(const std::vector<Edit>& edits, const PointIndex& points);
 
-/// What these edits make of the whole `value` of their point, in a run without a prefix whose columns these
-/// are.
+/// The result of these edits for the whole `value` of their point, in a run without a prefix that has these
+/// columns.
 at::Tensor edited(const at::Tensor& value, const PointEdits& edits, const TokenColumns& columns);
 
 }  // namespace hooked

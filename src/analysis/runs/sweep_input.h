@@ -8,11 +8,11 @@
 
 namespace hooked {
 
-/// What a sweep patches, or another analysis runs, row by row.
+/// The input of a sweep, or of another analysis that runs row by row.
 class SweepInput {
  public:
-  /// Throws ShapeError for tokens of another form, HookError for an input that goes on from something, in the
-  /// name of `where`.
+  /// Throws, in the name of `where`, ShapeError for tokens of another form and HookError for an input that
+  /// continues from something.
   SweepInput(const HookedTransformer& model, const Input& into, std::string_view where = "sweep");
 
   /// All rows, [row, pos].
@@ -20,11 +20,11 @@ class SweepInput {
   std::int64_t rows() const { return all_.batch(); }
   SweptRow row(std::int64_t number) const { return {number, rows()}; }
 
-  /// One row, [1, pos]; perhaps without the padding behind its last token.
+  /// One row, [1, pos]; optionally without the padding after its last token.
   Input of_row(std::int64_t row, bool with_padding_behind) const;
   /// Rows from the `begin`-th to before the `end`-th, [row, pos].
   Input of_rows(std::int64_t begin, std::int64_t end) const;
-  /// The columns of the rows in the stack that predicts, or of what an encoder reads.
+  /// The columns of the rows in the stack that predicts, or in the encoder's input.
   TokenColumns columns(bool of_encoder) const;
 
  private:

@@ -15,8 +15,8 @@ namespace hooked {
 
 std::vector<char> without_effect(const std::vector<Patch>& patches, const ActivationCache& unpatched) {
   std::vector<char> here;
-  std::vector<at::Tensor> there;      // answers of other devices
-  std::vector<std::size_t> of_patch;  // and whose they are: none of a patch that puts in nothing
+  std::vector<at::Tensor> there;      // answers on other devices
+  std::vector<std::size_t> of_patch;  // the patch of each; none for a patch that puts in nothing
   for (const Patch& patch : patches) {
     bool all_same = true;
     at::Tensor same;

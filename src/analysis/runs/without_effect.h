@@ -6,8 +6,8 @@
 
 namespace hooked {
 
-/// Of each patch whether it puts in what `unpatched` holds there already: 1 or 0. Of other devices than the
-/// CPU the host waits once for all answers.
+/// For each patch 1 if it equals the value in `unpatched`, else 0. On other devices than the CPU the host
+/// synchronises once, not per patch.
 std::vector<char> without_effect(const std::vector<Patch>& patches, const ActivationCache& unpatched);
 
 }  // namespace hooked

@@ -18,8 +18,8 @@
 namespace hooked {
 namespace {
 
-/// The experts that the router chose by its weights, [batch, pos, rank]: before hooks and edits sent tokens
-/// elsewhere. The model itself says it, in a run of the layer alone whose weights are set.
+/// The experts that the router chose by its weights, [batch, pos, rank], before hooks and edits sent tokens
+/// elsewhere. The model itself computes them, in a run of only this layer with these weights.
 at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, const at::Tensor& weights,
                             const at::Tensor& sent_to) {
   const HookedTransformer plain(model.loaded());  // without the hooks of the handle
@@ -34,20 +34,20 @@ at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, 
                               .stop_at_layer = layer + 1});
   const at::Tensor chosen = run.cache[choice].to(at::kCPU);
   if (plain.config().experts->router != RouterKind::sparse_mixer) return chosen;
-  // Its ranks are not those of the weights. Where the experts are the same, tokens went where it chose.
+  // Its ranks differ from those of the weights. If the experts are the same, tokens went where it chose.
   const auto same = std::get<0>(chosen.sort(-1)).eq(std::get<0>(sent_to.sort(-1))).all(-1, /*keepdim=*/true);
   return at::where(same, sent_to, chosen);
 }
 
-/// What each rank's output is multiplied by, [batch, pos, rank], of the router's weights of all experts.
-/// `scale` [expert]: of Experts::expert_scale, else undefined.
+/// The weight of each rank's output, [batch, pos, rank], from the router's weights of all experts. `scale`
+/// [expert]: of Experts::expert_scale, else undefined.
 at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen, const at::Tensor& scale,
                              const Experts& experts) {
   auto ranked = weights.gather(-1, chosen);
-  if (experts.weighted_inputs) return at::ones_like(ranked);  // what they write is added as it is
+  if (experts.weighted_inputs) return at::ones_like(ranked);  // their outputs are added as they are
   if (experts.renormalised) {
     const auto sum = ranked.sum(-1, /*keepdim=*/true) + experts.added_to_sum;
-    // Without what is added only edits can make the sum zero.
+    // Only edits can make the sum zero if nothing is added.
     ranked = ranked /
              (experts.least_sum > 0 ? sum.clamp_min(experts.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
   }
@@ -77,7 +77,7 @@ ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
   if (tokens && tokens->mask.defined())
     owners = owners.masked_fill(tokens->mask.to(at::kCPU).logical_not().unsqueeze(-1), -1);
   owners_ = by_rank(owners);
-  // Edits of the choice send tokens elsewhere, and weights stay with their rank.
+  // Edits of the choice send tokens elsewhere, while weights stay with their rank.
   const auto of_router = chosen_by_router(run.model, layer, run.cache[act::expert_weights(layer)], chosen);
   const Experts& experts = *run.model.config().experts;
   at::Tensor scale;

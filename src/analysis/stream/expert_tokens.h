@@ -14,10 +14,10 @@ class ExpertTokens {
   /// Throws HookError unless the run kept the router's weights and choices at all positions.
   ExpertTokens(std::int32_t layer, const RunReading& run);
 
-  /// What an expert's output counts for each token, [row, pos, 1] float64; 0 where it got none.
+  /// The weight of an expert's output for each token, [row, pos, 1] float64; 0 if it did not get the token.
   at::Tensor weight(std::int32_t expert) const;
-  /// An activation [routed, width] of one expert times what its output counts, by token: [row, pos, width]
-  /// float64, 0 where it got none.
+  /// An activation [routed, width] of one expert times the weight of its output, by token: [row, pos, width]
+  /// float64, 0 if it did not get the token.
   at::Tensor weighted(const Address& activation) const;
 
  private:

@@ -10,13 +10,13 @@
 
 namespace hooked {
 
-// Both functions ask the model itself, by a run of its last stage, so that no second implementation of the
-// final norm can disagree with the first. Hooks of the caller's handle belong to other runs.
+// Both functions run the last stage of the model itself, so that no second implementation of the final norm
+// can differ from it. Hooks of the caller's handle belong to other runs.
 
 namespace {
 
-/// The stream [row, 1, d_model] behind the last block. There nobody reads an encoder's output any more, so
-/// any token does for the encoder.
+/// The stream [row, 1, d_model] after the last block. Nothing there reads an encoder's output any more, so
+/// any token will do for the encoder.
 Input behind_last_block(const HookedTransformer& model, const at::Tensor& residual) {
   const auto& config = model.config();
   if (!config.has_encoder()) return Input::start_at_layer(config.n_layers, residual);

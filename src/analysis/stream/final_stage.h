@@ -11,11 +11,11 @@ namespace hooked {
 /// final norm, unembedding and soft cap.
 at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals);
 
-/// The norm before the unembedding, by its `normalized`, of a model that has one.
+/// The norm before the unembedding, by its `normalized`, for a model that has one.
 ActivationName final_norm_of(const ModelConfig& config);
 
-/// What becomes of a normalised vector x before the unembedding: x * weight + bias, by the final norm's
-/// weights (ones and zeros where they are folded or there is no norm) and `unembed_in_scale`.
+/// What a normalised vector x becomes before the unembedding: x * weight + bias, from the final norm's
+/// weights (ones and zeros if they are folded or the model has no norm) and `unembed_in_scale`.
 struct FinalAffine {
   at::Tensor weight;  ///< [d_model] float64
   at::Tensor bias;    ///< [d_model] float64

@@ -15,8 +15,8 @@
 namespace hooked {
 namespace {
 
-/// The points of a norm of the stream that has this point: one of vectors [d_model], before what reads them
-/// or after what writes them. (A masked-LM head's is of no stream.)
+/// The points of the norm of the stream that has this point: a norm of vectors [d_model], before what reads
+/// them or after what writes them. (A masked-LM head's norm is on no stream.)
 std::optional<NormPoints> norm_of_stream(Site site) {
   const auto norm = norm_with(site);
   if (!norm) return std::nullopt;
@@ -30,8 +30,8 @@ NormKind kind_of(Site scale, const ModelConfig& config) {
   return scope == SiteScope::exit ? config.final_norm : config.norm;
 }
 
-/// Folding takes the weights of norms that something reads through: not those of embeddings, and of what
-/// sublayers and their parts write.
+/// Folding removes the weights of norms that something reads through, but not those of norms on embeddings or
+/// on the outputs of sublayers and their parts.
 bool keeps_weight(Site normalized, const ModelConfig& config) {
   if (!config.norm_folded) return true;
   for (const Stack stack : stacks_of(config)) {
@@ -50,8 +50,8 @@ at::Tensor centred(const at::Tensor& x, bool centres) { return centres ? x - x.m
 
 namespace {
 
-// What a change of the scale takes off: with y = c(x) / s, and s the root of the mean square of c(x), dy is
-// c(dx) / s less y times the mean of y c(dx) / s. The same holds for directions, as the map is symmetric.
+// What a change of the scale takes off: with y = c(x) / s, and s the root mean square of c(x), dy is c(dx) /
+// s minus y times the mean of y c(dx) / s. The same holds for directions, as the map is symmetric.
 at::Tensor with_moving_scale(const at::Tensor& divided, const at::Tensor& normalized) {
   return divided - normalized * (normalized * divided).mean(-1, /*keepdim=*/true);
 }
@@ -95,7 +95,7 @@ StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& 
   norm.normalized.site = points->normalized;
   norm.kind = kind_of(norm.scale.site, config);
   if (!keeps_weight(norm.normalized.site, config)) return norm;
-  // One norm before both branches of a block has its weights under ln1.
+  // If one norm precedes both branches of a block, its weights are under ln1.
   auto owner = norm.scale;
   if (owner.site == Site::ln2_scale && config.layout == BlockLayout::parallel_one_norm)
     owner.site = Site::ln1_scale;

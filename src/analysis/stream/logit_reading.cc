@@ -88,7 +88,7 @@ at::Tensor shown_logit(const ReadLogit& logit, const RunReading& run) {
 
 ShownEnd shown_end(const RunReading& run) {
   const auto& config = run.model.config();
-  // A run may have computed the logits of a few tokens only.
+  // A run may have computed only the logits of a few tokens.
   const auto logits = columns_if_kept(run.cache, act::unembed_out, run.columns);
   if (logits && logits->size(-1) == config.d_vocab_out()) return {.logits = *logits, .unembedded = {}};
   if (const auto x = columns_if_kept(run.cache, act::unembed_in, run.columns))

@@ -9,8 +9,8 @@
 
 namespace hooked {
 
-/// How a logit, or a difference of two, is read from the end of the stream of one run, where the final norm's
-/// scale is that of the run: x . direction + biases.
+/// How a logit, or a difference of two, is read from the end of one run's stream with the final norm's scale
+/// of that run: x . direction + biases.
 struct LogitReading {
   at::Tensor directions;    ///< [row, pos, 1, d_model] float64
   at::Tensor norm_bias;     ///< [row, 1]: what the final norm's bias adds
@@ -28,26 +28,26 @@ struct ReadLogit {
   const std::optional<Answers>& against;
 };
 
-/// Throws HookError for models whose logits, before a soft cap, are no linear function of the normed stream,
-/// ShapeError for answers that do not fit.
+/// Throws HookError for models whose logits, before a soft cap, are not a linear function of the normed
+/// stream, ShapeError for answers that do not fit.
 LogitReading logit_reading(const ReadLogit& logit, const RunReading& run);
 
-/// What hooks and edits did to it behind the stream, [row, pos]: the logit as the cache shows it nearest to
-/// the end of the run (among the logits before any cap, in what the unembedding read, or in what the final
-/// norm made) less the stream's by `reading`. Zeros where the cache has none of these at the columns.
+/// The effect of hooks and edits on it after the stream, [row, pos]: the logit as the cache shows it nearest
+/// to the end of the run (among the logits before any cap, in the input of the unembedding, or in the output
+/// of the final norm) minus the stream's by `reading`. Zeros if the cache has none of these at the columns.
 at::Tensor behind_stream(const ReadLogit& logit, const LogitReading& reading, const RunReading& run);
 
 /// The end of a run before any soft cap, as the cache shows it nearest to the logits.
 struct ShownEnd {
-  at::Tensor logits;      ///< [row, pos, vocab], where it has those of all tokens
+  at::Tensor logits;      ///< [row, pos, vocab], if it has those of all tokens
   at::Tensor unembedded;  ///< else [row, pos, d_model] float64 on the CPU: what the unembedding read
 };
 
-/// Both undefined where the cache has none of unembed_out, unembed_in and the final norm's `normalized` at
-/// the columns.
+/// Both undefined if the cache has none of unembed_out, unembed_in and the final norm's `normalized` at the
+/// columns.
 ShownEnd shown_end(const RunReading& run);
 
-/// The mean over each row's answers of their places on the last axis of `by_token` [.., vocab]: [row, ..].
+/// The mean over each row's answers, which index the last axis of `by_token` [.., vocab]: [row, ..].
 at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows);
 
 }  // namespace hooked

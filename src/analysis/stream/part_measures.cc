@@ -20,9 +20,9 @@ at::Tensor carried(at::Tensor vectors, const NormsBehind& behind) {
   return vectors;
 }
 
-/// Squared lengths of the parts, [part, row, pos]. A part is values times a matrix; of a matrix M that is not
-/// wider than the stream the length is that of x (M M^T) x. What norms divide by is one number for a row and
-/// a position, so the matrix is carried through the rest of them once.
+/// Squared lengths of the parts, [part, row, pos]. A part is values times a matrix; if the matrix M is not
+/// wider than the stream, the squared length is x (M M^T) x. Norms divide by one number for a row and a
+/// position, so the matrix is carried through the rest of them once.
 at::Tensor squares_of_lengths(const Writing& writing, const NormsBehind& behind) {
   auto x = writing.values();                                       // [row, pos, part, width]
   auto matrix = writing.matrix ? writing.matrix() : at::Tensor();  // [part, width, d_model]
@@ -47,7 +47,7 @@ at::Tensor sum_of(const Writing& writing, const NormsBehind& behind) {
   return carried(writing.matrix ? at::einsum("rpuw,uwm->rpm", {x, writing.matrix()}) : x.sum(2), behind);
 }
 
-/// What stands between a writing of the path, which is one of its own, and the end.
+/// The norms between a writing, which belongs to the path, and the end.
 NormsBehind norms_behind(const StreamPath& path, const Writing& writing) {
   const auto holds = [&](const PathStep& step) {
     return std::ranges::any_of(step.written, [&](const Writing& own) { return &own == &writing; });

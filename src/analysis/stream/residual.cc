@@ -19,7 +19,7 @@
 namespace hooked {
 namespace {
 
-/// An activation of the model by its full name. Throws HookError where it has none, and for indices.
+/// An activation of the model by its full name. Throws HookError if the model lacks it, and for indices.
 ActivationName whole_activation(const HookedTransformer& model, const Address& address, const char* option) {
   if (!address.indices().empty()) {
     throw HookError(address.to_string(),
@@ -40,7 +40,7 @@ RunReading reading_at(const HookedTransformer& model, const ActivationCache& cac
 at::Tensor by_row(const at::Tensor& values, const RowColumns& columns) {
   auto rows = values.movedim(1, 0);
   if (!columns.real.defined()) return rows;
-  // without_padding() takes the positions as the last axis.
+  // without_padding() expects the positions on the last axis.
   return rows.dim() == 3 ? without_padding(rows, columns)
                          : without_padding(rows.transpose(2, 3), columns).transpose(2, 3);
 }
@@ -64,7 +64,7 @@ StreamNorm norm_named(const HookedTransformer& model, const Address& norm) {
                   "ln_final_scale");
 }
 
-/// `x` [.., row, pos, d_model] as a norm makes it, before its weight.
+/// `x` [.., row, pos, d_model] as a norm's output, before its weight.
 at::Tensor normed(const at::Tensor& x, const ReadingNorm& through, const RunReading& run) {
   const auto norm = norm_named(run.model, through.norm);
   if (through.scale == NormScale::of_run) return run.division(norm).of(x);

@@ -14,8 +14,8 @@ namespace {
 
 using Graph = StreamGraph;
 
-/// Sorts what happens to a model's streams into writers, readers and norms; of two stacks one after the
-/// other.
+/// Sorts the events on a model's streams into writers, readers and norms; with two stacks, one stream after
+/// the other.
 class GraphBuilder {
  public:
   explicit GraphBuilder(const ModelConfig& config) : config_(config) {}
@@ -37,7 +37,7 @@ class GraphBuilder {
       if (step.kind == write) add_writer(step);
       if (step.kind == scale) add_norm(step);
       if (step.kind == norm) {
-        // What reads through latents is carried back past a norm on the stream, to resid_pre
+        // Readers through latents are carried back past a norm on the stream, to resid_pre
         // (through_latents).
         const bool latents = config_.latent_attention() && steps[i + 1].part == Part::attention;
         if (latents && steps[i + 1].kind == read) add_reader(steps[++i]);
@@ -85,7 +85,7 @@ class GraphBuilder {
     using enum Graph::Reader::Kind;
     if (step.reads_end()) {
       if (step.part == Part::unembedding) return add_reader(Address(step.point), step.label());
-      // Cross-attention of every layer reads the encoder's stream at its end.
+      // Cross-attention of every layer reads the end of the encoder's stream.
       for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
         StreamStep own = step;
         own.stack = config_.main_stack();
@@ -100,7 +100,7 @@ class GraphBuilder {
     for (const auto kind : {keys, values}) add_heads(kind, step);
   }
 
-  /// Queries, keys or values of a layer, a reader for each of their heads.
+  /// Queries, keys or values of a layer, one reader per head.
   void add_heads(Graph::Reader::Kind kind, const StreamStep& step) {
     const bool of_queries = kind == Graph::Reader::Kind::queries;
     const Site site = of_queries ? Site::q : kind == Graph::Reader::Kind::keys ? Site::k : Site::v;
@@ -150,7 +150,7 @@ std::vector<ActivationName> StreamGraph::kept(const HookedTransformer& model) co
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   const auto keep_norm = [&](const ActivationName& normalized) {
-    if (normalized.site == Site::resid_sum) return;  // a weight says it all
+    if (normalized.site == Site::resid_sum) return;  // a weight is enough
     const StreamNorm norm = stream_norm_at(model, normalized);
     keep(norm.scale);
     keep(norm.normalized);

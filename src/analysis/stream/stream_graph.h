@@ -9,14 +9,14 @@
 
 namespace hooked {
 
-/// What a model's parts write to its stream and what they read of it, in their order. Of two stacks the
-/// encoder's stream comes first, whose end cross-attention's keys and values read.
+/// What a model's parts write to its stream and what they read of it, in their order. With two stacks the
+/// encoder's stream comes first; cross-attention's keys and values read its end.
 struct StreamGraph {
-  /// What one module writes: one part, or a head each.
+  /// What one module writes: one part, or one per head.
   struct Writer {
-    Address written;                     ///< what it is made of: z, or the part itself
+    Address written;                     ///< the activation it comes from: z, or the part itself
     bool of_heads;                       ///< through W_O of the layer
-    std::optional<ActivationName> norm;  ///< which heads pass on their way, by its `normalized`
+    std::optional<ActivationName> norm;  ///< which heads pass on their way to the stream, by its `normalized`
     std::int64_t first, count;           ///< its parts on the axis of writers
   };
   /// What one module reads.
@@ -26,11 +26,11 @@ struct StreamGraph {
     std::optional<ActivationName> norm;  ///< through which heads read, by its `normalized`
     std::int64_t first, count;           ///< on the axis of readers
   };
-  /// One thing that happens to the stream.
+  /// One event on the stream.
   struct Step {
-    /// `stream`: another stream begins, of which nothing is written yet.
+    /// `stream`: another stream begins, to which nothing is written yet.
     enum class Kind : std::uint8_t { stream, write, read, norm } kind;
-    std::size_t number;  ///< among writers, readers or norms; of a stream its first writer
+    std::size_t number;  ///< among writers, readers or norms; for `stream` its first writer
   };
 
   std::vector<Writer> writers;
@@ -42,12 +42,12 @@ struct StreamGraph {
 
   static StreamGraph of(const HookedTransformer& model);
 
-  /// What gradients are asked for, and what else a run must keep.
+  /// The activations whose gradients are needed, and what else a run must keep.
   std::vector<ActivationName> differentiated() const;
   std::vector<ActivationName> kept(const HookedTransformer& model) const;
 };
 
-/// Whether queries, keys, values or z are those of cross-attention.
+/// Whether queries, keys, values or z belong to cross-attention.
 bool is_of_cross_attention(Site site);
 /// The weights of the attention that an activation belongs to: of either stack, or cross-attention's.
 WeightView weights_around(const HookedTransformer& model, const ActivationName& name);

@@ -16,15 +16,15 @@
 namespace hooked {
 namespace {
 
-/// The stack whose stream a point belongs to; those of the embedding are the encoder's where there is one.
+/// The stack whose stream a point belongs to; for the embedding, the encoder's if there is one.
 Stack stack_of(const ActivationName& of, const ModelConfig& config) {
   if (of.stack != Stack::none) return of.stack;
   if (!config.has_encoder()) return Stack::blocks;
   return row(of.site).scope == SiteScope::exit ? Stack::decoder : Stack::encoder;
 }
 
-/// Whether the way of the stream to `of` ends with this step: at a point that shows the stream, at what a
-/// norm makes of it, or at what a sublayer adds.
+/// Whether the path of the stream to `of` ends with this step: at a point that shows the stream, at a norm's
+/// output, or at what a sublayer adds.
 bool ends_at(const StreamStep& step, const ActivationName& of) {
   const bool passed = std::ranges::find(step.through, of) != step.through.end();
   switch (step.kind) {
@@ -40,7 +40,7 @@ bool ends_at(const StreamStep& step, const ActivationName& of) {
   return false;
 }
 
-/// The stream itself is normed and continues as the norm's output; the bias is a part of its own.
+/// The stream itself is normed and continues as the norm's output; the bias is a separate part.
 PathStep normed(const StreamStep& step, const RunReading& run) {
   const StreamNorm norm = stream_norm_at(run.model, step.point);
   PathStep made{.norm = run.frozen(norm)};
@@ -48,7 +48,7 @@ PathStep normed(const StreamStep& step, const RunReading& run) {
   return made;
 }
 
-/// All parts in one tensor, with the remainder behind them. Neurons are many: nothing of them is kept twice.
+/// All parts in one tensor, with the remainder last. Neurons are many: none of them is kept twice.
 Parts with_remainder(const StreamPath& path, std::vector<at::Tensor> values, const at::Tensor& whole) {
   auto rest = whole;
   for (const auto& part : values) rest = rest - part.sum(0);

@@ -31,7 +31,7 @@ StreamNorm norm_at(Site normalized, const BlockPlace& block, const RunReading& r
   return stream_norm_at(run.model, {.site = normalized, .stack = block.stack, .layer = layer_of(block)});
 }
 
-/// Carries what a sublayer wrote through the norm of its output, whose bias is a part of its own.
+/// Carries what a sublayer wrote through the norm of its output, whose bias is a separate part.
 std::vector<Writing> through_output_norm(std::vector<Writing> written, const StreamStep& step,
                                          const RunReading& run) {
   for (const ActivationName& normalized : step.through) {
@@ -50,8 +50,8 @@ struct HeadWriter {
   std::optional<ActivationName> norm;  // before its values
 };
 
-/// [head, d_value]: what is in each head's z whatever it attends to, as a pattern's rows sum to 1: the value
-/// bias, and what the values make of the bias of the norm before them.
+/// [head, d_value]: the part of each head's z that does not depend on attention, since a pattern's rows sum
+/// to 1: the value bias, and W_V times the bias of the norm before the values.
 at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const RunReading& run) {
   const auto& config = run.model.config();
   require_free_of(config, "value_biases", obstacles::kConstantValues);
@@ -91,7 +91,7 @@ std::vector<Writing> heads_written(const StreamStep& step, const Split& split, c
   return {std::move(heads), constant_part(step.label("bias"), bias, run)};
 }
 
-/// Neurons whose values are [row, pos, neuron] and which a matrix [neuron, d_model] writes, a part each.
+/// Neurons whose values are [row, pos, neuron] and which a matrix [neuron, d_model] writes, one part each.
 Writing neurons_written(std::int64_t count, std::function<at::Tensor()> values,
                         std::function<at::Tensor()> W_out, const std::string& label, const Address& post) {
   Writing neurons;
@@ -107,7 +107,7 @@ Writing neurons_written(std::int64_t count, std::function<at::Tensor()> values,
 /// The same as one part, where `bias` [d_model] is written once for each `weight` [row, pos, 1].
 Writing neurons_as_one(const at::Tensor& values, std::function<at::Tensor()> W_out, const at::Tensor& weight,
                        const at::Tensor& bias) {
-  // The bias is what one more neuron writes.
+  // The bias is written as by one more neuron.
   return {.values =
               [=] {
                 return at::cat({values, weight}, 2).unsqueeze(2);
@@ -118,7 +118,7 @@ Writing neurons_as_one(const at::Tensor& values, std::function<at::Tensor()> W_o
               }};
 }
 
-/// One MLP within a mixture: its neurons times what its output is multiplied by.
+/// One MLP within a mixture: its neurons times the weight of its output.
 struct MixedMlp {
   std::string name;     // `expert 1.3`
   std::string neurons;  // `neuron 1.3`
@@ -127,7 +127,7 @@ struct MixedMlp {
   at::Tensor weight;                  // [row, pos, 1]
   std::function<at::Tensor()> W_out;  // [neuron, d_model]
   at::Tensor bias;                    // [d_model]
-  std::optional<FrozenNorm> through;  // a norm behind it, within the mixture
+  std::optional<FrozenNorm> through;  // a norm after it, within the mixture
 };
 
 std::vector<MixedMlp> mixed_mlps(const BlockPlace& block, const RunReading& run) {
@@ -203,8 +203,8 @@ std::vector<Writing> neurons_of_mlp(const StreamStep& step, const RunReading& ru
   const auto layer = step.point.layer;
   const auto post = act::post.in(step.point.stack, layer);
   const auto weights = weights_of(run, step.block());
-  run.cache.entry(post.name());  // an error comes here, not later
-  // Read when it is asked for: of many layers it is more than what is made of it.
+  run.cache.entry(post.name());  // so that an error is thrown here, not later
+  // Read on request: for many layers it is larger than the result.
   return {neurons_written(
               size_of(Axis::d_mlp, run.model.config(), layer), [run, post] { return run(post); },
               [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer), post),

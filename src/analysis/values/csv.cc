@@ -12,7 +12,7 @@
 namespace hooked {
 namespace {
 
-/// Reads records one after the other.
+/// Reads one record after another.
 class CsvReader {
  public:
   CsvReader(std::string_view text, std::string_view where) : text_(text), where_(where) {}

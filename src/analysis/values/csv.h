@@ -7,7 +7,7 @@
 
 namespace hooked {
 
-/// A table of a CSV file (RFC 4180): one line of column names, then rows of as many fields.
+/// A table of a CSV file (RFC 4180): one line of column names, then rows with that number of fields.
 struct CsvTable {
   struct Row {
     std::size_t line;  ///< of the file, from 1: where the row begins
@@ -18,11 +18,11 @@ struct CsvTable {
 };
 
 /// Parses the text in a CSV file's bytes (text_of_bytes); fields in double quotes may hold any character.
-/// Throws CheckpointError naming `where` and the line: quotes that do not match, another number of fields, a
-/// column named twice.
+/// Throws CheckpointError naming `where` and the line for quotes that do not match, another number of fields,
+/// or a duplicate column name.
 CsvTable parse_csv(std::string_view text, std::string_view where);
 
-/// A field as it is written: in quotes where it has to be.
+/// A field as it is written: in quotes if necessary.
 std::string csv_field(std::string_view text);
 
 }  // namespace hooked

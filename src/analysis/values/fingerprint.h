@@ -10,7 +10,7 @@
 
 namespace hooked {
 
-/// One text for a tensor's dtype, shape and numbers: another for another tensor.
+/// A text for a tensor's dtype, shape and numbers: different tensors have different texts.
 inline std::string fingerprint(const at::Tensor& tensor) {
   if (!tensor.defined()) return "none";
   const at::Tensor bytes = tensor.cpu().contiguous();

@@ -4,8 +4,8 @@
 
 namespace hooked {
 
-/// x in float32 at least: 16 bit numbers, which LAPACK has not and of which sums lose digits, become float32;
-/// others stay as they are.
+/// x in at least float32: 16-bit numbers become float32, because LAPACK does not take them and sums lose
+/// digits; others stay as they are.
 at::Tensor float32_at_least(const at::Tensor& x);
 
 }  // namespace hooked

@@ -32,7 +32,7 @@ std::vector<GridAxis> without(std::vector<GridAxis> axes, std::size_t dropped) {
   return axes;
 }
 
-/// Where each of some labels stands among others; nothing where one is not there.
+/// The place of each label among others; nothing if one is missing.
 std::optional<std::vector<std::int64_t>> places_of(const std::vector<std::string>& labels,
                                                    const std::vector<std::string>& among) {
   std::vector<std::int64_t> places;

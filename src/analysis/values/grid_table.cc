@@ -23,7 +23,7 @@ std::string padded_left(const std::string& text, std::size_t columns) {
   return std::string(columns - std::min(columns, width(text)), ' ') + text;
 }
 
-/// Three decimals, or three digits where all numbers are so small or one so large that these say nothing.
+/// Three decimals, or three significant digits if all numbers are too small or one is too large for that.
 class TableFormat {
  public:
   explicit TableFormat(const at::Tensor& values) {
@@ -44,7 +44,7 @@ class TableFormat {
   bool digits_ = false;
 };
 
-/// Prints values [row, column] with labels in front and above.
+/// Prints values [row, column] with labels to the left and above.
 void print_table(std::ostream& out, const at::Tensor& values, const GridAxis* rows, const GridAxis& columns,
                  const TableFormat& format) {
   const std::string corner = rows ? rows->name + " \\ " + columns.name : columns.name;

@@ -7,7 +7,7 @@
 
 namespace hooked {
 
-/// What stands for numbers that are not there: NaN.
+/// A tensor filled with NaN, for missing numbers.
 inline at::Tensor numberless(at::IntArrayRef sizes, const at::TensorOptions& like = at::kDouble) {
   return at::full(sizes, std::numeric_limits<double>::quiet_NaN(), like);
 }

@@ -10,7 +10,7 @@ namespace hooked {
 
 // Numbers along the axes of a grid, the last one fastest.
 
-/// How many places an axis has.
+/// The number of places of an axis.
 inline std::int64_t places_on(const GridAxis& axis) { return static_cast<std::int64_t>(axis.labels.size()); }
 
 /// The index on each of the first `n_axes` axes of the `flat`th number along them.

@@ -7,16 +7,16 @@
 
 #include "hooked/core/part.h"
 
-/// What analyses cannot pass: the parts of a model in whose presence they are refused. Errors say it,
-/// docs/reading-functions.md prints it, and a test holds the two against each other for every kind of golden
+/// What analyses cannot handle: the parts of a model in whose presence they are refused. Errors state it,
+/// docs/reading-functions.md prints it, and a test checks the two against each other for every kind of golden
 /// checkpoint.
 namespace hooked {
 
-/// Parts that an analysis cannot pass.
+/// Parts that an analysis cannot handle.
 struct Obstacles {
   std::initializer_list<Part> parts;
-  std::string_view because;       ///< what of the analysis is lost in such a model
-  std::string_view instead = "";  ///< what takes such a model; empty: nothing does
+  std::string_view because;       ///< what the analysis loses in such a model
+  std::string_view instead = "";  ///< what handles such a model; empty: nothing does
 };
 
 /// The first of them that a model has.
@@ -25,7 +25,7 @@ std::optional<Part> first_in(const ModelConfig& config, const Obstacles& obstacl
 /// All of them in words: `an encoder; attention with latents (`latent`)`.
 std::string words_of(const Obstacles& obstacles);
 
-/// Throws HookError, named by `where`, for a model that has one of them.
+/// Throws HookError, in the name of `where`, for a model that has one of them.
 void require_free_of(const ModelConfig& config, std::string_view where, const Obstacles& obstacles);
 
 namespace obstacles {

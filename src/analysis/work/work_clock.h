@@ -8,13 +8,13 @@
 
 namespace hooked {
 
-/// Tells how long some work takes.
+/// Measures how long some work takes.
 class WorkClock {
  public:
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
   }
-  /// Where so much of it is done.
+  /// The progress when `done` of `total` are done.
   SweepProgress at(std::int64_t done, std::int64_t total) const {
     const double so_far = seconds();
     SweepProgress progress{.done = done, .total = total, .seconds = so_far, .seconds_left = std::nullopt};

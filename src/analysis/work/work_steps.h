@@ -7,14 +7,14 @@
 
 namespace hooked {
 
-/// Work of so many steps, which somebody may watch and end.
+/// Work of a number of steps, which a caller may watch and end.
 class WorkSteps {
  public:
-  /// `watch` must live as long; it may be empty.
+  /// `watch` must outlive this; it may be empty.
   WorkSteps(std::int64_t total, const std::function<bool(const SweepProgress&)>& watch)
       : total_(total), watch_(watch) {}
 
-  /// Says that so many are done; false where the work is to end before the last.
+  /// Reports that `steps` are done; false if the work is to end before the last.
   bool done(std::int64_t steps) const {
     return !watch_ || watch_(clock_.at(steps, total_)) || steps == total_;
   }

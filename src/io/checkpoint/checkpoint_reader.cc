@@ -24,7 +24,7 @@
 namespace hooked {
 namespace {
 
-/// Those of the files that are absent, or links that lead nowhere, in their order.
+/// Those of the files that are absent or are dangling links, in their order.
 std::vector<std::string> missing_among(const std::vector<std::string>& names,
                                        const std::filesystem::path& folder) {
   std::vector<std::string> missing;
@@ -83,7 +83,7 @@ struct CheckpointReader::Contents {
     shards.push_back({{path, file.stamp()}, std::move(contents)});
   }
 
-  /// A file that holds everything: values beside its tensors are the checkpoint's.
+  /// A file that holds everything: the values stored with its tensors are the checkpoint's.
   void add_only_file(const std::filesystem::path& path, TensorFormat format,
                      PickledNames pickled = PickledNames::state_dict) {
     add_file(path, format, pickled);
@@ -98,7 +98,7 @@ struct CheckpointReader::Contents {
                     path_text(path)));
   }
 
-  /// Takes note of shards that are not there, among `all` that `file` names.
+  /// Records the missing ones among `all` shards that `file` names.
   void miss(std::vector<std::string> names, const std::filesystem::path& file, std::string_view what,
             const std::vector<std::string>& all) {
     missing = std::move(names);
@@ -120,7 +120,7 @@ struct CheckpointReader::Contents {
     if (!missing.empty()) throw CheckpointError(path_text(named_in), refusal);
   }
 
-  /// All files of the model that the GGUF file `first` begins.
+  /// All files of the model whose first GGUF file is `first`.
   void add_gguf_files(const std::filesystem::path& first, MissingShards when_missing) {
     add_file(first, TensorFormat::kGguf);
     const auto where = path_text(first);
@@ -141,7 +141,7 @@ struct CheckpointReader::Contents {
     check_tensors_of_splits();
   }
 
-  /// All tensors must be there once.
+  /// Every tensor must be present exactly once.
   void check_tensors_of_splits() const {
     const auto all = static_cast<std::int64_t>(tensors.size());
     const std::int64_t wanted =
@@ -173,7 +173,7 @@ struct CheckpointReader::Contents {
     if (!missing.empty()) index = index.without(missing);
     for (const auto& shard : index.shards) add_file(folder / shard, format);
     const auto where = path_text(index_file);
-    // Writers of pickles have counted tensors that share memory once, or each.
+    // Some pickle writers counted tensors that share memory once, others counted each.
     std::uint64_t separately = 0;
     for (const auto& stored : tensors) separately += info(stored).bytes();
     settle(index, index_file);
@@ -190,7 +190,7 @@ struct CheckpointReader::Contents {
     if (format == TensorFormat::kZip) add_pickle_note(index_file);
   }
 
-  /// Leaves what is read of the shards' tensors.
+  /// Leaves out the shards' tensors that are not read.
   void settle(const ShardIndex& index, const std::filesystem::path& index_file) {
     std::vector<HeldTensor> held;
     for (const auto& stored : tensors) held.push_back({info(stored).name, stored.shard});

@@ -20,13 +20,13 @@
 
 namespace hooked {
 
-/// What the files of a model folder may be; each is refused one above.
+/// Limits on the files of a model folder. One more than a limit is refused.
 struct CheckpointLimits {
   static constexpr std::uint64_t kIndexBytes = std::uint64_t{64} << 20;
   static constexpr std::size_t kShards = 10'000;
 };
 
-/// What becomes of a model where shards that its index names, or files of a split, are not there.
+/// What happens to a model if shards that its index names, or files of a split, are missing.
 enum class MissingShards : std::uint8_t {
   refused,
   left_out,  ///< the reader has the tensors of the others, and says which are missing
@@ -34,30 +34,30 @@ enum class MissingShards : std::uint8_t {
 
 /// The tensors of a model folder under the names the files give them.
 ///
-/// Of these files of the folder the first that is there is read: `model.safetensors`,
+/// Reads the first of these files that the folder contains: `model.safetensors`,
 /// `model.safetensors.index.json` with the shards it lists, `pytorch_model.bin`,
 /// `pytorch_model.bin.index.json` with its shards, `final.pth` (TransformerLens), `ckpt.pt` (nanoGPT),
-/// `model.pt`, `model.pth`, `pytorch_model.pt`. Where there is none of them: the one file that ends in
+/// `model.pt`, `model.pth`, `pytorch_model.pt`. If there is none of them: the one file that ends in
 /// `final.pth`; the only file of tensors, if it is a `.pt` or `.pth`; the only one in `checkpoints/`. notes()
-/// says when there are others of them, and when the file is a pickle; pickles are read without running
-/// anything: of a pickle only what describes tensors and plain containers is understood, and whatever names
-/// something else is refused before it has any effect. Its state dict is the top dict, or lies one level
-/// below under `model`, `state_dict` or `model_state_dict`; when all names begin with `_orig_mod.`, as after
+/// says if the folder contains others of them, and if the file is a pickle. Pickles are read without running
+/// anything: only what describes tensors and plain containers is understood, and a pickle that names anything
+/// else is refused before that has any effect. The state dict is the top dict, or is one level below under
+/// `model`, `state_dict` or `model_state_dict`; when all names begin with `_orig_mod.`, as after
 /// torch.compile, this is left off. docs/decisions/0013-zip-checkpoints-by-our-own-reader.md has the reasons.
 ///
 /// All headers are read and checked against the files' sizes when the reader is made. A tensor is read from
-/// the shard that the index names; what index and shards disagree about besides is in notes(). Tensor data is
+/// the shard that the index names; other disagreements of index and shards are in notes(). Tensor data is
 /// read on demand, with a bounded number of files open. Shard names must be plain file names; the files may
 /// be symbolic links. Reading is const and may happen in several threads at once.
 class CheckpointReader {
  public:
-  /// Throws IoError or CheckpointError; a missing shard is listed together with all the others.
+  /// Throws IoError or CheckpointError; the error lists all missing shards.
   static CheckpointReader open(const std::filesystem::path& folder,
                                MissingShards when_missing = MissingShards::refused);
 
-  /// One file by itself: `.safetensors`, torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`, or `.gguf`. The first
-  /// of several GGUF files of one model (`-00001-of-00003.gguf`) stands for all of them. `pickled` says what
-  /// the tensors of torch.save's files are called. Throws IoError or CheckpointError.
+  /// Opens a single file: `.safetensors`, torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`, or `.gguf`. The
+  /// first of several GGUF files of one model (`-00001-of-00003.gguf`) opens all of them. `pickled` says how
+  /// the tensors of torch.save's files are named. Throws IoError or CheckpointError.
   static CheckpointReader open_file(const std::filesystem::path& file,
                                     MissingShards when_missing = MissingShards::refused,
                                     PickledNames pickled = PickledNames::state_dict);
@@ -81,55 +81,55 @@ class CheckpointReader {
   const std::filesystem::path& file_of(std::string_view name) const;
 
   /// The tensor in its stored dtype, in fresh memory on the CPU. From a pickle it has its stored strides.
-  /// Throws CheckpointError for a name or dtype that is not there to read, IoError when a file was changed.
+  /// Throws CheckpointError for an unknown name or unreadable dtype, IoError if a file was changed.
   at::Tensor read(std::string_view name) const;
 
   /// Rows `first` to `first + count` of the tensor's first axis, [count, ...]: read(name).narrow(0, ...)
-  /// without reading the rest of the tensor. So a large matrix can be handled in blocks.
-  /// A pickle's checksum is compared only when all rows are read in order. Throws as read() does, and
-  /// CheckpointError for rows that the tensor does not have.
+  /// without reading the rest of the tensor, so that a large matrix can be handled in blocks. A pickle's
+  /// checksum is compared only when all rows are read in order. Throws as read() does, and CheckpointError
+  /// for rows that the tensor does not have.
   at::Tensor read_rows(std::string_view name, std::int64_t first, std::int64_t count) const;
 
-  /// Whether the tensor's elements lie in the file one after another, the last axis' first: always in
-  /// safetensors, where the dtype is known; mostly in pickles.
+  /// Whether the file has the tensor's elements contiguous and in row-major order: always in safetensors,
+  /// where the dtype is known; mostly in pickles.
   bool in_order(std::string_view name) const;
 
   /// Fills `into`, a contiguous tensor on the CPU of the stored dtype, with the elements from number `first`
-  /// on of a tensor that lies in order: read() without memory of its own, and as much of it as is wanted.
-  /// The first read of a pickle's record goes over all of it and compares its checksum. Throws as read()
-  /// does, and CheckpointError for another `into` or elements that the tensor does not have.
+  /// on of a tensor that is in order: read() into the caller's memory, for any part of the tensor. The first
+  /// read of a pickle's record goes over all of it and compares its checksum. Throws as read() does, and
+  /// CheckpointError for an unsuitable `into` or elements that the tensor does not have.
   void read_elements(std::string_view name, std::int64_t first, const at::Tensor& into) const;
 
-  /// Whether a tensor's bytes can be read as they lie, whatever its dtype: in safetensors.
+  /// Whether a tensor's bytes can be read as stored, whatever its dtype: true for safetensors.
   bool has_bytes(std::string_view name) const;
 
-  /// Fills `into` with the bytes from number `first` on of such a tensor, whose elements lie one after
-  /// another, the last axis' first. Throws CheckpointError for bytes that the tensor does not have, IoError
-  /// when the file was changed.
+  /// Fills `into` with the bytes from number `first` on of such a tensor, whose elements are contiguous and
+  /// in row-major order. Throws CheckpointError for bytes that the tensor does not have, IoError if the file
+  /// was changed.
   void read_bytes(std::string_view name, std::uint64_t first, std::span<std::byte> into) const;
 
-  /// The files that its tensors are in.
+  /// The files that contain its tensors.
   std::vector<std::filesystem::path> files() const;
 
-  /// Names of the shards that were left out because they are not there.
+  /// Names of the shards that were left out because they are missing.
   const std::vector<std::string>& missing_shards() const noexcept;
 
-  /// The command that downloads those; empty where none is missing, or none is known.
+  /// The command that downloads those; empty if none is missing or no command is known.
   const std::string& fetch() const noexcept;
 
-  /// Throws CheckpointError with all of them, where some are missing.
+  /// Throws CheckpointError listing all missing shards, if there are any.
   void require_whole() const;
 
-  /// Tensors that are not where the index says, and a sentence about each.
+  /// Tensors that are not where the index says, with a sentence about each.
   const std::map<std::string, std::string>& misplaced() const noexcept;
 
-  /// Bytes of all shards' tensors, where an index says.
+  /// Bytes of all shards' tensors, if an index states them.
   std::optional<std::uint64_t> stated_bytes() const noexcept;
 
-  /// Bytes of all tensors as stored; what several tensors of a pickle share is counted once.
+  /// Bytes of all tensors as stored; memory that several tensors of a pickle share is counted once.
   std::uint64_t bytes() const noexcept;
 
-  /// Plain values that one file of a training script holds beside its tensors, such as nanoGPT's
+  /// Plain values that a training script stored with the tensors in its one file, such as nanoGPT's
   /// `model_args`: a dict, empty for safetensors and for shards.
   const PlainValue& values() const noexcept;
 
@@ -137,13 +137,13 @@ class CheckpointReader {
   /// as the reader.
   const GgufMetadata* gguf() const noexcept;
 
-  /// The file that says it; of a reader of such files.
+  /// The file that these metadata come from, for a reader of GGUF files.
   const std::filesystem::path& gguf_file() const noexcept;
 
   /// The `__metadata__` of all files; the first file that has a key gives its value.
   const std::map<std::string, std::string>& metadata() const noexcept;
 
-  /// What a user should know about these files, a sentence each; empty for a folder without oddities.
+  /// What a user should know about these files, one sentence each; empty if there is nothing unusual.
   const std::vector<std::string>& notes() const noexcept;
 
  private:

@@ -28,7 +28,7 @@ struct KnownFile {
   Holds holds;
 };
 
-/// The first that is there is read.
+/// The first one that exists is read.
 constexpr std::array<KnownFile, 10> kKnownFiles = {{
     {"model.safetensors", TensorFormat::kSafetensors, Holds::kTensors},
     {"model.safetensors.index.json", TensorFormat::kSafetensors, Holds::kIndex},
@@ -58,7 +58,7 @@ std::vector<std::string> script_files(const std::filesystem::path& folder) {
   return names;
 }
 
-/// The file that a training script left under a name of its own, where there is no doubt which one it is.
+/// The file that a training script left under its own name, if there is no doubt which one it is.
 std::optional<ModelFile> only_checkpoint(const std::filesystem::path& folder) {
   const auto file = [](const std::filesystem::path& name) {
     return ModelFile{name, TensorFormat::kZip, Holds::kTensors};

@@ -16,7 +16,7 @@ struct ModelFile {
   enum class Holds { kTensors, kIndex } holds;
 };
 
-/// Where training runs in TransformerLens's manner keep their checkpoints, below the folder of the model.
+/// Where training runs in TransformerLens's style keep their checkpoints, below the folder of the model.
 inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 
 /// A native folder's weights in packed form (loading/fill/packed_file.h).
@@ -29,15 +29,15 @@ struct ModelFileChoice {
 };
 
 /// Picks by a fixed order: safetensors before pickles, one file before an index, Hugging Face's names before
-/// those of training scripts. Where none of the known names is there: the only `.pt` or `.pth` file, the only
-/// one of several that ends in `final.pth`, or without any the only one in `checkpoints/`. Throws
-/// CheckpointError, saying what was looked for and what is there instead.
+/// those of training scripts. If none of the known names exists: the only `.pt` or `.pth` file, the only one
+/// of several that ends in `final.pth`, or without any the only one in `checkpoints/`. Throws
+/// CheckpointError, saying what was looked for and what the folder contains instead.
 ModelFileChoice choose_model_file(const std::filesystem::path& folder);
 
-/// Whether the folder has a file under one of the names that models go by.
+/// Whether the folder has a file under one of the usual names of model files.
 bool has_model_file(const std::filesystem::path& folder);
 
-/// The format of a file by the ending of its name. Throws CheckpointError for an ending that is not known.
+/// The format of a file by its name's ending. Throws CheckpointError for an unknown ending.
 TensorFormat format_of(const std::filesystem::path& file);
 
 /// Whether a file's name says that it is a GGUF file.
@@ -53,8 +53,8 @@ std::vector<std::string> tensor_files(const std::filesystem::path& folder);
 std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,
                                        const std::vector<std::string>& used);
 
-/// True when something of that name is there, also a link that leads nowhere: opening it says what is wrong
-/// with it.
+/// True if something has that name, even a dangling link: opening it then says what is wrong with
+/// it.
 bool is_there(const std::filesystem::path& path);
 
 }  // namespace hooked

@@ -36,7 +36,7 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// How far a cached name is from the wanted one. A name without its organisation is as near as with it.
+/// How far a cached name is from the wanted one: the smaller distance with or without the organisation.
 struct Distance {
   bool far;  ///< nobody would mistake one for the other
   std::size_t edits;
@@ -53,7 +53,7 @@ Distance distance(const HubName& wanted, const HubName& cached) {
   return {.far = !part && edits > std::max<std::size_t>(2, name.size() / 3), .edits = edits};
 }
 
-/// What the message says about the models that the cache does hold, nearest first; empty where it holds none.
+/// What the message says about the models that the cache has, nearest first; empty if it has none.
 std::string suggestion(const HubName& wanted, const std::vector<CachedModel>& models) {
   std::vector<std::pair<Distance, std::string>> ranked;
   std::set<std::string> seen;
@@ -90,7 +90,7 @@ std::vector<std::string> revisions(const HubName& wanted, const std::vector<Cach
   return names;
 }
 
-/// What the message says about the folder beside `wanted`, which is not there, whose name is nearly the same.
+/// What the message says about a folder next to the missing `wanted` whose name is nearly the same.
 std::string folder_suggestion(const std::filesystem::path& wanted) {
   const auto name = wanted.filename().string();
   const auto parent = wanted.parent_path();
@@ -132,7 +132,7 @@ std::filesystem::path locate_model(std::string_view id) {
   const auto where = path_text(id);
   const std::filesystem::path folder(id);
   if (is_folder(folder)) return folder;
-  // Also a link that leads nowhere: opening it says what is wrong with it.
+  // Also a dangling link: opening it says what is wrong with it.
   if (is_there(folder) && is_tensor_name(folder.filename().native())) return folder;
   std::error_code ignored;
   if (std::filesystem::exists(folder, ignored)) {

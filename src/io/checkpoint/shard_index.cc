@@ -16,8 +16,8 @@
 namespace hooked {
 namespace {
 
-/// Why `name` is not a plain file name, or empty. Judged by its letters alone: hub caches are symbolic links
-/// that lead out of the folder, so resolving the path could not tell a good one from a bad one.
+/// Why `name` is not a plain file name, or empty. Judged by its characters alone: hub caches are symbolic
+/// links that lead out of the folder, so resolving the path could not tell a good one from a bad one.
 std::string_view bad_file_name(std::string_view name) {
   if (name.empty()) return "it is empty";
   if (name == "." || name == "..") return "it names a folder";

@@ -21,10 +21,10 @@ struct ShardIndex {
   /// Sorted by tensor; every tensor once.
   std::vector<Entry> entries;
 
-  /// `metadata.total_size` in bytes, where there is one that is a whole number.
+  /// `metadata.total_size` in bytes, if it is a whole number.
   std::optional<std::uint64_t> total_bytes;
 
-  /// What it says of the other shards. `total_bytes` is not known of those.
+  /// The index restricted to the other shards. Their `total_bytes` is not known.
   ShardIndex without(const std::vector<std::string>& left_out) const;
 
   /// The entry of that tensor, or null.
@@ -32,7 +32,7 @@ struct ShardIndex {
 };
 
 /// Reads and validates an index file. Throws IoError or CheckpointError, the latter before any shard is
-/// touched when a shard's name could lead out of the folder.
+/// opened if a shard's name could lead out of the folder.
 ShardIndex read_shard_index(const std::filesystem::path& path);
 
 }  // namespace hooked

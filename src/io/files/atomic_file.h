@@ -8,7 +8,7 @@
 
 namespace hooked {
 
-/// A file being written beside its destination, which it replaces in one step when it is complete.
+/// A file being written next to its destination, which it replaces in one step when it is complete.
 ///
 /// Note [Order of a durable write]: temporary file in the same folder (rename cannot cross file systems),
 /// write, fsync the file (else the new name may point at bytes that never reached the disk), rename, fsync
@@ -26,7 +26,7 @@ class [[nodiscard]] AtomicFile {
   /// Appends. Throws IoError with the bytes wanted and the reason.
   void write(std::span<const std::byte> bytes);
 
-  /// Ends the writing: every byte is on the disk. Throws IoError.
+  /// Ends the writing and flushes every byte to disk. Throws IoError.
   void finish();
 
   /// Puts the written bytes in the destination's place, after finish() if that was not called. Throws
@@ -36,7 +36,7 @@ class [[nodiscard]] AtomicFile {
   /// Where the file will be.
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Whether a file of that name in a folder is one that was being written, be it by a program that has
+  /// Whether a file of that name is the temporary file of an AtomicFile, possibly left by a program that has
   /// ended.
   static bool is_partial(std::string_view name);
 

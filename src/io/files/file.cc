@@ -24,7 +24,7 @@ namespace {
 // Linux moves at most 0x7ffff000 bytes in one call; a round number below it keeps partial transfers rare.
 constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
 
-// What stands before and after what makes a temporary name unique.
+// What comes before and after the unique part of a temporary name.
 constexpr std::string_view kPartialStart = ".hooked-", kPartialEnd = ".partial";
 
 std::string reason_text(int code) { return std::generic_category().message(code); }
@@ -133,7 +133,7 @@ std::shared_ptr<const std::byte> InputFile::map() const {
   }
   std::shared_ptr<const std::byte> mapped(static_cast<const std::byte*>(start),
                                           [start, bytes](const std::byte*) { ::munmap(start, bytes); });
-  ::madvise(start, bytes, MADV_HUGEPAGE);  // an advice: some file systems keep files on large pages
+  ::madvise(start, bytes, MADV_HUGEPAGE);  // only a hint: some file systems keep files on large pages
   check_unchanged();
   return mapped;
 }

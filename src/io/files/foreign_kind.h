@@ -5,10 +5,10 @@
 
 namespace hooked {
 
-/// As many first bytes of a file as foreign_kind wants to see.
+/// Number of first bytes of a file that foreign_kind needs.
 inline constexpr std::size_t kForeignKindBytes = 512;
 
-/// Of a text that is a Git LFS pointer in the place of a file: a sentence that says so. Empty for others.
+/// A sentence saying that a text is a Git LFS pointer in place of the file. Empty for other texts.
 std::string git_lfs_pointer(std::string_view start);
 
 /// What a file that is not of the expected format looks like by its first bytes, or empty.

@@ -22,7 +22,7 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-/// Names of what a folder holds, sorted; nothing of one that cannot be read.
+/// Sorted names of a folder's entries; none if it cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code stopped;

@@ -17,7 +17,7 @@ namespace hooked {
 namespace {
 
 constexpr std::uint64_t kLongestReference = 4096;
-constexpr std::size_t kShortestCommit = 7;  // letters, as git and the hub shorten commits
+constexpr std::size_t kShortestCommit = 7;  // letters; git and the hub shorten commits to this
 constexpr std::string_view kSnapshots = "snapshots";
 
 /// The hub's own rule for organisation and model names.
@@ -31,7 +31,7 @@ bool is_hub_word(std::string_view word) {
          word.find("--") == std::string_view::npos;
 }
 
-/// The commit that a branch or tag stands for, or nothing when the cache has no such reference.
+/// The commit that a branch or tag refers to, or nothing if the cache has no such reference.
 std::optional<std::string> referenced_commit(const std::filesystem::path& reference) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(reference, ignored)) return std::nullopt;
@@ -55,7 +55,7 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-/// Whether `folder` holds the revisions of a model, a data set or a space as a hub cache keeps them.
+/// Whether `folder` has the revisions of a model, a data set or a space in a hub cache's layout.
 bool is_cached_repository(const std::filesystem::path& folder) {
   const std::string name = folder.filename().native();
   const bool named = std::ranges::any_of(
@@ -152,7 +152,7 @@ std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder) {
   const auto commit = whole.filename().native();
   try {
     if (referenced_commit(model / "refs" / kMainRevision) != commit) name->revision = commit;
-  } catch (const Error&) {  // a damaged reference is no reference to this commit
+  } catch (const Error&) {  // a damaged reference does not refer to this commit
     name->revision = commit;
   }
   return name;
@@ -162,7 +162,7 @@ void require_outside_hub_cache(const std::filesystem::path& folder, std::string_
   std::error_code ignored;
   const auto whole = [&](const std::filesystem::path& path) {
     auto made = std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
-    return made.has_filename() ? made : made.parent_path();  // without a slash at its end
+    return made.has_filename() ? made : made.parent_path();  // without a trailing slash
   };
   const auto cache = whole(hub_cache().path);
   for (auto above = whole(folder); above != above.parent_path(); above = above.parent_path()) {

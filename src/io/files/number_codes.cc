@@ -11,7 +11,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 float e4m3_number(int byte) {
   const int exponent = (byte >> 3) & 15, mantissa = byte & 7;
   if (exponent == 15 && mantissa == 7) return kNaN;
-  // Below the smallest exponent there is no leading one.
+  // Subnormal numbers do not have the implicit leading one.
   const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
                                    : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
   return byte >= 128 ? -size : size;

@@ -5,8 +5,8 @@
 
 namespace hooked {
 
-/// The numbers that a byte stands for in the formats of the Open Compute Project (OCP Microscaling
-/// Formats 1.0, OFP8 1.0).
+/// The value of each byte in the formats of the Open Compute Project (OCP Microscaling Formats 1.0, OFP8
+/// 1.0).
 using ByteNumbers = std::array<float, 256>;
 
 /// e4m3: sign, 4 bits of exponent, 3 of mantissa; no infinities; 0x7f and 0xff are NaN.

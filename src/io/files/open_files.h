@@ -11,13 +11,13 @@
 
 namespace hooked {
 
-/// A closed file. It is opened again for its data, and must then be the file that was described.
+/// A closed file. It is reopened for its data, and must then be the same file that was described.
 struct ClosedFile {
   std::filesystem::path path;
   FileStamp stamp;
 };
 
-/// The files whose data was read last, held open: a bounded number, whatever the number of shards.
+/// The most recently read files, kept open: a bounded number, whatever the number of shards.
 class OpenFiles {
  public:
   /// The file, shared with other threads that read from it. `index` tells files apart. Throws IoError when it

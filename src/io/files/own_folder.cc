@@ -24,7 +24,7 @@ constexpr std::uint64_t kConfigBytes = std::uint64_t{64} << 20;
   throw IoError(path_text(folder), fmt::format("the folder could not be made ({})", reason));
 }
 
-// Whether a config.json has the record that saving a model leaves in it, and others do not write.
+// Whether a config.json has the record that only saving a model writes.
 bool is_own_config(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return false;
@@ -53,7 +53,7 @@ void require_not_read_from(const std::filesystem::path& folder, const std::set<s
   for (const auto& name : holds) require_not_read(folder / name, from.files);
 }
 
-// The nearest folder above that is there must take new entries.
+// The nearest existing folder above must allow new entries.
 void require_can_be_made(const std::filesystem::path& folder) {
   std::error_code ignored, failed;
   auto above = std::filesystem::absolute(folder, failed);
@@ -88,7 +88,7 @@ std::set<std::string> require_own_folder(const std::filesystem::path& folder,
     const auto status = std::filesystem::symlink_status(folder / name, ignored);
     if (own && std::filesystem::is_regular_file(status) && (names.contains(name) || name == kConfigFile))
       continue;
-    if (!own && name != kConfigFile && holds.contains(kConfigFile)) continue;  // what tells most is named
+    if (!own && name != kConfigFile && holds.contains(kConfigFile)) continue;  // names the most telling file
     throw IoError(path_text(folder),
                   fmt::format("the folder holds '{}', which hooked did not write; expected a new or empty "
                               "folder, or one with nothing but a model that hooked saved; choose another, or "

@@ -13,18 +13,18 @@ namespace hooked {
 /// What a native folder calls its config, which says that hooked wrote the folder.
 inline constexpr const char* kConfigFile = "config.json";
 
-/// A native folder (config.json and what belongs to it) that is written as a whole.
+/// A native folder (config.json and the files that belong to it) that is written as a whole.
 ///
 /// Note [A folder in one step]
-/// Each file is written beside its place, and nothing of what was there is touched until all of them are on
-/// the disk. Then the old config.json goes, the other files go in place, those that the new folder does not
-/// have go, and the new config.json comes last. So an error or an end of the program leaves the old folder
-/// whole while anything can still fail. If the machine stops within the renames, the folder has no
-/// config.json and does not load: it is never read as a mixture of two models.
+/// Each file is written next to its destination, and no existing file is touched until all of them are on the
+/// disk. Then the old config.json is removed, the other files are renamed into place, those that the new
+/// folder does not have are removed, and the new config.json is placed last. So an error or an end of the
+/// program leaves the old folder whole while anything can still fail. If the machine stops within the
+/// renames, the folder has no config.json and does not load: it is never read as a mixture of two models.
 class [[nodiscard]] OwnFolder {
  public:
-  /// Makes the folder unless it is there. `names` are all that a native folder can hold. Throws IoError as
-  /// require_own_folder does and where it cannot be made.
+  /// Creates the folder if it does not exist. `names` are all names that a native folder can hold. Throws
+  /// IoError as require_own_folder does and if the folder cannot be created.
   OwnFolder(std::filesystem::path folder, const std::set<std::string>& names, const ReadFrom& from);
 
   /// Begins a file of the folder.
@@ -32,7 +32,7 @@ class [[nodiscard]] OwnFolder {
   /// The same with all of its bytes.
   void add(const std::string& name, std::string_view bytes);
 
-  /// Puts all files in place. What was in the folder before is gone. Throws IoError.
+  /// Puts all files in place and removes the folder's old ones. Throws IoError.
   void commit();
 
  private:
@@ -41,9 +41,9 @@ class [[nodiscard]] OwnFolder {
   std::deque<AtomicFile> files_;
 };
 
-/// The names of what is in `folder`; none where it is not there. Throws IoError unless a native folder may be
-/// written there, which is where nothing is or one that holds only what hooked wrote: its config.json says
-/// so, and besides that has only plain files called as `names` says. Never in a hub cache, nor where
+/// The names of the entries of `folder`; none if it does not exist. Throws IoError unless a native folder may
+/// be written there: either nothing is there, or a folder with only files that hooked wrote. Its config.json
+/// says so, and all others are plain files whose names are among `names`. Never in a hub cache, nor where
 /// something is read from.
 std::set<std::string> require_own_folder(const std::filesystem::path& folder,
                                          const std::set<std::string>& names, const ReadFrom& from);

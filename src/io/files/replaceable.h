@@ -12,8 +12,8 @@ namespace hooked {
 /// Note [Nothing of others is overwritten]
 /// Every writer of results asks require_replaceable before it writes. Commands ask it before they load a
 /// model too, so that a refusal costs no run (docs/decisions/0085). A model's folder has a stricter rule
-/// (io/files/own_folder.h). write_file and save_safetensors are the tools that these writers share: they
-/// write what they are told to.
+/// (io/files/own_folder.h). write_file and save_safetensors are the tools that these writers share: they do
+/// not ask.
 
 /// A kind of file that hooked writes.
 struct FileKind {
@@ -25,8 +25,8 @@ struct FileKind {
 };
 
 /// Throws IoError unless a file of that kind may be written at `file`: its ending is one of the kind's, its
-/// folder is there, may be written to and lies in no hub cache, and where something has that name already,
-/// `overwrite` allows to replace it.
+/// folder exists, is writable and is in no hub cache, and if something has that name already, `overwrite`
+/// allows replacing it.
 void require_replaceable(const std::filesystem::path& file, const FileKind& kind, Overwrite overwrite);
 
 /// What something is read from. Paths are absolute.

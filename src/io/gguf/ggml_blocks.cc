@@ -8,10 +8,10 @@
 
 // Note [GGML's blocks]
 // A block has one or two factors in half precision (`d`, and `m` or `dmin` for an offset), and its numbers in
-// a few bits each. Those of 32 numbers have a half of them in the lower and the other in the upper nibbles of
-// 16 bytes. Those of 256 ("K") have groups of 16 or 32 numbers with a scale of a few bits each, and the bits
-// of numbers that stand apart are beside each other in a byte.
-// Products and sums are rounded one by one, in this order: that makes the last bits those of others.
+// a few bits each. Blocks of 32 numbers have one half of them in the lower and the other in the upper nibbles
+// of 16 bytes. Blocks of 256 ("K") have groups of 16 or 32 numbers with a scale of a few bits each, and a
+// byte has the bits of numbers that are not neighbours. Products and sums are rounded one by one, in this
+// order, which makes the last bits equal those of other readers.
 
 namespace hooked {
 namespace {
@@ -121,7 +121,7 @@ void decode_q3_k(const std::byte* block, float* into) {
     const unsigned low = group < 8 ? byte_at(packed, group) & 15U : byte_at(packed, group - 8) >> 4U;
     const unsigned rest = byte_at(packed, 8 + group % 4) >> (group / 4 * 2) & 3U;
     const float scale = d * static_cast<float>(static_cast<int>(low | rest << 4U) - 32);
-    const int number = two_bits(numbers, i) - (one_bit(high, i) == 0 ? 4 : 0);  // a set bit takes nothing off
+    const int number = two_bits(numbers, i) - (one_bit(high, i) == 0 ? 4 : 0);  // a set bit subtracts nothing
     into[i] = scale * static_cast<float>(number);
   }
 }

@@ -4,8 +4,8 @@
 
 namespace hooked {
 
-// What a block of numbers stands for in each of GGML's formats, to the last bit as the package `gguf`
-// computes it in float32. `block` has the bytes and `into` the room that the table in ggml_types.cc says.
+// Decodes a block of numbers of each of GGML's formats, to the last bit as the package `gguf` computes it in
+// float32. The table in ggml_types.cc gives the bytes of `block` and the size of `into`.
 
 void decode_q4_0(const std::byte* block, float* into);
 void decode_q4_1(const std::byte* block, float* into);

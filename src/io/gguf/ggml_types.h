@@ -12,14 +12,14 @@ namespace hooked {
 
 /// How GGUF files store the numbers of a tensor: a row of the table in ggml_types.cc.
 ///
-/// A row of a tensor is a whole number of blocks. Block size and bytes are known of every type, because a
-/// file cannot be checked without; only some are read.
+/// A row of a tensor is a whole number of blocks. Block size and bytes are known for every type, because a
+/// file cannot be checked without them; only some types are read.
 struct GgmlType {
   std::uint32_t number;   ///< in the file
   std::string_view name;  ///< `Q4_K`
   std::int64_t elements;  ///< numbers of a block
   std::uint64_t bytes;    ///< bytes of a block
-  at::ScalarType dtype;   ///< what a tensor of it is read as; Undefined: it is not read
+  at::ScalarType dtype;   ///< dtype that such a tensor is read as; Undefined: it is not read
   /// Writes the `elements` numbers of one block; null where the bytes are numbers of `dtype` already.
   void (*decode)(const std::byte* block, float* into);
 };
@@ -30,7 +30,7 @@ std::span<const GgmlType> ggml_types();
 /// The type of that number, or null.
 const GgmlType* find_ggml_type(std::uint32_t number);
 
-/// The names of those that are read, for messages.
+/// The names of the types that are read, for messages.
 std::string supported_ggml_types();
 
 }  // namespace hooked

@@ -39,7 +39,7 @@ class GgufCursor {
     std::string taken(count, '\0');
     if (count > piece_.size()) {
       read_(position_, std::as_writable_bytes(std::span(taken)));
-      piece_end_ = 0;  // the piece at hand lies before this
+      piece_end_ = 0;  // the current piece ends before this offset
     } else {
       need(count);
       std::copy_n(piece_.data() + (position_ - piece_begin_), count, taken.data());
@@ -52,7 +52,7 @@ class GgufCursor {
     return little_endian(bytes(width, what), 0, width);
   }
 
-  /// Refuses more elements of `width` bytes than the rest of the file or a header can hold, before anything
+  /// Refuses more elements of `width` bytes than fit in the rest of the file or in a header, before anything
   /// of their size is allocated.
   void check(std::uint64_t count, std::size_t width, std::string_view what) const {
     const std::string_view unit = width == 1 ? "bytes" : "elements";
@@ -198,7 +198,7 @@ class GgufParser {
   }
 
   GgufValue texts(const std::string& what, bool array, std::uint64_t elements) {
-    constexpr std::size_t kLengthWidth = 8;  // of each text's length
+    constexpr std::size_t kLengthWidth = 8;  // of the length before each text
     cursor_.check(elements, kLengthWidth, what);
     std::string all;
     std::vector<std::uint64_t> ends;

@@ -27,7 +27,7 @@ std::uint32_t read_summed(const InputFile& file, std::uint64_t offset, std::span
   return before;
 }
 
-/// The same for bytes that nobody wants.
+/// The same for bytes that are only checked.
 std::uint32_t pass_summed(const InputFile& file, std::uint64_t offset, std::uint64_t bytes,
                           std::uint32_t before) {
   std::vector<std::byte> buffer(std::min<std::uint64_t>(kPieceBytes, bytes));

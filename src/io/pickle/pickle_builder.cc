@@ -47,7 +47,7 @@ constexpr std::array<Allowed, 15> kAllowed = {{
 
 const Allowed& allowed(const PickleValue& global) { return kAllowed[global.payload]; }
 
-// What a container and an item of it take: the row or value, room for growth and the heap's own bytes.
+// Memory of a container and of an item in it: the row or value, room for growth and the heap's own bytes.
 constexpr std::uint64_t kContainerBytes = sizeof(PickledContainer) + 16;
 constexpr std::uint64_t kItemBytes = 2 * sizeof(PickleValue);
 

@@ -9,7 +9,7 @@
 
 namespace hooked {
 
-/// Makes what a pickle may describe, and refuses everything else. Nothing is imported or called: a name is
+/// Builds what a pickle may describe, and refuses everything else. Nothing is imported or called: a name is
 /// looked up in a fixed list, and "calling" one of the few allowed names fills in a row of the document.
 ///
 /// All members throw std::invalid_argument with the plain reason.
@@ -26,19 +26,19 @@ class PickleBuilder {
   PickleValue empty_dict();
   void append(const PickleValue& list, std::span<const PickleValue> values);
 
-  /// `items` are keys and values in turn.
+  /// `items` are alternating keys and values.
   void set_items(const PickleValue& dict, std::span<const PickleValue> items);
 
-  /// What the allowed `function` makes of the tuple `arguments`.
+  /// The result of the allowed `function` for the tuple `arguments`.
   PickleValue call(const PickleValue& function, const PickleValue& arguments);
 
-  /// The storage that a persistent id, a tuple, names.
+  /// The storage that a persistent id, which is a tuple, refers to.
   PickleValue storage(const PickleValue& id);
 
   /// Attributes for an object: only the `_metadata` that torch.nn.Module.state_dict adds, which is ignored.
   void set_state(const PickleValue& object, const PickleValue& state) const;
 
-  /// Counts `bytes` of memory; refuses what goes over ZipCheckpointLimits::kBuiltBytes.
+  /// Counts `bytes` of memory; throws above ZipCheckpointLimits::kBuiltBytes.
   void charge(std::uint64_t bytes);
 
  private:

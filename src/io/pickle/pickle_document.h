@@ -12,7 +12,7 @@
 
 namespace hooked {
 
-/// What a value of a pickle is.
+/// The kind of a pickle's value.
 enum class PickleKind : std::uint8_t {
   kMark,  ///< on the stack only
   kNone,
@@ -24,7 +24,7 @@ enum class PickleKind : std::uint8_t {
   kTuple,
   kList,
   kDict,
-  kGlobal,  ///< an allowed name; never what a name stands for
+  kGlobal,  ///< an allowed name; never the object of that name
   kStorage,
   kTensor,
 };
@@ -32,8 +32,8 @@ enum class PickleKind : std::uint8_t {
 /// The kind for messages, with its article: `a tuple`.
 std::string_view pickle_kind_text(PickleKind kind) noexcept;
 
-/// A value of a pickle: small, and for the larger kinds a place in its document. So copies are cheap, and
-/// values that hold each other cost nothing to let go.
+/// A value of a pickle: small, and for the larger kinds an index into its document. So copies are cheap, and
+/// values that contain each other cost nothing to release.
 struct PickleValue {
   PickleKind kind = PickleKind::kNone;
   std::uint32_t size = 0;     ///< bytes of a text, elements of a tuple
@@ -44,7 +44,7 @@ struct PickleValue {
   bool boolean() const noexcept { return payload != 0; }
 };
 
-/// A list's elements, or a dict's keys and values in turn.
+/// A list's elements, or a dict's alternating keys and values.
 struct PickledContainer {
   std::vector<PickleValue> items;
   bool ordered = false;  ///< a collections.OrderedDict: it alone may be given attributes
@@ -57,8 +57,8 @@ struct PickledStorage {
   std::int64_t elements;
 };
 
-/// A tensor as elements of a storage. Sizes and strides are tuples of integers that were checked: what they
-/// address lies inside the storage.
+/// A tensor as elements of a storage. Sizes and strides are tuples of integers; all that they address was
+/// checked to be inside the storage.
 struct PickledTensor {
   std::uint64_t storage;
   std::int64_t offset;  ///< of the first element, in elements

@@ -55,7 +55,7 @@ enum class Opcode : std::uint8_t {
   kFrame = 0x95,
 };
 
-/// The opcode's name in Python's pickle module, also of those that are not read; `0x` and its number when
+/// The opcode's name in Python's pickle module, also for opcodes that are not read; `0x` and its number if
 /// Python has none.
 std::string opcode_text(std::uint8_t opcode);
 

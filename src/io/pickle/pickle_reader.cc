@@ -25,7 +25,7 @@ class PickleMachine {
   explicit PickleMachine(PickleDocument& document)
       : document_(document), bytes_(document.bytes), builder_(document) {}
 
-  /// The byte of the opcode that was read last.
+  /// The offset of the opcode that was read last.
   std::size_t position() const noexcept { return opcode_at_; }
 
   void run() {
@@ -107,7 +107,7 @@ class PickleMachine {
         return push_text(Kind::kText, number(4));
       case Opcode::kBinUnicode8:
         return push_text(Kind::kText, number(8));
-      // What Python 2 wrote for its str: text in all that matters here.
+      // What Python 2 wrote for its str: treated as text.
       case Opcode::kShortBinString:
         return push_text(Kind::kText, number(1));
       case Opcode::kBinString:
@@ -238,7 +238,7 @@ class PickleMachine {
 
   std::uint64_t number(std::size_t width) { return little_endian(take(width), 0, width); }
 
-  /// Up to the next line feed, which is passed.
+  /// Up to the next line feed, which is skipped.
   std::string_view line() {
     const auto end = bytes_.find('\n', at_);
     if (end == std::string_view::npos) check_left(bytes_.size() - at_ + 1);
@@ -261,7 +261,7 @@ class PickleMachine {
     push({.kind = Kind::kInteger, .payload = static_cast<std::uint64_t>(value)});
   }
 
-  /// A two's complement number of any width, of which 64 bits are supported.
+  /// A two's complement number of any width; 64 bits of it are supported.
   void push_long(std::uint64_t width) {
     const auto digits = take(width);
     if (width > 8) {
@@ -306,7 +306,7 @@ class PickleMachine {
     return values;
   }
 
-  /// The value under place `index` of the stack.
+  /// The value below place `index` of the stack.
   PickleValue below(std::size_t index) const {
     if (index == 0 || stack_[index - 1].kind == Kind::kMark) {
       throw std::invalid_argument("the stack has too few values; expected a container, got none");

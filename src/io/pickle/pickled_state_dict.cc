@@ -21,22 +21,22 @@ using Limits = ZipCheckpointLimits;
 constexpr std::array<std::string_view, 3> kWrappers = {"model", "state_dict", "model_state_dict"};
 constexpr std::string_view kCompiledPrefix = "_orig_mod.";
 
-/// At most this many keys stand in one message.
+/// A message lists at most this many keys.
 constexpr std::size_t kListed = 20;
 
-/// Python would keep the last of two equal keys; another reader the first.
+/// Of two equal keys, Python would keep the last; another reader the first.
 [[noreturn]] void throw_twice(std::string_view key, std::string_view where) {
   throw CheckpointError(
       where, fmt::format("'{}': the name stands twice in a dict; expected it once", printable(key)));
 }
 
-/// Copies values of the document that hold no tensors. A document may hold one value in many places, and a
-/// list itself: depth, number and bytes of the copies are limited.
+/// Copies values of the document that contain no tensors. A document may contain one value in many places,
+/// and a list may contain itself: depth, number and bytes of the copies are limited.
 class PlainCopier {
  public:
   PlainCopier(const PickleDocument& document, std::string_view where) : document_(document), where_(where) {}
 
-  /// The value, or nothing when a tensor or a storage is in it.
+  /// The value, or nothing if it contains a tensor or a storage.
   std::optional<PlainValue> copy(const PickleValue& value, std::size_t depth = 0) {
     if (++values_ > Limits::kPlainValues) refuse("are too many", Limits::kPlainValues);
     switch (value.kind) {
@@ -154,7 +154,7 @@ class StateDictFinder {
                             pickle_kind_text(root.kind)));
   }
 
-  /// A document may hold one dict in many places, and a dict itself: depth and number are limited.
+  /// A dict may occur in many places of a document, or in itself: depth and number are limited.
   void add_paths(const PickleValue& dict, const std::string& before, std::size_t depth) {
     const auto refuse = [&](std::string_view what, std::uint64_t limit) {
       throw CheckpointError(
@@ -268,7 +268,7 @@ class StateDictFinder {
     }
   }
 
-  /// Everything of the top dict that is neither the state dict nor holds tensors, such as an optimizer's.
+  /// Every value of the top dict that is not the state dict and has no tensors, such as an optimizer's.
   void add_values(const PickleValue& root, const std::optional<PickleValue>& inner) {
     const auto& items = document_.items(root);
     PlainCopier copier(document_, where_);

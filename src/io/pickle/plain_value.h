@@ -10,14 +10,14 @@
 
 namespace hooked {
 
-/// A value without tensors that a checkpoint holds beside its tensors: None, a bool, an integer, a real
+/// A value without tensors that a checkpoint stores with its tensors: None, a bool, an integer, a real
 /// number, text, bytes, a list (also for a tuple), or a dict in its order. Copies are deep.
 class PlainValue {
  public:
   using List = std::vector<PlainValue>;
   using Dict = std::vector<std::pair<PlainValue, PlainValue>>;
 
-  /// Bytes, told apart from text.
+  /// Bytes, distinct from text.
   struct Bytes {
     std::string value;
   };
@@ -34,7 +34,7 @@ class PlainValue {
 
   bool is_none() const noexcept { return std::holds_alternative<std::monostate>(value_); }
 
-  // Each is nothing (or null) when the value is of another kind.
+  // Each is empty (or null) if the value is of another kind.
   std::optional<bool> boolean() const noexcept { return copy<bool>(); }
   std::optional<std::int64_t> integer() const noexcept { return copy<std::int64_t>(); }
 

@@ -31,12 +31,12 @@ constexpr std::string_view kEndMark = "PK\x05\x06";
 constexpr std::string_view kEnd64Mark = "PK\x06\x06";
 constexpr std::string_view kLocatorMark = "PK\x06\x07";
 
-constexpr std::uint64_t kIn64 = 0xFFFFFFFF;  // a field of 32 bits that says: see the zip64 record
+constexpr std::uint64_t kIn64 = 0xFFFFFFFF;  // value of a 32-bit field that means: see the zip64 record
 constexpr std::uint64_t kIn64Short = 0xFFFF;
 
 constexpr std::uint64_t kEncryptedFlags = 0x0001 | 0x0040 | 0x2000;
 constexpr std::uint64_t kPatchFlag = 0x0020;
-/// Local headers then have no sizes: they stand after the data, and in the directory.
+/// Then local headers have no sizes: these are after the data, and in the directory.
 constexpr std::uint64_t kSizesLaterFlag = 0x0008;
 
 /// Why a name is not one of a file inside the archive, or empty.
@@ -56,7 +56,7 @@ std::string_view bad_entry_name(std::string_view name) {
   return {};
 }
 
-/// Of all archives that torch writes only those of torch.jit have compressed entries: their code.
+/// Of all archives that torch writes, only those of torch.jit have compressed entries: their code.
 [[noreturn]] void throw_torch_script(std::string_view where) {
   throw CheckpointError(where,
                         "this is a TorchScript archive, which holds code; expected a state dict; save it as "
@@ -95,7 +95,7 @@ class DirectoryReader {
       fail("the zip directory is too large",
            fmt::format("at most {} bytes", ZipCheckpointLimits::kDirectoryBytes), end.bytes);
     }
-    // Every entry needs its fixed part: the number is not believed before anything is allocated for it.
+    // Every entry needs its fixed part: the number is checked before anything is allocated for it.
     if (end.entries > end.bytes / kCentralBytes) {
       fail("the zip directory is smaller than its number of entries needs",
            fmt::format("at least {} bytes", end.entries * kCentralBytes), end.bytes);
@@ -247,7 +247,7 @@ class DirectoryReader {
     }
     if (little_endian(fixed, 34, 2) != 0) refuse(entry, "it lies in another file", "one file", "a part");
 
-    // The zip64 field holds only those of these that did not fit, in this order.
+    // The zip64 field has only those values that did not fit, in this order.
     auto wide = zip64_field(extra);
     const auto field = [&](std::size_t at) {
       auto value = little_endian(fixed, at, 4);
@@ -270,7 +270,7 @@ class DirectoryReader {
     result_.entries.push_back(entry);
   }
 
-  /// Finds where each entry's data begins, and that no two overlap.
+  /// Finds where each entry's data begins, and checks that no two overlap.
   void check_local_headers() {
     auto& entries = result_.entries;
     std::sort(entries.begin(), entries.end(),
@@ -290,7 +290,7 @@ class DirectoryReader {
   }
 
   void check_local_header(ZipEntry& entry, std::uint64_t end) const {
-    // Mostly the name follows at once: one read for both.
+    // Usually the name follows at once: one read for both.
     const auto first = std::min(kLocalBytes + entry.name.size(), end - entry.header);
     const auto text = bytes_at(entry.header, first);
     if (!text.starts_with(kLocalMark)) refuse(entry, "its local header is missing", "PK 3 4", "other bytes");
@@ -322,7 +322,7 @@ class DirectoryReader {
              fmt::format("{}", wanted), got);
     };
     check(14, entry.crc, "checksum");
-    // Where the two sizes stand in the header, and in the zip64 field.
+    // Where the two sizes are in the header, and in the zip64 field.
     for (const auto& [at, wide_at] : {std::pair<std::size_t, std::size_t>{18, 8}, {22, 0}}) {
       if (little_endian(text, at, 4) != kIn64) {
         check(at, entry.bytes, "size");

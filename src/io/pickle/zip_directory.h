@@ -20,12 +20,12 @@ struct ZipEntry {
   std::uint64_t end() const noexcept { return begin + bytes; }
 };
 
-/// The files of a zip archive that holds checkpoints: every one stored as it is, none encrypted, names unique
-/// and relative, the data of each inside the archive and apart from all others'.
+/// The files of a zip archive that holds checkpoints: every one stored uncompressed, none encrypted, names
+/// unique and relative, the data of each inside the archive and apart from all others'.
 ///
-/// The directory at the end and the header before each file must agree; nothing stands before the first
-/// header or after the end record, so that no other reader can see another archive in the same bytes. Zip64
-/// is read. See docs/decisions/0013-zip-checkpoints-by-our-own-reader.md for what is refused and why.
+/// The directory at the end and the header before each file must agree. Nothing comes before the first header
+/// or after the end record, so that no other reader can see another archive in the same bytes. Zip64 is read.
+/// docs/decisions/0013-zip-checkpoints-by-our-own-reader.md says what is refused and why.
 /// Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 class ZipDirectory {
  public:

@@ -5,7 +5,7 @@
 
 namespace hooked {
 
-/// What the reader of PyTorch's zip files accepts; each is refused one above.
+/// Limits of the reader of PyTorch's zip files; one more is refused.
 struct ZipCheckpointLimits {
   static constexpr std::uint64_t kEntries = 131'072;
   static constexpr std::uint64_t kDirectoryBytes = std::uint64_t{32} << 20;
@@ -19,8 +19,8 @@ struct ZipCheckpointLimits {
   static constexpr std::size_t kMemo = std::size_t{1} << 20;
   static constexpr std::size_t kTensors = 100'000;
   static constexpr std::size_t kRank = 8;
-  /// Of the plain values beside the tensors: lists and dicts inside each other, all values, bytes of all
-  /// texts.
+  /// Of the plain values stored with the tensors: nesting depth of lists and dicts, number of values, bytes
+  /// of all texts.
   static constexpr std::size_t kPlainDepth = 64;
   static constexpr std::size_t kPlainValues = 262'144;
   static constexpr std::size_t kPlainBytes = std::size_t{4} << 20;

@@ -49,14 +49,14 @@ bool is_taken(std::string_view key) {
   return false;
 }
 
-/// The metadata of one file, read strictly: what is there must have its form.
+/// The metadata of one file, read strictly: every present key must have its form.
 class Record {
  public:
   explicit Record(const SafetensorsFile& file) : metadata_(file.metadata()), where_(path_text(file.path())) {}
 
   bool is_ours() const { return metadata_.contains(kVersion); }
 
-  /// Reads the JSON under `key` into `value`, which stays as it is where there is none.
+  /// Reads the JSON under `key` into `value`, which is unchanged if there is none.
   template <typename Value>
   void read(const char* key, std::string_view form, Value& value) const {
     const auto found = metadata_.find(key);

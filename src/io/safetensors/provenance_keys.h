@@ -4,8 +4,8 @@
 
 namespace hooked {
 
-/// What begins the keys of metadata that an ActivationCache is put together again by. A Provenance has none
-/// of them.
+/// The prefix of the metadata keys from which an ActivationCache is restored. A Provenance has none of
+/// them.
 inline constexpr std::string_view kCacheKeyPrefix = "cache.";
 
 }  // namespace hooked

@@ -74,8 +74,8 @@ std::string supported_safetensors_dtypes();
 /// Reads and validates the header of an open file, as SafetensorsFile::open does.
 SafetensorsHeader read_safetensors_header(const InputFile& file);
 
-/// Throws CheckpointError about the tensor unless all `bytes` are 0 or 1: another byte is not a bool in C++,
-/// and reading one is undefined behaviour.
+/// Throws CheckpointError about the tensor unless all `bytes` are 0 or 1: any other byte is not a bool in
+/// C++, and reading one is undefined behaviour.
 void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes);
 
 }  // namespace hooked

@@ -145,8 +145,8 @@ class HeaderParser {
     check_bytes(tensor);
   }
 
-  /// An array of at most `limit` sizes. One more is read as an error, not stored: the array may be as long as
-  /// the file.
+  /// An array of at most `limit` sizes. More are an error and are not stored: the array may be as long as the
+  /// file.
   std::vector<std::int64_t> sizes(std::string_view field, std::size_t limit) {
     std::vector<std::int64_t> values;
     cursor_.expect('[', field);

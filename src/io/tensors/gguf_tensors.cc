@@ -33,21 +33,21 @@ std::int64_t element_count(const TensorInfo& info) {
                   printable(info.name), info.dtype_name, supported_ggml_types()));
 }
 
-// The numbers `first` to `first + count` of a tensor that lies in blocks from byte `begin` of the file on.
+// The numbers `first` to `first + count` of a tensor whose blocks begin at byte `begin` of the file.
 void read_blocks(const InputFile& file, const GgmlType& type, std::uint64_t begin, std::int64_t first,
                  std::int64_t count, float* into) {
   const std::int64_t size = type.elements, end = first + count;
   const std::int64_t last_block = (end + size - 1) / size;
   const auto at_once = static_cast<std::int64_t>(kDecodedAtOnce / type.bytes);
   std::vector<std::byte> bytes;
-  std::array<float, 256> part{};  // of a block that is not wanted whole
+  std::array<float, 256> part{};  // of a block that is only partly wanted
   for (std::int64_t block = first / size; block < last_block;) {
     const std::int64_t blocks = std::min(at_once, last_block - block);
     bytes.resize(static_cast<std::size_t>(blocks) * type.bytes);
     file.read(begin + static_cast<std::uint64_t>(block) * type.bytes, bytes);
     for (std::int64_t i = 0; i < blocks; ++i, ++block) {
       const std::byte* stored = bytes.data() + static_cast<std::uint64_t>(i) * type.bytes;
-      const std::int64_t from = block * size;  // of the block's numbers, among all
+      const std::int64_t from = block * size;  // position of the block's first number among all
       if (from >= first && from + size <= end) {
         type.decode(stored, into + (from - first));
         continue;
@@ -93,7 +93,7 @@ at::Tensor GgufTensors::read_rows(const InputFile& file, std::size_t index, Rows
   return part;
 }
 
-// A type that is not read is refused by read(), which says so.
+// A type that cannot be read is refused by read(), which says so.
 bool GgufTensors::in_order(std::size_t index) const {
   return tensors_[index].dtype != at::ScalarType::Undefined;
 }

@@ -11,7 +11,7 @@
 namespace hooked {
 
 /// The tensors of a GGUF file. Those whose numbers are stored in a few bits are read as float32: blocks are
-/// decoded as they are asked for.
+/// decoded on demand.
 class GgufTensors final : public TensorFile {
  public:
   /// Throws CheckpointError or IoError.

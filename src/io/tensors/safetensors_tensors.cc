@@ -19,7 +19,7 @@ at::Tensor SafetensorsTensors::read(const InputFile& file, std::size_t index) co
 }
 
 at::Tensor SafetensorsTensors::read_rows(const InputFile& file, std::size_t index, Rows rows) const {
-  // Rows of a dense tensor are a dense tensor by themselves.
+  // Rows of a dense tensor are a dense tensor.
   auto part = tensors_[index];
   check_rows(file, part, rows);
   const auto all = part.shape[0];
@@ -30,7 +30,7 @@ at::Tensor SafetensorsTensors::read_rows(const InputFile& file, std::size_t inde
   return read_safetensor(file, part);
 }
 
-// A dtype that is not known is refused by read(), which says so.
+// An unknown dtype is refused by read(), which says so.
 bool SafetensorsTensors::in_order(std::size_t index) const {
   return tensors_[index].dtype != at::ScalarType::Undefined;
 }

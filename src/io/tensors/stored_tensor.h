@@ -8,8 +8,8 @@
 
 namespace hooked {
 
-/// A tensor that is read in blocks along its outermost dimension, from a file or from memory: what a step
-/// needs of it at a time is small, however large it is.
+/// A tensor that is read in blocks along its outermost dimension, from a file or from memory: a step needs
+/// only a small part at a time, however large the tensor is.
 struct StoredTensor {
   std::vector<std::int64_t> shape;
   at::ScalarType dtype;
@@ -20,13 +20,13 @@ struct StoredTensor {
   std::function<at::Tensor(std::int64_t first, std::int64_t count)> read;
 };
 
-/// The dimension whose neighbours lie farthest apart in memory.
+/// The dimension with the largest stride.
 std::int64_t outermost_dimension(at::IntArrayRef sizes, at::IntArrayRef strides);
 
 /// A tensor in memory, which it keeps alive.
 StoredTensor in_memory(at::Tensor tensor);
 
-/// `tensor` from index `first` of `dimension` on; a scalar is all of itself.
+/// `tensor` from index `first` of `dimension` on; a scalar is returned whole.
 at::Tensor part_of(const at::Tensor& tensor, std::int64_t dimension, std::int64_t first, std::int64_t count);
 
 /// One block of a tensor.
@@ -37,13 +37,13 @@ struct TensorBlock {
   at::Tensor values;
 };
 
-/// Calls `use` with each block. Neighbouring blocks are a group: the blocks of one come in order, groups on
-/// several threads at once. Which blocks are a group depends on the shape alone, so sums by group are the
-/// same for any number of threads. Blocks have about `kBlockElements` elements.
+/// Calls `use` with each block. Neighbouring blocks form a group: the blocks of one come in order, groups on
+/// several threads at once. The grouping depends on the shape alone, so sums by group are the same for any
+/// number of threads. Blocks have about `kBlockElements` elements.
 void for_each_block(const StoredTensor& stored, const std::function<void(const TensorBlock&)>& use);
 
-/// Writes a stretch of a tensor's dimension that begins at `first` and is as long as `values`. Stretches of
-/// one tensor may be written on several threads at once.
+/// Writes a stretch of a tensor's dimension that begins at `first` and has the length of `values`. Stretches
+/// of one tensor may be written on several threads at once.
 using WriteStretch =
     std::function<void(std::int64_t dimension, std::int64_t first, const at::Tensor& values)>;
 

@@ -23,8 +23,8 @@ struct Rows {
   std::int64_t count;
 };
 
-/// What a file with tensors holds, in whatever format. It keeps no file open: data is read from a file that
-/// the caller has opened, which must be the one that was described.
+/// The tensors and values of a file, in whatever format. It keeps no file open: data is read from a file that
+/// the caller has opened, which must be the file that was described.
 class TensorFile {
  public:
   virtual ~TensorFile() = default;
@@ -34,29 +34,29 @@ class TensorFile {
   const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 
-  /// Plain values beside the tensors: a dict.
+  /// Plain values stored with the tensors: a dict.
   const PlainValue& values() const noexcept { return values_; }
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
-  /// Bytes of the tensors, those that several share counted once.
+  /// Bytes of the tensors; bytes that several share are counted once.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   /// Tensor `index` in fresh memory on the CPU. Throws CheckpointError or IoError.
   virtual at::Tensor read(const InputFile& file, std::size_t index) const = 0;
 
-  /// Some rows of tensor `index`: [count, ...]. Throws CheckpointError (also for rows that are not there) or
+  /// Some rows of tensor `index`: [count, ...]. Throws CheckpointError (also for rows that do not exist) or
   /// IoError.
   virtual at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const = 0;
 
-  /// Whether the elements of tensor `index` lie in the file one after another, the last axis' first.
+  /// Whether the elements of tensor `index` are contiguous in the file and in row-major order.
   virtual bool in_order(std::size_t index) const = 0;
 
   /// Fills `into`, contiguous on the CPU and of the tensor's dtype, with its elements from `first` on, for a
-  /// tensor that lies in order. Throws CheckpointError or IoError.
+  /// tensor that is in order. Throws CheckpointError or IoError.
   virtual void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
                              const at::Tensor& into) const = 0;
 
-  /// Where in the file the bytes of tensor `index` begin, of whatever dtype, if its elements lie there in
+  /// Where in the file the bytes of tensor `index` begin, whatever its dtype, if its elements are there in
   /// order; nothing in formats whose dtypes are all known.
   virtual std::optional<std::uint64_t> begin_of_bytes(std::size_t index) const;
 
@@ -76,10 +76,10 @@ class TensorFile {
 /// Formats that tensors are read from.
 enum class TensorFormat { kSafetensors, kZip, kGguf };
 
-/// What the tensors of a pickle are called.
+/// How the tensors of a pickle are named.
 enum class PickledNames : std::uint8_t {
   state_dict,  ///< those of a state dict, which is the top dict or one below it
-  paths,       ///< all that lie in the top dict and in dicts inside of it, by the keys on the way
+  paths,       ///< all in the top dict and in dicts inside it, by the keys on the way
 };
 
 /// Reads and checks what `file` says about its tensors. Throws CheckpointError or IoError.

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kPickleName = "/data.pkl";
 
-/// The archive's one folder: what stands before `/data.pkl`.
+/// The archive's one folder: what comes before `/data.pkl`.
 std::string_view find_prefix(const ZipDirectory& directory, std::string_view where) {
   std::string_view prefix;
   for (const auto& entry : directory.entries()) {
@@ -47,7 +47,7 @@ std::string_view find_prefix(const ZipDirectory& directory, std::string_view whe
   return prefix;
 }
 
-/// A small record as text, with its checksum compared.
+/// A small record as text, after comparing its checksum.
 std::string read_record(const InputFile& file, const ZipDirectory& directory, const ZipEntry& entry,
                         std::uint64_t limit) {
   if (entry.bytes > limit) {
@@ -62,7 +62,7 @@ std::string read_record(const InputFile& file, const ZipDirectory& directory, co
   return text;
 }
 
-/// Whether the archive's numbers have their highest byte first.
+/// Whether the archive's numbers are big-endian.
 bool is_big_endian(const InputFile& file, const ZipDirectory& directory, std::string_view prefix) {
   const auto* entry = directory.find(std::string(prefix) + "/byteorder");
   if (entry == nullptr) return false;  // not recorded before 2.1, and all files were little-endian
@@ -81,7 +81,7 @@ void reverse_each(std::span<std::byte> bytes, std::size_t width) {
   }
 }
 
-/// True when the elements lie one after the other as those of a fresh tensor do.
+/// True if the elements are contiguous, as those of a fresh tensor are.
 bool is_dense(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
   std::int64_t wanted = 1;
   for (auto axis = shape.size(); axis-- > 0;) {
@@ -128,7 +128,7 @@ ZipTensors::ZipTensors(const InputFile& file, PickledNames names) {
 
 void ZipTensors::match_records(const InputFile& file, const PickleDocument& document,
                                const ZipDirectory& directory, std::string_view prefix) {
-  // Storages that no tensor of the state dict uses are checked too: they are what the file claims to hold.
+  // Storages that no tensor of the state dict uses are checked too: the file claims to contain them.
   std::vector<const ZipEntry*> entry_of(document.storages.size());
   std::string name;
   for (std::size_t i = 0; i < entry_of.size(); ++i) {
@@ -208,7 +208,7 @@ at::Tensor ZipTensors::load(const InputFile& file, const TensorInfo& info, const
   const auto options = at::TensorOptions().dtype(info.dtype);
   if (info.bytes() == 0) return at::empty(info.shape, options);
   const auto width = at::elementSize(info.dtype);
-  // Uninitialised, and never larger than the record: its elements were checked to lie inside it.
+  // Uninitialised, and never larger than the record: its elements were checked to be inside it.
   const auto dense = is_dense(info.shape, layout.strides);
   auto elements = dense ? at::empty(info.shape, options)
                         : at::empty({static_cast<std::int64_t>(info.bytes() / width)}, options);
@@ -222,7 +222,7 @@ at::Tensor ZipTensors::load(const InputFile& file, const TensorInfo& info, const
   if (swap_bytes_ && width > 1) reverse_each(bytes, width);
   if (info.dtype == at::kBool) check_bools(file, info, bytes);
   if (dense) return elements;
-  // The stride of an axis of one may be any number; only harmless ones are handed on.
+  // The stride of an axis of size one may be any number; only harmless ones are passed on.
   auto strides = layout.strides;
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (info.shape[axis] == 1) strides[axis] = 1;

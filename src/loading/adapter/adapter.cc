@@ -68,7 +68,7 @@ std::pair<std::string, std::filesystem::path> locate_base(const std::filesystem:
   return {std::move(base), std::move(place)};
 }
 
-// `(.*\.)?(key)$` from the beginning of a module's path on, as PEFT matches.
+// Matches `(.*\.)?(key)$` from the beginning of a module's path, as PEFT does.
 std::vector<ModulePattern> read_patterns(const ConfigReader& config, std::string_view key) {
   std::vector<ModulePattern> patterns;
   const auto group = config.object_if(key);
@@ -104,7 +104,7 @@ void refuse_set(const ConfigReader& config, std::initializer_list<std::string_vi
   }
 }
 
-// Initialisations that change the base model's own weights: what was saved belongs to those.
+// Initialisations that change the base model's own weights: the saved weights belong to the changed ones.
 void check_initialisation(const ConfigReader& config) {
   constexpr std::string_view kKey = "init_lora_weights";
   if (!config.holds_text(kKey)) return config.ignore({kKey});
@@ -125,7 +125,7 @@ void check_kind(const ConfigReader& config) {
     config.refuse(kBias, "is not supported; expected none, all or lora_only");
 }
 
-// Keys that say how the adapter was trained, or what its tensors show.
+// Keys about training, and keys whose content the adapter's tensors show.
 void ignore_what_was_for_training(const ConfigReader& config) {
   config.ignore({"auto_mapping", "corda_config", "eva_config", "exclude_modules", "fan_in_fan_out",
                  "inference_mode", "layers_pattern", "layers_to_transform", "loftq_config", "lora_dropout",
@@ -168,12 +168,12 @@ std::optional<Adapter> read_adapter(const std::filesystem::path& located) {
   const ConfigReader config = config_of(located);
   check_kind(config);
   check_initialisation(config);
-  // Adapters that are no sum of the base model's weights and low-rank products, or not for every token.
+  // Adapters that are not the base model's weights plus low-rank products, or not for every token.
   refuse_set(config, {"alora_invocation_tokens", "arrow_config", "ensure_weight_tying", "kasa_config",
                       "layer_replication", "megatron_config", "monteclora_config", "target_parameters",
                       "trainable_token_indices", "use_bdlora", "use_qalora", "velora_config"});
   ignore_what_was_for_training(config);
-  const std::int64_t rank = config.integer_or("r", 8);  // what PEFT takes
+  const std::int64_t rank = config.integer_or("r", 8);  // PEFT's default
   if (rank < 1) config.refuse("r", "is no rank; expected a number above 0");
   auto [base, place] = locate_base(located, config);
   Adapter adapter{.folder = located,

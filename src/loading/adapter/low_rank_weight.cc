@@ -24,7 +24,7 @@ const double* numbers_of(const at::Tensor& tensor) {
   return static_cast<const double*>(tensor.const_data_ptr());
 }
 
-// Elements `first` to `first + count` in float64, [count], in memory of their own.
+// Elements `first` to `first + count` in float64, [count], in fresh memory.
 at::Tensor elements_of(const SourceTensor& source, std::int64_t first, std::int64_t count) {
   if (!source.read_elements)
     return source.read().reshape({-1}).narrow(0, first, count).to(at::kDouble, false, true);
@@ -33,7 +33,7 @@ at::Tensor elements_of(const SourceTensor& source, std::int64_t first, std::int6
   return stored.to(at::kDouble);
 }
 
-/// The product that is added to a matrix [rows, columns], and what is multiplied then.
+/// The product that is added to a matrix [rows, columns], and the factors that are then applied.
 struct Product {
   at::Tensor left;              ///< [rows, rank] float64
   at::Tensor right;             ///< [rank, columns] float64
@@ -50,7 +50,7 @@ class ChangedWeight {
   ChangedWeight(SourceTensor base, LowRankChange change)
       : base_(std::move(base)), change_(std::move(change)), all_(base_.meta().numel()), left_to_read_(all_) {}
 
-  // Elements from `first` on, as many as `into` has.
+  // Reads elements from `first` on until `into` is full.
   void read(std::int64_t first, const at::Tensor& into) const {
     if (into.numel() == 0) return;
     const std::shared_ptr<const Product> product = hold();
@@ -80,8 +80,8 @@ class ChangedWeight {
     }
   }
 
-  // W + scale B A without lengths, [count] float64. Sums over the rank in order, so that an element does not
-  // depend on where the run of elements begins.
+  // W + scale B A before rescaling to lengths, [count] float64. Sums over the rank in order, so that an
+  // element does not depend on where the run of elements begins.
   at::Tensor with_product(const Product& product, std::int64_t first, std::int64_t count) const {
     const at::Tensor values = elements_of(base_, first, count);
     auto* const numbers = static_cast<double*>(values.data_ptr());
@@ -98,7 +98,7 @@ class ChangedWeight {
     return values;
   }
 
-  // What each output's weights are multiplied by, so that they are as long as the magnitude says.
+  // The factor of each output's weights that gives them the length in the magnitude.
   std::vector<double> length_factors(const Product& product) const {
     const at::Tensor wanted = doubles(*change_.magnitude);
     std::vector<double> squares(static_cast<std::size_t>(wanted.numel()));
@@ -143,7 +143,7 @@ class ChangedWeight {
   mutable std::int64_t left_to_read_;
 };
 
-// A source of that shape whose elements `read` gives.
+// A source of that shape whose elements come from `read`.
 SourceTensor computed(const SourceTensor& base, at::ScalarType dtype,
                       std::function<void(std::int64_t, const at::Tensor&)> read) {
   SourceTensor made{.shape = base.shape,

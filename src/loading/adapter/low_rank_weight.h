@@ -6,8 +6,8 @@
 
 namespace hooked {
 
-/// What an adapter does to one matrix W, [out, in], or [in, out] where it is turned over: W + scale B A; with
-/// a magnitude (DoRA) each output's weights are then scaled to that length.
+/// An adapter's change of one matrix W, [out, in], or [in, out] if it is transposed: W + scale B A; with a
+/// magnitude (DoRA), each output's weights are then rescaled to that length.
 struct LowRankChange {
   SourceTensor a;                         ///< [rank, in]
   SourceTensor b;                         ///< [out, rank]
@@ -16,9 +16,9 @@ struct LowRankChange {
   bool turned;  ///< whether W is [in, out]
 };
 
-/// `base` with the change in it, as a source that is read like any other, block by block. It is computed in
-/// float64 and rounded to `dtype` once. The shapes have been checked. A and B are held from the first read of
-/// the matrix until as many elements as it has were read; lengths are a pass over it of their own.
+/// `base` with the change applied, as a source that is read like any other, block by block. It is computed in
+/// float64 and rounded to `dtype` once. The shapes have been checked. A and B are kept from the first read of
+/// the matrix until all its elements were read; lengths take a separate pass over it.
 SourceTensor changed_weight(SourceTensor base, LowRankChange change, at::ScalarType dtype);
 
 /// `base` plus `scale` times `added`, of the same shape, likewise.

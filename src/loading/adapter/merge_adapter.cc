@@ -22,13 +22,13 @@
 namespace hooked {
 namespace {
 
-/// The adapter's tensors for one module, by their names; empty where there is none.
+/// The adapter's tensors for one module, by their names; empty if there are none.
 struct ModuleChange {
   std::string a, b, bias, magnitude;
   bool embedding = false;
 };
 
-/// What the name of such a tensor ends with, behind the module's path.
+/// The end of such a tensor's name, after the module's path.
 struct AdapterPart {
   std::string_view ending;
   std::string ModuleChange::*name;
@@ -44,7 +44,7 @@ constexpr AdapterPart kParts[] = {
     {".lora_magnitude_vector", &ModuleChange::magnitude, false},
 };
 
-// What PEFT puts before the path of a module of the base model, and inside of it before its own tensors.
+// PEFT's prefix of the path of a module of the base model, and its infix before its own tensors.
 constexpr std::string_view kWrapper = "base_model.model.";
 constexpr std::string_view kBaseLayer = ".base_layer.";
 
@@ -55,7 +55,7 @@ std::string without_base_layer(std::string_view path) {
   return name;
 }
 
-// Names without the family's prefix, which adapters and files may have or not.
+// Names without the family's prefix, which adapters and files may or may not have.
 std::string bare(std::string_view name, const Family& family) {
   return std::string(name.substr(prefix_of(name, family).size()));
 }
@@ -109,7 +109,7 @@ class Merge {
     if (!buffer) replaced_.emplace(weight, name);
   }
 
-  // Every tensor must be for a weight that is there, whole, and of a kind that the config speaks of.
+  // Every tensor must belong to an existing weight, be complete, and be of a kind that the config mentions.
   void check_names() const {
     std::vector<std::string> strangers;
     const auto known = [&](const std::string& weight) { return names_.contains(weight) || is_tied(weight); };
@@ -155,7 +155,7 @@ class Merge {
     return {};
   }
 
-  // Whether it is the unembedding that files of a tied model leave out.
+  // Whether it is the unembedding that a tied model's files leave out.
   bool is_tied(const std::string& weight) const {
     return weight == family_.unembedding && !weight.empty() && read_.config.tied_unembedding() &&
            !names_.contains(weight) && names_.contains(embedding());
@@ -225,7 +225,7 @@ class Merge {
     theirs = changed_bias(theirs, of_shape(names.bias, outputs), scale, dtype_of(theirs));
   }
 
-  // Numbers are rounded to float32 once, which holds what files do, unless the model is in float64.
+  // Numbers are rounded to float32 once, which represents the files' numbers, unless the model is float64.
   at::ScalarType dtype_of(const SourceTensor& base) const {
     return read_.config.dtype == at::kDouble || base.dtype == at::kDouble ? at::kDouble : at::kFloat;
   }
@@ -284,7 +284,7 @@ class Merge {
   std::map<std::string, std::string> names_;     // of the base: without the family's prefix, and whole
   std::map<std::string, ModuleChange> changes_;  // by the module's path
   std::map<std::string, std::string> replaced_;  // the base's weight without prefix, the adapter's tensor
-  std::map<std::string, std::size_t> unread_;    // by the other model of the checkpoint
+  std::map<std::string, std::size_t> unread_;    // by the checkpoint's other model
   std::set<std::int64_t> ranks_;
   std::size_t changed_ = 0, replacements_ = 0;
 };

@@ -19,16 +19,16 @@ namespace hooked {
 namespace {
 
 // Note [Keys of generation_config.json]
-// Each key that transformers knows is read below, or stands in one of these lists; of other keys a note says
-// that nothing reads them. docs/generation.md has the whole table.
+// Each key that transformers knows is read below, or is in one of these lists; a note says of other keys that
+// nothing reads them. docs/generation.md has the whole table.
 
-/// A key, and the number that it is where nobody asks for anything; none: null, false, 0 or nothing.
+/// A key, and its neutral number; without one: null, false, 0 or nothing.
 struct Asked {
   std::string_view key;
   std::optional<double> neutral = std::nullopt;
 };
 
-// Of how tokens are picked, which here only the options of a call say.
+// How tokens are picked, which here only the options of a call decide.
 constexpr Asked kPicking[] = {{"do_sample"},
                               {"temperature", 1.0},
                               {"top_k", 50.0},
@@ -45,7 +45,7 @@ constexpr Asked kPicking[] = {{"do_sample"},
                               {"max_time"},
                               {"encoder_repetition_penalty", 1.0}};
 
-// What changes the tokens that transformers makes, and `generate` does not do.
+// Keys that change the tokens of transformers, and that `generate` does not support.
 constexpr Asked kNotDone[] = {{"sequence_bias"},
                               {"encoder_no_repeat_ngram_size"},
                               {"exponential_decay_length_penalty"},
@@ -56,8 +56,8 @@ constexpr Asked kNotDone[] = {{"sequence_bias"},
                               {"constraints"},
                               {"dola_layers"}};
 
-// What changes no token of a continuation without beams: lengths, which a call says, output, memory and
-// speed.
+// Keys that do not change the tokens of a continuation without beams: lengths, which a call gives, output,
+// memory and speed.
 constexpr std::string_view kHarmless[] = {"max_length",
                                           "max_new_tokens",
                                           "early_stopping",
@@ -121,7 +121,7 @@ class GenerationReader {
     return std::move(read_);
   }
 
-  // Those of the keys that ask for something, whatever they hold: nothing here reads their values.
+  // Those of the keys that ask for something, whatever their values: nothing here reads them.
   std::vector<std::string_view> asked_among(std::span<const Asked> keys) const {
     std::vector<std::string_view> asked;
     for (const auto& [key, neutral] : keys) {
@@ -134,7 +134,7 @@ class GenerationReader {
   bool is_number(std::string_view key, double number) const {
     try {
       return json_.number(key) == number;
-    } catch (const ConfigError&) {  // it holds something else
+    } catch (const ConfigError&) {  // it has something else
       return false;
     }
   }

@@ -5,11 +5,11 @@
 
 namespace hooked {
 
-/// The family of a model and what it makes of the config.
+/// The family of a model and the config that it read.
 struct IdentifiedModel {
   Family family;
   FamilyConfig read;
-  ConfigText config;  ///< config.json as it is, `{}` where there is none, and the group that was read
+  ConfigText config;  ///< config.json as it is, `{}` if there is none, and the group that was read
   GenerationConfig generation = {};
 };
 

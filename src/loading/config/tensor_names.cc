@@ -6,7 +6,7 @@ namespace hooked {
 
 namespace {
 
-// What transformers' classes for question answering call the body that their family calls model.
+// In transformers, question-answering classes call the body by the second name, their families by the first.
 constexpr std::string_view kModel = "model.", kOfQuestions = "transformer.";
 
 }  // namespace

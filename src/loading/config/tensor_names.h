@@ -8,8 +8,8 @@
 
 namespace hooked {
 
-/// What `name`, of a tensor or a module, has of the family's prefix: all of it, what follows one of its dots,
-/// or nothing.
+/// The part of the family's prefix that `name`, of a tensor or a module, has: all of it, the part after one
+/// of its dots, or nothing.
 std::string_view prefix_of(std::string_view name, const Family& family);
 
 /// The other model of the checkpoint that a tensor belongs to (`vision_tower`), or nothing.

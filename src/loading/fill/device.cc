@@ -16,7 +16,7 @@
 namespace hooked {
 namespace {
 
-// Behind a kind of device: every one that there is.
+// After a kind of device: all devices of that kind.
 constexpr std::string_view kAll = ":all";
 
 std::optional<c10::Device> parse_device(const std::string& name) {
@@ -27,17 +27,17 @@ std::optional<c10::Device> parse_device(const std::string& name) {
   }
 }
 
-// A backend of its own that the program has registered with LibTorch.
+// A custom backend that the program has registered with LibTorch.
 bool is_registered_backend(const c10::Device& device) {
   return device.is_privateuseone() && c10::is_privateuse1_backend_registered() &&
          c10::impl::hasDeviceGuardImpl(device.type());
 }
 
 // Note [Loading CUDA before asking for it]
-// A program linked to LibTorch's CPU library registers the CUDA kernels by loading the other half of it.
-// LibTorch makes its hooks into CUDA once, at the first question about CUDA, and without that library they
-// are stubs for the life of the process. So nothing may be asked before the library is loaded, not even
-// whether CUDA is there. Loading a loaded library costs nothing.
+// A program linked to LibTorch's CPU library registers the CUDA kernels by loading LibTorch's CUDA library.
+// LibTorch creates its CUDA hooks once, at the first question about CUDA. Without that library they are stubs
+// for the life of the process. So nothing may be asked before the library is loaded, not even whether CUDA is
+// available. Loading a loaded library costs nothing.
 void load_cuda_library(const std::string& name) {
   for (const char* library : {"libc10_cuda.so", "libtorch_cuda.so"}) {
     if (dlopen(library, RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
@@ -80,7 +80,7 @@ int visible_gpus(const std::string& name) {
   return count;
 }
 
-// One that this engine runs on.
+// Parses a device that this engine runs on.
 c10::Device known_device(const std::string& name) {
   const auto device = parse_device(name);
   if (device && (device->is_cpu() || device->is_cuda() || is_registered_backend(*device))) return *device;
@@ -88,15 +88,15 @@ c10::Device known_device(const std::string& name) {
       "device", fmt::format("'{}' is not a device this engine runs on; expected cpu, cuda or cuda:N", name));
 }
 
-// How many there are of a kind.
+// The number of devices of a kind.
 int count_of(const c10::Device& device, const std::string& name) {
   return device.is_cuda() ? visible_gpus(name) : c10::impl::getDeviceGuardImpl(device.type())->deviceCount();
 }
 
-// A function with C linkage that stands for a kind of device: its name is `prefix` and the kind's.
+// A function with C linkage for a kind of device: its name is `prefix` followed by the kind's.
 struct Found {
   void* function;
-  std::string problem;  ///< why there is none
+  std::string problem;  ///< why it was not found
 };
 
 Found function_of(const c10::Device& device, const std::string& prefix) {

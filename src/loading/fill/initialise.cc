@@ -17,13 +17,13 @@ struct Fans {
   double out;
 };
 
-// Fan sizes of a weight as it multiplies: [.., in, out] for one matrix or one per head, or [out, in].
+// Fan sizes of a weight in its product: [.., in, out] for one matrix or one per head, or [out, in].
 Fans fans_of(at::IntArrayRef weight, bool out_in) {
   const Fans fans{static_cast<double>(weight[weight.size() - 2]), static_cast<double>(weight.back())};
   return out_in ? Fans{fans.out, fans.in} : fans;
 }
 
-// A matrix of float64 numbers, so that what is drawn does not depend on the model's dtype or device.
+// A matrix drawn in float64, so that its numbers do not depend on the model's dtype or device.
 at::Tensor draw(const WeightSlot& slot, WeightKind kind, const CreateOptions& options,
                 const ModelConfig& config, at::Generator& generator) {
   const at::Tensor drawn = at::empty(slot.view.sizes(), at::kDouble);

@@ -18,7 +18,7 @@
 namespace hooked {
 namespace {
 
-// Cards of one machine may be of several generations, so each is asked.
+// GPUs in one machine may be of several generations, so each is asked.
 std::vector<c10::Device> that_multiply_groups(const Placement& placement, at::ScalarType dtype) {
   std::vector<c10::Device> devices = placement.devices();
   std::erase_if(devices, [&](const c10::Device& device) { return !multiplies_groups(device, dtype); });
@@ -53,9 +53,9 @@ LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage want
 LoadedModel::~LoadedModel() = default;
 
 // Note [Fingerprints]
-// Of every weight a few numbers are read, spread over it: a fingerprint must not read all of a model that is
-// mapped from a file. They are rounded to float32, because in float64 the last digits of processed weights
-// depend on the kernels that processed them.
+// A fingerprint uses a few numbers spread over each weight: it must not read all of a model that is mapped
+// from a file. They are rounded to float32, because in float64 the last digits of processed weights depend on
+// the kernels that processed them.
 const std::shared_ptr<const ModelIdentity>& LoadedModel::identity() const {
   std::call_once(identified_, [&] {
     constexpr std::int64_t samples = 4;
@@ -68,7 +68,7 @@ const std::shared_ptr<const ModelIdentity>& LoadedModel::identity() const {
       for (std::int64_t i = 0; count > 0 && i < samples; ++i)
         numbers.push_back(slot.view.number((2 * i + 1) * count / (2 * samples)));
     }
-    // Each device is read once.
+    // Reads from each device once.
     std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> places;
     for (std::size_t i = 0; i < numbers.size(); ++i)
       places[{numbers[i].device().str(), numbers[i].scalar_type()}].push_back(i);

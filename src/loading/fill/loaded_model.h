@@ -30,7 +30,7 @@ namespace hooked {
 
 class Transformer;
 
-/// Everything that handles of one model share. Never moves: the graph refers to the config and the points.
+/// Everything that the handles of one model share. Never moves: the graph refers to config and points.
 struct LoadedModel {
   /// A graph with uninitialised weights.
   LoadedModel(ModelConfig model_config, Placement where, Storage wanted = Storage::fastest);
@@ -41,46 +41,46 @@ struct LoadedModel {
   const ModelConfig config;
   const PointIndex points;
   const Placement placement;
-  const c10::Device device;  ///< the placement's entry: where tokens and masks go
-  const Storage storage;     ///< of the matrices; never Storage::fastest, but what it stands for
+  const c10::Device device;  ///< placement.entry(): where tokens and masks go
+  const Storage storage;     ///< of the matrices; Storage::fastest has been resolved
   const std::shared_ptr<Transformer> graph;
   Workspace workspace;
-  /// What takes kept activations to the host; null where they are made there.
+  /// Copies kept activations to the host; null if they are computed there.
   const std::shared_ptr<HostTransport> transport;
   std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
   std::string recording_problem;           ///< why; empty on the CPU
-  std::unique_ptr<KeyRooms> key_rooms;     ///< of generations whose steps are recorded; null as those
+  std::unique_ptr<KeyRooms> key_rooms;     ///< of generations with recorded steps; null without recordings
 
-  std::string id;        ///< that load_model was called with; empty for other models
-  std::string revision;  ///< the commit, where it came from a hub cache
-  ReadFrom read_from;    ///< what saving it leaves alone
+  std::string id;        ///< the argument of load_model; empty for other models
+  std::string revision;  ///< the commit, if it came from a hub cache
+  ReadFrom read_from;    ///< what saving it must not overwrite
   std::string family = "hooked_transformer";
   std::vector<std::string> notes;
   std::vector<std::string> ignored_keys;
   std::vector<StepReport> processing;
-  std::vector<std::int64_t> stop_tokens;  ///< that end a generation unless it says otherwise
+  std::vector<std::int64_t> stop_tokens;  ///< that end a generation by default
   TokenRules rules;                       ///< of its generations
-  /// By which transformers counts its positions (FamilyConfig); inputs must leave that and the mask at one.
+  /// transformers counts positions by it (FamilyConfig); inputs must leave that and the mask at one.
   std::optional<std::int64_t> padding_token;
   std::optional<Tokenizer> tokenizer;
-  std::optional<TokenizerError> tokenizer_problem;  ///< why the tokenizer that is there cannot be used
-  /// Name and content of the files the tokenizer was read from, for saving beside the model.
+  std::optional<TokenizerError> tokenizer_problem;  ///< why the existing tokenizer cannot be used
+  /// Name and content of the files the tokenizer was read from, for saving with the model.
   std::map<std::string, std::string> tokenizer_files;
 
-  /// Which model this is, made by the first call, which reads some numbers of each weight; any thread may
-  /// call it. The name is `id`, which must not change after that.
+  /// The model's identity, computed by the first call, which reads some numbers of each weight; any thread
+  /// may call it. The name is `id`, which must not change after that.
   const std::shared_ptr<const ModelIdentity>& identity() const;
-  /// The device of the first block that predicts, where what its stack reads is made.
+  /// The device of the first block that predicts, where its stack's input is computed.
   c10::Device main_device() const { return placement.of({config.main_stack(), 0}); }
-  /// Every tensor of the state dict and where it lives in the graph.
+  /// Every tensor of the state dict and its place in the graph.
   WeightSlots slots() const;
-  /// A weight by its name in the state dict, undefined where the model has none: a view, or a copy where the
-  /// storage is no view of it. Found in constant time, in an index that the first call makes; any thread may
-  /// call it.
+  /// A weight by its name in the state dict, undefined if the model has none: a view, or a copy if the
+  /// storage does not allow a view. Found in constant time, in an index that the first call builds; any
+  /// thread may call it.
   at::Tensor weight(const std::string& name) const;
   /// Whether the model has a weight of that name; copies nothing.
   bool has_weight(const std::string& name) const;
-  /// Where a weight that the model has lies; copies nothing.
+  /// The device of a weight that the model has; copies nothing.
   c10::Device weight_device(const std::string& name) const;
   std::vector<std::string> weight_names() const;
 
@@ -93,8 +93,8 @@ struct LoadedModel {
   mutable std::unordered_map<std::string, SlotView> by_name_;
 };
 
-/// Copies weights into the graph, dropping each from `weights` as it goes. Names and shapes have been
-/// checked.
+/// Copies weights into the graph, releasing each one in `weights` once it is copied. Names and shapes have
+/// been checked.
 void fill(LoadedModel& model, StateDict weights);
 
 /// The weights by TransformerLens's names, contiguous copies on the CPU.

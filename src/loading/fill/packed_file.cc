@@ -27,7 +27,7 @@
 namespace hooked {
 namespace {
 
-// Goes up with every change to how parameters lie in memory, or to which there are.
+// Increased with every change to the memory layout of parameters, or to the set of parameters.
 constexpr const char* kLayout = "1";
 constexpr const char* kLayoutKey = "hooked_packed_layout";
 constexpr const char* kStorageKey = "hooked_packed_storage";

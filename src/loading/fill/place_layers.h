@@ -9,8 +9,8 @@
 
 namespace hooked {
 
-/// Spreads a model's layers over devices, one stretch of them after the other, so that each device holds
-/// about as many bytes of weights. Throws ConfigError for more devices than layers.
+/// Spreads a model's layers over devices in consecutive stretches, so that each device holds about the same
+/// number of bytes of weights. Throws ConfigError for more devices than layers.
 Placement place_layers(const ModelConfig& config, const std::vector<c10::Device>& devices);
 
 }  // namespace hooked

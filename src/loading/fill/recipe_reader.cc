@@ -41,7 +41,7 @@ at::Tensor RecipeReader::make(const TensorRecipe& recipe) {
   for (const std::string& name : recipe.sources) {
     if (--wholes_.at(name).uses > 0) continue;
     wholes_.erase(name);
-    source_.erase(name);  // a state dict's tensor goes with it
+    source_.erase(name);  // also frees a state dict's tensor
   }
   return made;
 }

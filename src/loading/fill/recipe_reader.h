@@ -12,37 +12,37 @@
 
 namespace hooked {
 
-/// Our tensors out of theirs by checked recipes, read when they are asked for: in blocks from the file where
-/// the recipe is a view that allows it (Note [Blocks from the file]). A tensor whose views are not all of
-/// that kind (fused heads of a transposed matrix) is read once, whole, and let go after the last that is made
-/// of it. Several threads may ask at once.
+/// Builds our tensors from theirs by checked recipes, on demand: in blocks from the file if the recipe is a
+/// view that allows it (Note [Blocks from the file]). A tensor with a view that does not allow it (fused
+/// heads of a transposed matrix) is read once, whole, and released after its last use. Several threads may
+/// ask at once.
 class RecipeReader {
  public:
-  /// Reads nothing yet.
+  /// Does not read anything yet.
   RecipeReader(SourceTensors source, const std::vector<TensorRecipe>& recipes);
 
-  /// The tensor of our name, or nothing where no recipe makes it. It may be used after `done`.
+  /// The tensor of our name, or nothing if no recipe makes it. It may still be used after `done`.
   std::optional<StoredTensor> find(const std::string& target);
 
-  /// Lets go of what was held for `target`, which will not be asked for again.
+  /// Releases what was kept for `target`, which must not be asked for again.
   void done(const std::string& target);
 
  private:
   struct Entry {
     TensorRecipe recipe;
-    std::once_flag once;                 ///< that `stored` is looked after
-    std::optional<StoredTensor> stored;  ///< from the file from the start, else once it was made
+    std::once_flag once;                 ///< for setting `stored`
+    std::optional<StoredTensor> stored;  ///< from the file at the start, else once it was computed
   };
   /// A tensor of the file that is read whole.
   struct Whole {
     std::once_flag once;
     at::Tensor tensor;
-    std::size_t uses = 0;  ///< still to come
+    std::size_t uses = 0;  ///< remaining
   };
 
   at::Tensor make(const TensorRecipe& recipe);
 
-  std::mutex mutex_;  ///< guards the maps, not what is in them
+  std::mutex mutex_;  ///< guards the maps, not their contents
   SourceTensors source_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, Whole> wholes_;

@@ -18,7 +18,7 @@
 namespace hooked {
 namespace {
 
-// `blocks.3.` of a weight of that block, nothing of others.
+// `blocks.3.` for a weight of that block, empty for others.
 std::string scope_of(const std::string& name) {
   for (const Stack stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
     const std::string folder = std::string(stack_name(stack)) + '.';
@@ -55,7 +55,7 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
     slots[scope_of(slot.name)].push_back(std::move(slot));
   }
   std::atomic<std::uint64_t> done = 0;
-  // Others than the caller's thread only count. The part outside the blocks comes last, on the caller's.
+  // Threads other than the caller's only count. The part outside the blocks comes last, on the caller's.
   const auto report = [&, caller = std::this_thread::get_id()](const WeightSlot& filled) {
     done += filled.view.nbytes();
     if (progress && std::this_thread::get_id() == caller) progress(done, total);
@@ -72,15 +72,15 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
       }
     }
     for (const auto& [name, change] : changes)
-      reader.done(name);  // weights that are gone, as a folded norm's
+      reader.done(name);  // weights that no longer exist, such as a folded norm's
   };
-  // The part outside the blocks is the last, and its tensors are large enough to be shared among threads.
+  // The part outside the blocks is last, and its tensors are large enough to be split among threads.
   const std::vector<WeightPart> parts = weight_parts(config);
   const auto blocks = static_cast<std::int64_t>(parts.size()) - 1;
   const auto fill_block = [&](std::int64_t block) { fill_part(parts[static_cast<std::size_t>(block)]); };
   if (blocks >= at::get_num_threads()) {
     for_each_task(blocks, fill_block);
-  } else {  // few large blocks: one after the other, each of their tensors on several threads
+  } else {  // few large blocks: in turn, each of their tensors on several threads
     for (std::int64_t block = 0; block < blocks; ++block) fill_block(block);
   }
   fill_part(parts.back());

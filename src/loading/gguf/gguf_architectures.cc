@@ -16,12 +16,12 @@ namespace {
 
 using enum GgufLayout;
 
-// Names that one file does not have do no harm: the family says which tensors there are.
+// Names that a file does not have are harmless: the family says which tensors exist.
 
 constexpr GgufName kLlamaEnds[] = {
     {"token_embd", "embed_tokens"}, {"output_norm", "norm"}, {"output", "lm_head"}};
 
-// Parts of blocks that many have.
+// Parts of blocks that many architectures have.
 constexpr GgufName kQueriesAndKeys[] = {{"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"}};
 constexpr GgufName kTurnedQueriesAndKeys[] = {{"attn_q", "self_attn.q_proj", query_rows},
                                               {"attn_k", "self_attn.k_proj", key_rows}};
@@ -61,7 +61,7 @@ constexpr GgufName kGemmaNorms[] = {{"attn_norm", "input_layernorm", offset},
                                     {"ffn_norm", "post_attention_layernorm", offset}};
 constexpr Parts kGemmaBlocks[] = {kQueriesAndKeys, kValuesAndOutput, kGemmaNorms, kGatedMlp};
 
-// Gemma 2 and 3: the norm before the MLP has another name than that of others.
+// Gemma 2 and 3: the norm before the MLP has a different name.
 constexpr GgufName kGemmaTwoNorms[] = {{"attn_norm", "input_layernorm", offset},
                                        {"attn_q_norm", "self_attn.q_norm", offset},
                                        {"attn_k_norm", "self_attn.k_norm", offset},
@@ -120,12 +120,12 @@ constexpr GgufName kFalconParts[] = {{"attn_qkv", "self_attention.query_key_valu
                                      {"ffn_up", "mlp.dense_h_to_4h"},
                                      {"ffn_down", "mlp.dense_4h_to_h"}};
 constexpr GgufName kFalconNorm[] = {{"attn_norm", "input_layernorm"}};
-// With a norm for each sublayer, `attn_norm` is the MLP's.
+// If each sublayer has a norm, `attn_norm` is the MLP's.
 constexpr GgufName kFalconTwoNorms[] = {{"attn_norm", "ln_mlp"}, {"attn_norm_2", "ln_attn"}};
 constexpr Parts kFalconBlocks[] = {kFalconNorm, kFalconParts};
 constexpr Parts kFalconTwoNormBlocks[] = {kFalconTwoNorms, kFalconParts};
 
-// What a family's config has that only the tensors tell.
+// Keys of a family's config that only the tensors tell.
 void read_llama(GgufModelReader& r) {
   const bool attention = r.has_tensor("blk.0.attn_q.bias"), mlp = r.has_tensor("blk.0.ffn_up.bias");
   if (const auto window = r.window()) {  // Mistral, which has no biases
@@ -163,8 +163,8 @@ void read_qwen3_moe(GgufModelReader& r) {
   r.set("attention_bias", r.has_tensor("blk.0.attn_q.bias"));
 }
 
-// The score scale is not in the file: that of the two largest models is another than that of the others, and
-// llama.cpp knows them by their number of layers.
+// The score scale is not in the file: the two largest models have another one than the others, and llama.cpp
+// recognises them by their number of layers.
 void read_gemma_scale(GgufModelReader& r, std::int64_t layers_of_27b) {
   const bool by_width = r.n_layers() == layers_of_27b;
   r.set("query_pre_attn_scalar", by_width ? r.d_model() / r.n_heads() : r.d_head());
@@ -196,7 +196,7 @@ void read_gemma3(GgufModelReader& r) {
   if (const auto window = r.window()) {
     r.set("sliding_window", *window);
     r.set("sliding_window_pattern", pattern.value_or(6));
-  } else {  // the first ones, of 1B, do not say it: their windows are what the family takes
+  } else {  // files of the first ones, of 1B, lack it: their windows are the family's default
     r.refuse("attention.sliding_window", "is missing; expected how many keys the windowed layers see");
   }
   Json full = r.rope();
@@ -225,7 +225,7 @@ void read_gptneox(GgufModelReader& r) {
   r.set("attention_bias", r.has_tensor("blk.0.attn_qkv.bias"));
 }
 
-// What is not of the new kind is a group of all heads, and so means the same.
+// In models of the older kind, all heads are one group, which means the same.
 void read_falcon(GgufModelReader& r, std::int64_t norms) {
   r.set("new_decoder_architecture", true);
   r.set("num_ln_in_parallel_attn", norms);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
 
-/// A key that says nothing new at these values, and is refused at others.
+/// A key that adds nothing at these values, and is refused at others.
 struct NeutralKey {
   std::string_view key;
   std::array<double, 2> values;
@@ -45,10 +45,10 @@ constexpr NeutralKey kNeutralKeys[] = {{"attention.max_alibi_bias", {0, 0}},
                                        {"leading_dense_block_count", {0, 0}},
                                        {"pooling_type", {0, 0}}};
 
-// Keys that tell nothing about what is computed.
+// Keys that do not affect what is computed.
 constexpr std::string_view kHarmlessKeys[] = {"vocab_size", "rope.scaling.finetuned", "tensor_data_layout"};
 
-// The share of a head whose dimensions are turned, from which their number comes out again.
+// The rotated share of a head, from which the number of rotated dimensions can be computed again.
 double share_of(std::int64_t dimensions, std::int64_t d_head) {
   const auto head = static_cast<double>(d_head);
   double share = static_cast<double>(dimensions) / head;
@@ -131,7 +131,7 @@ void GgufModelReader::zero_or_one(std::string_view key) {
 
 std::vector<std::int64_t> GgufModelReader::layers_without(std::string_view tensor) const {
   std::vector<std::int64_t> layers;
-  if (!reader_.missing_shards().empty()) return layers;  // they may be in the files that are not there
+  if (!reader_.missing_shards().empty()) return layers;  // it may be in a missing file
   for (std::int64_t l = 0; l < n_layers_; ++l) {
     if (!has_tensor(fmt::format("blk.{}.{}", l, tensor))) layers.push_back(l);
   }
@@ -163,9 +163,9 @@ Json GgufModelReader::factors(std::string_view tensor) const {
 }
 
 // Note [Frequency factors of GGUF]
-// Llama 3's scaling is in GGUF files not as its four numbers but as what they come to: a divisor for each
-// frequency (`rope_freqs.weight`). Phi 3's are two such lists, and which holds depends on the length. The
-// first is the second with both lists alike.
+// GGUF files have Llama 3's scaling not as its four numbers but as the result: a divisor for each frequency
+// (`rope_freqs.weight`). Phi 3 has two such lists, and the length decides which one applies. Llama 3's case
+// equals Phi 3's with two equal lists.
 void GgufModelReader::read_long_factors(Json& parameters) {
   constexpr std::string_view kOne = "rope_freqs.weight", kShort = "rope_factors_short.weight",
                              kLong = "rope_factors_long.weight";
@@ -262,7 +262,7 @@ void GgufModelReader::read_sizes() {
                                       kEmbedding, shape_text(shape)));
   }
   set("vocab_size", shape.front());
-  // Models in several files are large, and those have an unembedding of their own.
+  // Models in several files are large, and large models have an unembedding of their own.
   set("tie_word_embeddings", !has_tensor("output.weight") && reader_.missing_shards().empty());
   const std::string_view eps =
       architecture_.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
@@ -338,7 +338,7 @@ Json GgufModelReader::config() && {
 }
 
 IdentifiedModel identify_gguf(const CheckpointReader& reader) {
-  // Where files are missing, the others tell what the model is if they have its embedding and its first
+  // If files are missing, the others suffice to identify the model if they have its embedding and its first
   // block.
   const bool told =
       reader.contains("token_embd.weight") &&
@@ -346,7 +346,7 @@ IdentifiedModel identify_gguf(const CheckpointReader& reader) {
   if (!told) reader.require_whole();
   const GgufArchitecture& architecture = gguf_architecture(reader);
   const Json config = GgufModelReader(reader, architecture).config();
-  // What is wrong in families' terms is named by their keys.
+  // Errors in the families' terms are reported at their keys.
   const ConfigText text{
       .text = json_text(config),
       .where = fmt::format("{}, its metadata as a config.json", path_text(reader.gguf_file()))};

@@ -13,7 +13,7 @@
 
 namespace hooked {
 
-/// Reads the metadata of a GGUF file as the config that the family's own checkpoints have. Every key of the
+/// Reads the metadata of a GGUF file as the config of the family's own checkpoints. Every key of the
 /// architecture is obeyed or refused by its name. Keys are given without the architecture's name:
 /// `rope.freq_base`.
 class GgufModelReader {
@@ -25,15 +25,15 @@ class GgufModelReader {
 
   void set(std::string_view key, Json value) { config_[std::string(key)] = std::move(value); }
 
-  // Values; nothing for a key that is not there. A list of numbers counts as one where they are all equal.
+  // Values; nothing for a missing key. A list of equal numbers counts as one number.
   std::optional<std::int64_t> integer(std::string_view key);
   std::optional<double> real(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::string> text(std::string_view key);
-  /// A size, 1 to 2^24, that must be there.
+  /// A required size, 1 to 2^24.
   std::int64_t required(std::string_view key);
 
-  /// Refuses a key that says something else than `value`.
+  /// Refuses a key that is present and not `value`.
   void require(std::string_view key, bool value);
   /// Refuses a key that is neither 0 nor 1.
   void zero_or_one(std::string_view key);
@@ -50,11 +50,11 @@ class GgufModelReader {
   std::int64_t d_head() const noexcept { return d_head_; }
   std::int64_t n_ctx() const noexcept { return n_ctx_; }
 
-  /// How many keys windowed layers see; nothing for 0 and where the key is absent.
+  /// How many keys windowed layers see; nothing for 0 or if the key is absent.
   std::optional<std::int64_t> window();
-  /// The numbers of experts, in all under `key` and for each token.
+  /// The number of experts, under `key`, and the number used for each token.
   void read_experts(std::string_view key);
-  /// `rope_parameters` of a config: base, turned dimensions, scaling.
+  /// `rope_parameters` of a config: base, rotated dimensions, scaling.
   Json rope();
 
  private:
@@ -76,8 +76,8 @@ class GgufModelReader {
   std::int64_t n_layers_ = 0, d_model_ = 0, n_heads_ = 0, d_head_ = 0, n_ctx_ = 0;
 };
 
-/// The family of a GGUF file and what it makes of the metadata. Where files are missing it is what the others
-/// tell, if they can. Throws CheckpointError or ConfigError.
+/// The family of a GGUF file and the config that it reads from the metadata. If files are missing, the others
+/// are used, if they suffice. Throws CheckpointError or ConfigError.
 IdentifiedModel identify_gguf(const CheckpointReader& reader);
 
 }  // namespace hooked

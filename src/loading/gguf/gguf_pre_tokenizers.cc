@@ -33,7 +33,7 @@ constexpr std::string_view kQwen2Steps =
     R"j(S)|\\s+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"tr)j"
     R"j(im_offsets":true,"use_regex":false}]})j";
 
-// Each as the tokenizer.json of the models has it that the name comes from.
+// Each as in the tokenizer.json of the models that the name comes from.
 constexpr GgufPreTokenizer kGgufPreTokenizers[] = {
     {.names = kGpt2Names,
      .pre_tokenizer =

@@ -5,15 +5,15 @@
 
 namespace hooked {
 
-/// How a text is cut into words before BPE, by the name that a GGUF file has for it (`tokenizer.ggml.pre`): a
-/// row of the table in gguf_pre_tokenizers.cc.
+/// How a text is cut into words before BPE, by its name in a GGUF file (`tokenizer.ggml.pre`): a row of the
+/// table in gguf_pre_tokenizers.cc.
 struct GgufPreTokenizer {
   std::span<const std::string_view> names;
   std::string_view pre_tokenizer;  ///< of a tokenizer.json
   std::string_view normalizer = "null";
-  /// Whether a word that is a piece is that piece, however BPE would join it.
+  /// Whether a word that is a piece becomes that piece, whatever BPE would do.
   bool whole_words = false;
-  bool prepends_bos = false;  ///< where the file does not say
+  bool prepends_bos = false;  ///< if the file does not say
 };
 
 std::span<const GgufPreTokenizer> gguf_pre_tokenizers();

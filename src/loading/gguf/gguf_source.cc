@@ -34,7 +34,7 @@ std::int64_t size_product(const Sizes& sizes) {
   throw CheckpointError(tensor.where, fmt::format("tensor '{}' {}", name, what));
 }
 
-// Of a source whose numbers are read by `read_elements`: reading it whole.
+// Makes a source that can only `read_elements` readable as a whole.
 void read_whole_by_elements(SourceTensor& tensor) {
   tensor.read = [shape = tensor.shape, strides = tensor.strides, dtype = tensor.dtype,
                  read_elements = tensor.read_elements] {
@@ -44,7 +44,7 @@ void read_whole_by_elements(SourceTensor& tensor) {
   };
 }
 
-// A run of the elements of `whole` as a tensor by itself.
+// A run of the elements of `whole` as a separate tensor.
 SourceTensor slice_of(const SourceTensor& whole, std::int64_t first, Sizes shape) {
   SourceTensor slice = whole;
   slice.shape = std::move(shape);
@@ -60,7 +60,7 @@ SourceTensor reshaped(const SourceTensor& stored, Sizes shape) {
   return slice_of(stored, 0, std::move(shape));
 }
 
-// [out, in] as the [in, out] that it was.
+// [out, in] as its original [in, out].
 SourceTensor turned_over(const SourceTensor& stored) {
   SourceTensor tensor = reshaped(stored, {stored.shape[1], stored.shape[0]});
   tensor.strides = {1, stored.shape[1]};
@@ -68,8 +68,8 @@ SourceTensor turned_over(const SourceTensor& stored) {
   return tensor;
 }
 
-// One less than is stored, in float64: there the difference is exact, so that adding one gives the same
-// again.
+// One less than the stored number, in float64: there the difference is exact, so that adding one restores the
+// number.
 SourceTensor without_offset(const SourceTensor& stored) {
   SourceTensor tensor = stored;
   tensor.dtype = at::kDouble;
@@ -85,14 +85,14 @@ SourceTensor without_offset(const SourceTensor& stored) {
   return tensor;
 }
 
-// Row i is row `rows[i]` of what is stored.
+// Row i is the stored row `rows[i]`.
 SourceTensor with_rows(const SourceTensor& stored, std::vector<std::int64_t> rows) {
   SourceTensor tensor = stored;
   tensor.read_bytes = nullptr;
   const std::int64_t width = stored.shape.size() == 1 ? 1 : stored.shape[1];
   const auto order = std::make_shared<const std::vector<std::int64_t>>(std::move(rows));
   const auto all_rows = static_cast<std::int64_t>(order->size());
-  if (width == 1) {  // a bias: a number at a time would be a read for each
+  if (width == 1) {  // a bias: single numbers would each be a read
     tensor.read_elements = [read = stored.read_elements, order, all_rows, dtype = stored.dtype](
                                std::int64_t first, const at::Tensor& into) {
       const at::Tensor all = at::empty({all_rows}, dtype);
@@ -104,7 +104,7 @@ SourceTensor with_rows(const SourceTensor& stored, std::vector<std::int64_t> row
     tensor.read_elements = [read = stored.read_elements, order, width](std::int64_t first,
                                                                        const at::Tensor& into) {
       const at::Tensor flat = into.view({-1});
-      for (std::int64_t at = 0; at < flat.numel();) {  // a row or what is wanted of it after another
+      for (std::int64_t at = 0; at < flat.numel();) {  // row by row, or the wanted part of a row
         const std::int64_t row = (first + at) / width, column = (first + at) % width;
         const std::int64_t count = std::min(width - column, flat.numel() - at);
         read((*order)[static_cast<std::size_t>(row)] * width + column, flat.narrow(0, at, count));
@@ -117,7 +117,7 @@ SourceTensor with_rows(const SourceTensor& stored, std::vector<std::int64_t> row
 }
 
 // Note [Rotary rows of GGUF]
-// Llama's rotary positions turn dimension j of a head with j + d_head / 2. llama.cpp turns neighbours, and so
+// Llama's rotary positions rotate dimension j of a head with j + d_head / 2. llama.cpp rotates neighbours, so
 // its files have the rows of queries and keys in another order: row 2 j + i of a head is the checkpoint's row
 // i * d_head / 2 + j. Other architectures keep their order.
 std::vector<std::int64_t> rotary_rows(std::int64_t heads, std::int64_t d_head) {
@@ -130,7 +130,7 @@ std::vector<std::int64_t> rotary_rows(std::int64_t heads, std::int64_t d_head) {
   return rows;
 }
 
-// Groups of queries, their key and their value, of rows that lie side by side.
+// Groups of queries, their key and their value, from rows in three consecutive parts.
 std::vector<std::int64_t> grouped_rows(const ModelConfig& config) {
   const std::int64_t heads = config.n_heads, kv = config.n_kv_heads, group = heads / kv;
   std::vector<std::int64_t> rows;
@@ -145,7 +145,7 @@ std::vector<std::int64_t> grouped_rows(const ModelConfig& config) {
   return rows;
 }
 
-/// Where a tensor of a GGUF file belongs.
+/// The place of a GGUF file's tensor in the checkpoint.
 struct GgufPlace {
   const GgufName* name;
   std::string theirs;  ///< with the block and `.weight`, `{}` for an expert
@@ -240,7 +240,7 @@ class GgufRenaming {
     renamed_.insert_or_assign(theirs, std::move(tensor));
   }
 
-  // Rows of that many heads.
+  // Checks for rows of that many heads.
   void check_rows_of(const std::string& name, const SourceTensor& tensor, std::int64_t heads) const {
     const bool fits =
         !tensor.shape.empty() && tensor.shape.size() <= 2 && tensor.shape.front() == heads * config_.d_head;
@@ -292,7 +292,7 @@ class GgufRenaming {
   SourceTensors renamed_;
 };
 
-// What became numbers of the config.
+// Lists that became numbers of the config.
 bool is_factor_list(std::string_view name) {
   return name == "rope_freqs.weight" || name == "rope_factors_short.weight" ||
          name == "rope_factors_long.weight";
@@ -302,7 +302,7 @@ bool is_factor_list(std::string_view name) {
 
 std::vector<std::string> read_gguf_tensors(SourceTensors& source, const GgufArchitecture& architecture,
                                            const ModelConfig& config) {
-  std::map<std::string, std::size_t> quantised;  // how many are of each format
+  std::map<std::string, std::size_t> quantised;  // number of tensors in each format
   GgufRenaming renaming(architecture, config);
   for (const auto& [name, tensor] : source) {
     if (is_factor_list(name) && architecture.rotary) continue;

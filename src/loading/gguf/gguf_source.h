@@ -9,12 +9,12 @@
 
 namespace hooked {
 
-/// Gives the tensors of a GGUF file the names and the layout of the checkpoint that it was made of, so that
-/// the family's recipes fit. Nothing is read yet: what a tensor lies otherwise is undone when it is read,
-/// block by block.
+/// Gives the tensors of a GGUF file the names and the layout of the original checkpoint, so that the
+/// family's recipes fit. Nothing is read yet: differences in layout are undone when a tensor is read, block
+/// by block.
 ///
-/// Returns what a user should know. Throws CheckpointError for a tensor that is not known, is stored in a
-/// format that is not read, or does not have the sizes that the metadata says.
+/// Returns what a user should know. Throws CheckpointError for a tensor that is unknown, is stored in an
+/// unsupported format, or does not have the sizes in the metadata.
 std::vector<std::string> read_gguf_tensors(SourceTensors& source, const GgufArchitecture& architecture,
                                            const ModelConfig& config);
 

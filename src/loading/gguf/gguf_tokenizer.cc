@@ -24,9 +24,9 @@ constexpr std::string_view kTokenizerFileName = "tokenizer.json",
                            kTokenizerConfigName = "tokenizer_config.json";
 constexpr std::string_view kBlankSymbol = "\u2581";
 constexpr std::int64_t kMostPieces = std::int64_t{1} << 24;
-constexpr std::uint64_t kMergeFrame = 8;  // bytes of a merge in JSON besides its pieces: ["",""],
+constexpr std::uint64_t kMergeFrame = 8;  // bytes of a merge in JSON in addition to its pieces: ["",""],
 
-/// What a piece is for, numbered as in files.
+/// The purpose of a piece, numbered as in files.
 enum class PieceType : std::int64_t {
   normal = 1,
   unknown = 2,
@@ -38,7 +38,7 @@ enum class PieceType : std::int64_t {
 
 std::string quoted(std::string_view text) { return json_text(Json(std::string(text))); }
 
-/// Builds the text of a tokenizer.json out of metadata. Large lists are written as they come.
+/// Builds the text of a tokenizer.json from metadata. Large lists are written directly.
 class GgufTokenizerText {
  public:
   GgufTokenizerText(const GgufMetadata& metadata, const std::string& where)
@@ -54,7 +54,7 @@ class GgufTokenizerText {
                                                 printable(model)));
   }
 
-  /// After tokenizer(): which pieces are which, and the template of chats.
+  /// After tokenizer(): the special tokens, and the chat template.
   std::string config() const {
     Json config = Json::object();
     for (const auto& [key, name] :
@@ -95,7 +95,7 @@ class GgufTokenizerText {
     return *said;
   }
 
-  // A list, of texts or numbers, which must have as many elements as there are pieces.
+  // A list, of texts or numbers, which must have one element for each piece.
   const GgufValue* list(std::string_view key) const {
     const GgufValue* value = find(key);
     if (value != nullptr && (!value->is_array() || value->size() != pieces_.size())) {
@@ -146,7 +146,7 @@ class GgufTokenizerText {
   std::string vocabulary() const {
     std::string all;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if (types_[i] == PieceType::unused) continue;  // padding: its spelling is nobody's
+      if (types_[i] == PieceType::unused) continue;  // padding: it has no spelling of its own
       all += fmt::format("{}{}:{}", all.empty() ? "" : ",", quoted(pieces_[i]), i);
     }
     return all;
@@ -167,7 +167,7 @@ class GgufTokenizerText {
     return fmt::format("{}", fmt::join(all, ","));
   }
 
-  // The tokens around a text, where the file has any.
+  // The tokens around a text, if the file has any.
   std::string post_processor(bool bos_fallback, const Json& usual) {
     const auto bos = piece_id("bos_token_id"), eos = piece_id("eos_token_id");
     adds_bos_ = flag("add_bos_token", bos_fallback) && bos;
@@ -232,10 +232,10 @@ class GgufTokenizerText {
   }
 
   // Note [SentencePiece as merges]
-  // SentencePiece's BPE joins the two neighbours whose joint piece has the highest score. The same is said by
-  // merges: every way to cut a piece in two pieces, in the order of the scores. Their text can be a thousand
-  // times as long as the pieces', and looking for them takes the square of a piece's length: both are
-  // bounded.
+  // SentencePiece's BPE joins the two neighbours whose joint piece has the highest score. Merges express the
+  // same: all ways to cut a piece in two pieces, in the order of the scores. Their text can be a thousand
+  // times as long as the pieces', and finding them takes quadratic time in a piece's length: both are
+  // limited.
   std::string sentence_pieces() {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       if (pieces_[i].size() <= text::MergeTable::kLongestPiece) continue;
@@ -272,7 +272,7 @@ class GgufTokenizerText {
                     model);
   }
 
-  // One way to make piece `piece` of two: `left` of its first bytes and the rest.
+  // One way to join piece `piece` from two: `left` of its first bytes and the rest.
   struct Merge {
     double score;
     std::uint32_t left_characters, right_characters;
@@ -293,7 +293,7 @@ class GgufTokenizerText {
       const auto score = scores.real(i);
       if (!score || *score != *score)
         refuse("scores", fmt::format("has no number for token {}; expected one", i));
-      if (ids.at(pieces_[i]) != i) continue;  // stands again further on, and the last of its ids counts
+      if (ids.at(pieces_[i]) != i) continue;  // it appears again later, and the last of its ids counts
       const std::size_t before = merges.size();
       add_merges(i, *score, ids, merges);
       bytes += (merges.size() - before) * (pieces_[i].size() + kMergeFrame);
@@ -313,7 +313,7 @@ class GgufTokenizerText {
     return joined;
   }
 
-  // Every cut of a piece in two others, by their ids.
+  // Every cut of a piece into two others, by their ids.
   void add_merges(std::size_t id, double score, const std::unordered_map<std::string_view, std::size_t>& ids,
                   std::vector<Merge>& merges) const {
     const std::string_view piece = pieces_[id];

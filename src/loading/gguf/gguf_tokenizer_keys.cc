@@ -29,10 +29,10 @@ std::vector<std::string> unread_tokenizer_keys(const GgufMetadata& metadata) {
   for (const auto& [key, value] : metadata) {
     if (!key.starts_with(kTokenizerKeys)) continue;
     const auto name = std::string_view(key).substr(kTokenizerKeys.size());
-    // Which token is which changes no text's ids, and what is off asks for nothing.
+    // Naming a special token does not change the ids of a text, and an option that is off has no effect.
     const bool harmless = name.ends_with("_token_id") || name.ends_with("_token_ids") ||
                           (!value.is_array() && value.boolean() == false);
-    // Only SentencePiece's pieces have a blank in front.
+    // Only SentencePiece's pieces begin with a blank.
     const bool followed =
         name == "add_space_prefix" ? pieces : std::ranges::find(kFollowed, name) != std::end(kFollowed);
     if (!harmless && !followed) unread.push_back(key);

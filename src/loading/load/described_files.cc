@@ -14,7 +14,7 @@
 namespace hooked {
 namespace {
 
-// Of weights, in the forms that frameworks and runtimes have.
+// Endings of weight files of frameworks and runtimes.
 constexpr std::array<std::string_view, 10> kWeightEndings = {
     ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx", ".npz"};
 
@@ -22,7 +22,7 @@ bool holds_weights(std::string_view name) {
   return std::ranges::any_of(kWeightEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// How many tensors, and their bytes.
+// Number of tensors, and their bytes.
 struct Size {
   std::int64_t tensors = 0, bytes = 0;
   void add(const TensorInfo& info) {

@@ -12,16 +12,16 @@
 
 namespace hooked {
 
-/// How the reader's tensors are stored. Those that are not in `source` as they are in the files are parts of
-/// weights in the form of that name (loading/storage/quantised_source.h).
+/// How the reader's tensors are stored. Tensors that `source` does not have as they are in the files are
+/// parts of weights in the form of that name (loading/storage/quantised_source.h).
 std::vector<StoredTensors> stored_tensors(const CheckpointReader& reader, const SourceTensors& source,
                                           std::string_view form);
 
-/// The tensors of other models than the family's, by those models' names.
+/// The tensors of models other than the family's, by those models' names.
 std::vector<UnreadPart> unread_parts(const CheckpointReader& reader, const Family& family);
 
-/// Files of the folder, and of folders in it, that hold weights by their names and that none of the readers
-/// reads: paths below the folder, sorted.
+/// Files of the folder and its subfolders that are weights by their names but that no reader reads: paths
+/// below the folder, sorted.
 std::vector<std::string> ignored_files(const std::filesystem::path& folder,
                                        const std::vector<std::filesystem::path>& read);
 

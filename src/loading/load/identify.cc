@@ -17,7 +17,7 @@
 namespace hooked {
 namespace {
 
-// JSON has neither bytes nor keys that are not text nor numbers that are not finite: such values are null,
+// JSON has no bytes, no keys other than texts and no infinite numbers or NaN: such values become null,
 // entries with such keys are left out. No config has them.
 Json to_json(const PlainValue& value) {
   if (const auto flag = value.boolean()) return *flag;
@@ -30,7 +30,7 @@ Json to_json(const PlainValue& value) {
     return array;
   }
   if (const auto* dict = value.dict()) {
-    Json::object_t object;  // the reader has refused keys that stand twice: none is looked up here
+    Json::object_t object;  // the reader has refused repeated keys: no look-ups here
     for (const auto& [key, item] : *dict) {
       if (key.text() != nullptr) object.emplace_back(*key.text(), to_json(item));
     }
@@ -50,7 +50,7 @@ CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, s
   return seen;
 }
 
-// But for GGUF files.
+// For all models except GGUF files.
 IdentifiedModel identify_folder(const std::filesystem::path& model) {
   const auto file = folder_of_model(model) / "config.json";
   const std::string where = file.string();
@@ -85,7 +85,7 @@ IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_
   IdentifiedModel identified = identify_folder(model);
   ModelConfig& config = identified.read.config;
   identified.generation = read_generation_config(folder_of_model(model), identified.config, config.d_vocab);
-  // transformers lets it go before what config.json says.
+  // In transformers, this precedes what config.json says.
   if (config.encoder && identified.generation.decoder_start_token) {
     config.encoder->decoder_start_token = identified.generation.decoder_start_token;
   }

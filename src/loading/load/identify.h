@@ -7,8 +7,8 @@
 
 namespace hooked {
 
-/// Reads the config of a located model. Files with weights are opened only where config.json does not say
-/// everything. Throws ConfigError, CheckpointError or IoError.
+/// Reads the config of a located model. Weight files are opened only if config.json does not say everything.
+/// Throws ConfigError, CheckpointError or IoError.
 IdentifiedModel identify(const std::filesystem::path& model,
                          MissingShards when_missing = MissingShards::refused);
 

@@ -55,10 +55,10 @@ void append(std::vector<std::string>& all, const std::vector<std::string>& more)
   all.insert(all.end(), more.begin(), more.end());
 }
 
-/// The largest weight whose numbers a description looks at.
+/// The largest weight whose numbers a description reads.
 constexpr std::int64_t kMostNumbersToDescribe = std::int64_t{1} << 26;
 
-/// What a plan that compares tensors gets to see.
+/// What a plan that compares tensors reads.
 enum class Numbers : std::uint8_t { read, zeros };
 
 void read_as_zeros(SourceTensors& source) {
@@ -67,7 +67,7 @@ void read_as_zeros(SourceTensors& source) {
   }
 }
 
-// The config that a packed file is of.
+// The config that a packed file was written for.
 const ModelConfig& native_config_of(const IdentifiedModel& identified) {
   if (identified.family.model_type == native_family().model_type) return identified.read.config;
   throw CheckpointError(
@@ -76,13 +76,13 @@ const ModelConfig& native_config_of(const IdentifiedModel& identified) {
       "it back or save the model again");
 }
 
-// An adapter may leave the tokenizer to its base model.
+// An adapter may rely on the tokenizer of its base model.
 std::filesystem::path folder_with_tokenizer(const std::filesystem::path& located) {
   const bool own = !is_adapter(located) || !Tokenizer::files_in(located).empty();
   return folder_of_model(own ? located : base_of(located));
 }
 
-/// A checkpoint on disk and all that is known of its model before numbers are read.
+/// A checkpoint on disk and all that is known of its model before its numbers are read.
 struct PlannedModel {
   PlannedModel(std::string_view id, const LoadOptions& options, Numbers numbers = Numbers::read,
                MissingShards missing = MissingShards::refused)
@@ -128,11 +128,11 @@ struct PlannedModel {
   PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
   PlannedModel& operator=(const PlannedModel&) = delete;
 
-  /// Whether all of its files are there.
+  /// Whether all of its files exist.
   bool whole() const { return reader.missing_shards().empty(); }
 
-  /// Why a packed file cannot be the model as it lies: what was asked for is something else. Empty where it
-  /// can.
+  /// Why a packed file cannot be mapped as the model: something else was requested. Empty if it can be
+  /// mapped.
   std::string reason_to_unpack(const LoadOptions& options) const {
     if (!open_devices(options.device).front().is_cpu()) return "another device was asked for";
     if (plan.config.dtype != mapped->config.dtype) return "another dtype was asked for";
@@ -158,7 +158,7 @@ struct PlannedModel {
     return all;
   }
 
-  /// Its tokenizer: in a GGUF file, or beside the weights.
+  /// Its tokenizer: in a GGUF file, or next to the weights.
   TokenizerFiles text() const {
     return reader.gguf() != nullptr
                ? read_gguf_tokenizer(*reader.gguf(), plan.config, path_text(reader.gguf_file()))
@@ -167,7 +167,7 @@ struct PlannedModel {
 
   ReadFrom read_from() const { return model_read_from(place, reader, adapter ? &*adapter : nullptr); }
 
-  /// Those that the model can make: what the vocabulary lacks ends nothing.
+  /// Those that the model can generate: a token outside the vocabulary cannot end anything.
   std::vector<std::int64_t> stop_tokens(const TokenizerFiles& text) const {
     std::vector<std::int64_t> tokens = reader.gguf() != nullptr
                                            ? gguf_stop_tokens(*reader.gguf())
@@ -177,18 +177,18 @@ struct PlannedModel {
   }
 
   const std::filesystem::path given;     ///< what the id names
-  const std::optional<Adapter> adapter;  ///< that it is
+  const std::optional<Adapter> adapter;  ///< if that is an adapter
   const std::filesystem::path place;     ///< of the model
   IdentifiedModel identified;
   const CheckpointReader reader;
-  std::shared_ptr<LoadedModel> mapped;  ///< a packed file's model as it lies there, else null
+  std::shared_ptr<LoadedModel> mapped;  ///< a packed file's model, mapped from the file, else null
   SourceTensors source;
-  std::vector<std::string> source_notes;  ///< of quantised storage and of the adapter
+  std::vector<std::string> source_notes;  ///< about quantised storage and the adapter
   WeightPlan plan;
   WeightProcessing processing;
 };
 
-// Why there is no tokenizer that can be used; empty where there is one.
+// Why there is no tokenizer that can be used; empty if there is one.
 std::string problem_of(const TokenizerFiles& text) {
   if (text.tokenizer) return {};
   return text.problem ? text.problem->what() : "there are no files of one; pass ids with --tokens";
@@ -202,7 +202,7 @@ std::vector<StoredTensors> storage_of(const PlannedModel& planned) {
   return stored_tensors(planned.reader, source, storage ? std::string_view(storage->name) : "");
 }
 
-// The processing, packing and placing that every way in shares.
+// The processing, packing and placing that all ways of loading share.
 std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
                                          const LoadOptions& options, const WeightProcessing& processing) {
   RecipeReader reader(std::move(source), plan.recipes);
@@ -212,7 +212,7 @@ std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan&
   });
 }
 
-// A packed file's model as it lies there, or one made of its weights.
+// A packed file's model, mapped from the file, or a new one with its weights.
 std::shared_ptr<LoadedModel> mapped_model(PlannedModel& planned, const LoadOptions& options) {
   const std::string reason = planned.reason_to_unpack(options);
   if (!reason.empty()) {
@@ -298,7 +298,7 @@ std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placemen
   auto copy = std::make_shared<LoadedModel>(model.config, placement, storage);
   copy->family = model.family;
   copy->read_from = model.read_from;
-  // Where its own layers lie it has said already.
+  // The copy already has a note about the place of its own layers.
   std::copy_if(model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
                [&](const std::string& note) { return note != model.placement.text(); });
   copy->processing = model.processing;
@@ -320,7 +320,7 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
   std::vector<std::string> notes = planned.notes();
   append(notes, text.notes);
   RecipeReader numbers(std::move(planned.source), planned.plan.recipes);
-  // Whoever asks what a model is does not wait for its largest matrices: of those the config decides.
+  // A description must not wait for the largest matrices: the config decides about those.
   const weights::StoredWeights stored = [&](const std::string& name) {
     auto found = numbers.find(name);
     return found && c10::multiply_integers(found->shape) <= kMostNumbersToDescribe ? found : std::nullopt;

@@ -23,7 +23,7 @@ std::string named_model_type(std::string_view id) try {
       {.bytes = kModelConfigBytes});
   const auto type = config.find("model_type");
   return type != config.end() && type->is_string() ? printable(type->get<std::string>()) : std::string();
-} catch (const std::exception&) {  // the reader of models says what is wrong with it
+} catch (const std::exception&) {  // the reader of models reports what is wrong with it
   return {};
 }
 
@@ -36,7 +36,7 @@ ModelConfig read_model_config(std::string_view id) {
     const SourceTensors source = source_tensors(reader);
     resolve_optional_part(source, identified.family, identified.read);
     resolve_head(source, identified.family, identified.read);
-  } catch (const CheckpointError&) {  // no weights that can be read: the config is all there is
+  } catch (const CheckpointError&) {  // no readable weights: the config is all there is
   }
   return identified.read.config;
 }

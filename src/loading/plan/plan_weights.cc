@@ -25,7 +25,7 @@
 namespace hooked {
 namespace {
 
-// The tensor of that name, which must be one of floating point numbers.
+// The tensor of that name, which must have floating point numbers.
 const SourceTensor& readable(const SourceTensors& source, const std::string& name) {
   const SourceTensor& tensor = source.at(name);
   if (at::isFloatingType(tensor.dtype)) return tensor;
@@ -51,7 +51,7 @@ bool is_embedding_copy(std::string_view name, const Family& family) {
   return std::ranges::find(family.embedding_copies, name) != family.embedding_copies.end();
 }
 
-// Whether `name` belongs to the unembedding or the optional part, which stand beside the prefixed body.
+// Whether `name` belongs to the unembedding or the optional part, which are outside the prefixed body.
 bool is_beside_body(std::string_view name, const Family& family) {
   const std::string_view part = family.optional_part.tensors;
   if (!part.empty() && name.starts_with(part)) return true;
@@ -59,8 +59,8 @@ bool is_beside_body(std::string_view name, const Family& family) {
   return !module.empty() && name.starts_with(module);
 }
 
-// The source's names without the family's prefix, those of other models left out. Some files have it, some do
-// not; one file has one kind, among the tensors that the recipes know.
+// The source's names without the family's prefix; those of other models are left out. Some files have the
+// prefix, some do not; a file must be consistent, among the tensors that the recipes know.
 std::map<std::string, std::string> names_without_prefix(const SourceTensors& source, const Family& family,
                                                         const std::vector<TensorRecipe>& recipes) {
   std::set<std::string> known;
@@ -90,7 +90,7 @@ std::map<std::string, std::string> names_without_prefix(const SourceTensors& sou
   return found;
 }
 
-// What a recipe makes of tensors of these shapes, or nothing where it cannot even cut them up.
+// The result of a recipe for tensors of these shapes, or nothing if it cannot even cut them.
 std::optional<at::Tensor> made_of(const TensorRecipe& recipe, const std::vector<at::Tensor>& theirs) {
   if (!recipe.make) return theirs.front();
   try {
@@ -126,14 +126,14 @@ void require_shape(const SourceTensors& source, const TensorRecipe& recipe,
                                     name, recipe.target, shape_text(shape), got));
 }
 
-// What all names begin with, whole parts up to a dot.
+// The common prefix of all names, in whole parts up to a dot.
 std::string shared_prefix(const std::vector<std::string>& names) {
   const auto [first, last] = std::ranges::minmax(names);
   const auto end = std::ranges::mismatch(first, last).in1 - first.begin();
   return first.substr(0, first.substr(0, static_cast<std::size_t>(end)).rfind('.') + 1);
 }
 
-// The recipes whose sources are there, under the names that the files give them.
+// The recipes whose sources exist, under the names in the files.
 class RecipeBook {
  public:
   /// `tied`: the config says that the unembedding is the embedding.
@@ -149,7 +149,7 @@ class RecipeBook {
     for (TensorRecipe& recipe : recipes) add(std::move(recipe));
   }
 
-  /// Throws CheckpointError where tensors are missing, with what `options` know of them.
+  /// Throws CheckpointError if tensors are missing, with the reasons that `options` has.
   void require_whole(const PlanOptions& options) const {
     if (missing_.empty()) return;
     std::vector<std::string> reasons;
@@ -184,8 +184,8 @@ class RecipeBook {
            std::ranges::any_of(recipe.sources, [&](const auto& name) { return present_.contains(name); });
   }
 
-  // Of the tensors that no recipe reads: what all begin with where none is read, and those whose names are
-  // nearest to the first that is missing.
+  // About the tensors that no recipe reads: their common prefix if no tensor is read, and those whose names
+  // are nearest to the first missing one.
   std::string what_is_there() const {
     constexpr std::size_t kLookedAt = 1000, kCompared = 256, kNamed = 3;
     std::vector<std::string> unread = extra();
@@ -217,7 +217,7 @@ class RecipeBook {
       if (found == present_.end() && !recipe.alias.empty()) found = present_.find(recipe.alias);
       if (found == present_.end()) {
         complete = false;
-        // Several recipes may cut up one tensor. It is named as this file would name it.
+        // Several recipes may use one tensor. It is named as this file would name it.
         const std::string full_name = is_beside_body(name, family_) ? name : prefix_ + name;
         const bool named = std::find(missing_.begin(), missing_.end(), full_name) != missing_.end();
         if (!recipe.optional && !named) missing_.push_back(full_name);
@@ -233,7 +233,7 @@ class RecipeBook {
   const Family& family_;
   std::map<std::string, std::string> present_;  // name without prefix to full name
   bool tied_;
-  std::string prefix_;  // that this file's names have
+  std::string prefix_;  // the prefix of this file's names
   std::vector<TensorRecipe> recipes_;
   std::vector<std::string> missing_;
   std::set<std::string> used_;
@@ -260,8 +260,8 @@ bool same_tensors(const SourceTensors& source, const std::string& one, const std
   return same_numbers(stored(one), stored(other));
 }
 
-// Files of two stacks may hold the shared embedding under each stack's name, too, or there alone. Copies that
-// differ would be two embeddings, of which a model has one.
+// Files of two stacks may also contain the shared embedding under each stack's name, or only there. Copies
+// that differ would be two embeddings, but a model has one.
 void resolve_embedding(const SourceTensors& source, const Family& family, FamilyConfig& read) {
   if (family.embedding_copies.empty()) return;
   const std::vector<TensorRecipe> recipes = read.recipes(read.config);
@@ -288,9 +288,9 @@ void resolve_embedding(const SourceTensors& source, const Family& family, Family
 }
 
 // Note [Tied unembeddings in files]
-// A tied model's file may hold the embedding, the unembedding, or both. One of them stands for both. Where
-// both are there and differ, config.json is wrong about the file, and the model is loaded untied;
-// transformers does the same.
+// A tied model's file may contain the embedding, the unembedding, or both. One is enough for both. If both
+// exist and differ, config.json is wrong about the file, and the model is loaded untied; transformers does
+// the same.
 std::vector<std::string> resolve_tying(const SourceTensors& source, const Family& family,
                                        FamilyConfig& read) {
   if (!read.config.tied_unembedding() || family.unembedding.empty()) return {};
@@ -313,7 +313,7 @@ std::vector<std::string> resolve_tying(const SourceTensors& source, const Family
                   embedding->second, unembedding->second)};
 }
 
-// How many tensors the other models of the checkpoint have.
+// The number of tensors of the checkpoint's other models.
 std::map<std::string, std::size_t> unread_models(const SourceTensors& source, const Family& family) {
   std::map<std::string, std::size_t> counts;
   for (const auto& [name, tensor] : source) {
@@ -326,9 +326,9 @@ std::map<std::string, std::size_t> unread_models(const SourceTensors& source, co
 
 // Note [Files without a part]
 // Encoders are published with and without their masked-LM head, and T5's encoder with and without its
-// decoder; `architectures` in config.json does not tell which (fine-tuning drops heads, and an encoder by
-// itself keeps the config of the whole). The file decides: one that holds no tensor of the part is a model
-// without it.
+// decoder; `architectures` in config.json does not tell which (fine-tuning drops heads, and an encoder alone
+// keeps the config of the whole). The file decides: without any tensor of the part, the model is one without
+// the part.
 std::vector<std::string> resolve_optional_part(const SourceTensors& source, const Family& family,
                                                FamilyConfig& read) {
   const OptionalPart& part = family.optional_part;

@@ -15,14 +15,14 @@
 namespace hooked {
 namespace {
 
-// What the weights of heads of scores are called.
+// Names of the weights of score heads.
 constexpr std::array<std::string_view, 2> kScoreWeights = {"score.weight", "classifier.weight"};
 constexpr std::array<std::string_view, 2> kScoreBiases = {"score.bias", "classifier.bias"};
 
-// Parts of the names of classes whose head, if any, is no unembedding.
+// Parts of the names of classes whose head, if any, is not an unembedding.
 constexpr std::array<std::string_view, 5> kOtherHeads = {
     "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "Reward", "ForEmbedding"};
-// Ends of the names of classes with one that end like those without a head.
+// Names of classes with an unembedding that end like those of classes without a head.
 constexpr std::array<std::string_view, 2> kModelsWithHead = {"LMHeadModel", "DoubleHeadsModel"};
 
 bool has_unembedding(std::string_view architecture) {
@@ -33,7 +33,7 @@ bool has_unembedding(std::string_view architecture) {
                                       [&](std::string_view end) { return architecture.ends_with(end); });
 }
 
-// Whether the files hold something of an unembedding, under any of its names.
+// Whether the files contain any part of an unembedding, under any of its names.
 bool holds_unembedding(const SourceTensors& source, const Family& family, const FamilyConfig& read) {
   ModelConfig untied = read.config;
   untied.unembedding->tied = false;
@@ -50,7 +50,7 @@ bool holds_unembedding(const SourceTensors& source, const Family& family, const 
   });
 }
 
-// The same recipes with the scores' weights in the place of the unembedding's.
+// The same recipes with the scores' weights instead of the unembedding's.
 RecipeMaker with_scores(RecipeMaker recipes, std::string_view weight, std::string_view bias) {
   return [make = std::move(recipes), weight = std::string(weight),
           bias = std::string(bias)](const ModelConfig& config) {
@@ -87,7 +87,7 @@ std::vector<std::string> resolve_head(const SourceTensors& source, Family& famil
                     "scores at every position, of which transformers reads those of a row's last token",
                     kScoreWeights[i], named, labels)};
   }
-  if (read.config.tied_unembedding()) return {};  // the embedding is there for both
+  if (read.config.tied_unembedding()) return {};  // the embedding is used for both
   const NormKind final_norm = read.config.final_norm;
   read.config = without_unembedding(std::move(read.config));
   read.config.final_norm = final_norm;

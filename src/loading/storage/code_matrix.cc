@@ -12,7 +12,7 @@ std::int64_t words_for(std::int64_t numbers, int bits) {
   return (numbers * bits + kWordBits - 1) / kWordBits;
 }
 
-// The number that begins at `bit` of words of which the next one lies `step` behind.
+// The number that begins at `bit` in words with stride `step`.
 std::uint32_t number_at(const std::uint32_t* words, std::int64_t bit, int bits, std::int64_t step) {
   const std::int64_t word = bit / kWordBits, shift = bit % kWordBits;
   std::uint32_t number = words[word * step] >> shift;
@@ -20,7 +20,7 @@ std::uint32_t number_at(const std::uint32_t* words, std::int64_t bit, int bits, 
   return number & ((1U << bits) - 1U);
 }
 
-// Where of eight numbers that of a column is.
+// The place of a column's number among each eight numbers.
 std::int64_t awq_place(std::int64_t column) { return column / 8 * 8 + column % 8 / 2 + column % 2 * 4; }
 
 }  // namespace

@@ -7,23 +7,23 @@
 
 namespace hooked {
 
-/// How whole numbers of a few bits lie in a tensor.
+/// How integers of a few bits are laid out in a tensor.
 enum class CodeLayout : std::uint8_t {
-  down,       ///< words [word, column]: those of a column one behind the other, from the lowest bit on
-  along,      ///< words [row, word]: those of a row likewise
-  along_awq,  ///< likewise, four bits each; of eight numbers those of even columns are first
+  down,       ///< words [word, column]: consecutive numbers of a column, from the lowest bit on
+  along,      ///< words [row, word]: the same for rows
+  along_awq,  ///< likewise, four bits each; of eight numbers, those of even columns are first
   bytes,      ///< [row, column], a signed byte each
 };
 
-/// A matrix of whole numbers that are read from a tensor by rows.
+/// A matrix of integers that are read from a tensor by rows.
 struct CodeMatrix {
   NamedTensor stored;
   std::int64_t rows, columns;
   int bits;
   CodeLayout layout;
-  int added = 0;  ///< to each number of words, which then goes round at 2^bits
+  int added = 0;  ///< to each number of words, modulo 2^bits
 
-  /// The shape and dtype of the tensor that holds them.
+  /// The shape and dtype of the tensor that contains them.
   std::vector<std::int64_t> stored_shape() const;
   std::string_view stored_dtype() const;
 

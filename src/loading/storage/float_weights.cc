@@ -18,10 +18,10 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 // Note [MXFP4]
-// A byte of `blocks` [..., group, 16] holds two numbers, the first in its lower half; a byte of `scales`
-// [..., group] the power of two of 32 of them. They are rows of a matrix [out, in] for each expert; the
-// weight is that turned over, [expert, in, out], as gpt-oss stores it in numbers, but lies in memory as the
-// rows do.
+// A byte of `blocks` [..., group, 16] has two numbers, the first in its lower half; a byte of `scales` [...,
+// group] is the power of two for 32 of them. They are rows of a matrix [out, in] for each expert. The weight
+// is the transpose, [expert, in, out], as gpt-oss stores it in numbers, but its memory has the order of the
+// rows.
 
 constexpr std::int64_t kGroup = 32;
 constexpr std::int64_t kGroupBytes = kGroup / 2;
@@ -48,7 +48,7 @@ void read_mxfp4(const StoredParts& parts, std::int64_t first, const at::Tensor& 
   for (std::int64_t g = 0; g < groups; ++g) {
     const float factor = e8m0_numbers()[std::to_integer<std::size_t>(scales[static_cast<std::size_t>(g)])];
     const std::byte* bytes = blocks.data() + g * kGroupBytes;
-    const std::int64_t begin = (first_group + g) * kGroup;  // of the group, among all numbers
+    const std::int64_t begin = (first_group + g) * kGroup;  // position of the group's first number among all
     if (begin >= first && begin + kGroup <= end) {
       write_group(bytes, factor, out + (begin - first));
       continue;
@@ -61,15 +61,15 @@ void read_mxfp4(const StoredParts& parts, std::int64_t first, const at::Tensor& 
 
 // Note [fp8]
 // Numbers [..., row, column] in e4m3; a factor for all of them, for each row, or for each block of rows and
-// columns, of which the last ones may be smaller. The product is rounded to float32.
+// columns. The last blocks may be smaller. The product is rounded to float32.
 
-/// How factors lie over the numbers: those of `rows` x `columns` numbers have one in common.
+/// The layout of factors: each block of `rows` x `columns` numbers shares one.
 struct FactorGrid {
-  std::int64_t matrix_rows, matrix_columns;  ///< of a matrix; there may be several, one behind the other
+  std::int64_t matrix_rows, matrix_columns;  ///< of a matrix; there may be several in sequence
   std::int64_t rows, columns;                ///< of a block
   std::int64_t grid_rows() const { return (matrix_rows + rows - 1) / rows; }
   std::int64_t grid_columns() const { return (matrix_columns + columns - 1) / columns; }
-  /// The row of factors that belongs to a row of numbers, both counted over all matrices.
+  /// The row of factors for a row of numbers, both counted over all matrices.
   std::int64_t grid_row(std::int64_t row) const {
     return row / matrix_rows * grid_rows() + row % matrix_rows / rows;
   }
@@ -124,7 +124,7 @@ void read_fp8(const StoredParts& parts, const FactorGrid& grid, std::int64_t fir
       part_factors(parts.factors.tensor, first_factors * blocks, (last_factors - first_factors + 1) * blocks);
   auto* const out = static_cast<float*>(into.data_ptr());
   const ByteNumbers& numbers = e4m3_numbers();
-  for (std::int64_t at = 0; at < count;) {  // a stretch of one row in one block after another
+  for (std::int64_t at = 0; at < count;) {  // a stretch of one row in one block at a time
     const std::int64_t row = (first + at) / width, column = (first + at) % width,
                        block = column / grid.columns;
     const std::int64_t end = std::min({count, at + width - column, at + (block + 1) * grid.columns - column});

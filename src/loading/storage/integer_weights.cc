@@ -12,20 +12,20 @@
 #include "loading/storage/zero_points.h"
 
 // Note [Whole numbers of a few bits]
-// A weight is (number - zero point) * factor. What differs is how the numbers lie, and which of them share a
-// zero point and a factor.
+// A weight is (number - zero point) * factor. Formats differ in the layout of the numbers, and in which of
+// them share a zero point and a factor.
 //
-// GPTQ  The matrix of a linear layer [out, in] lies turned over: numbers [in, out] packed down the columns,
-// zero
-//       points [group, out] along the rows, factors [group, out]. `g_idx` [in] says which group a row is of;
-//       without it groups are neighbours. In the first version of the format zero points are stored less one,
-//       and go round: 15 of four bits stands for 0.
-// AWQ   Likewise, both packed along the rows, in an order of its own; groups are neighbours.
-// compressed-tensors  Numbers [out, in], packed along the rows or a byte each; factors [out, group] or for
-// rows or
-//       the whole; zero points likewise, packed down the columns. Packed numbers have half their range added,
-//       and so do the zero points. `g_idx` [in] says which group a column is of.
-// bitsandbytes  Numbers [out, in], a byte each, and for each row what 127 stands for.
+// GPTQ  The matrix of a linear layer [out, in] is transposed: numbers [in, out] packed down the columns,
+//       zero points [group, out] along the rows, factors [group, out]. `g_idx` [in] gives the group of each
+//       row; without it, groups are consecutive rows. In the first version of the format, zero points are
+//       stored minus one and wrap around:
+//       in four bits, 15 is 0.
+// AWQ   Likewise, both packed along the rows, in AWQ's own order; groups are consecutive rows.
+// compressed-tensors  Numbers [out, in], packed along the rows or a byte each; factors [out, group], for
+//       rows or for the whole; zero points likewise, packed down the columns. Packed numbers have half their
+//       range added, and so do the zero points. `g_idx` [in] gives the group of each column; without it,
+//       groups are consecutive columns.
+// bitsandbytes  Numbers [out, in], a byte each, and for each row the value of 127.
 //
 // The product is rounded as the format's own package does: once, to the dtype of the factors.
 
@@ -34,20 +34,20 @@ namespace {
 
 constexpr float kPartOf127 = 7.874015718698502e-3F;  // as bitsandbytes writes 1/127
 
-/// Numbers of which those of `row_step` x `column_step` share a factor and a zero point.
+/// Numbers in groups of `row_step` x `column_step` that share a factor and a zero point.
 struct ScaledIntegers {
   CodeMatrix codes;
   NamedTensor factors;
   std::int64_t factor_columns;  ///< of the matrix of factors
   std::int64_t row_step, column_step;
   std::optional<CodeMatrix> zeros = std::nullopt;  ///< a matrix like the factors'
-  std::int32_t zero = 0;                           ///< where there are none
-  // Which row or column of factors those of numbers have, where they are not neighbours.
+  std::int32_t zero = 0;                           ///< if there are none
+  // The row or column of factors for each row or column of numbers, if groups are not neighbours.
   std::optional<NamedTensor> row_groups = std::nullopt, column_groups = std::nullopt;
   float times = 1.0F;  ///< a second factor for all
 };
 
-/// Rows of factors and of zero points, some of all.
+/// The needed rows of factors and of zero points.
 struct FactorRows {
   std::vector<std::int64_t> rows;  ///< which ones, in order
   std::vector<float> factors;
@@ -64,7 +64,7 @@ std::vector<std::int64_t> neighbours(std::int64_t first, std::int64_t count, std
   return groups;
 }
 
-// Numbers `first` to `first + count` of a tensor of I32.
+// Numbers `first` to `first + count` of an I32 tensor.
 std::vector<std::int64_t> stored_groups(const NamedTensor& stored, std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> groups;
   for (const std::uint32_t word : part_words(stored.tensor, first, count))
@@ -72,7 +72,7 @@ std::vector<std::int64_t> stored_groups(const NamedTensor& stored, std::int64_t 
   return groups;
 }
 
-// Which groups numbers from `first` on are of, as `stored` says.
+// Checks the groups of the numbers from `first` on, which `stored` gives.
 std::vector<std::int64_t> existing_groups(std::vector<std::int64_t> groups, const NamedTensor& stored,
                                           std::int64_t first, std::int64_t n_groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -95,13 +95,13 @@ std::vector<std::int64_t> column_groups_of(const ScaledIntegers& weight) {
   if (!weight.column_groups) return neighbours(0, width, weight.column_step);
   const NamedTensor& stored = *weight.column_groups;
   std::vector<std::int64_t> groups = stored_groups(stored, 0, width);
-  // What compressed-tensors writes where the order has not been set.
+  // compressed-tensors writes this if the order has not been set.
   if (std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; }))
     return neighbours(0, width, weight.column_step);
   return existing_groups(std::move(groups), stored, 0, weight.factor_columns);
 }
 
-// The rows of factors that are needed, each once, in runs of neighbours.
+// The needed rows of factors, each once, read in runs of neighbours.
 FactorRows read_factor_rows(const ScaledIntegers& weight, std::vector<std::int64_t> rows) {
   std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
@@ -134,7 +134,7 @@ void read_numbers(const ScaledIntegers& weight, std::int64_t first, const at::Te
   const std::vector<std::int32_t> codes = weight.codes.rows_of(first_row, rows);
   auto* const out = static_cast<float*>(into.data_ptr());
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t begin = (first_row + row) * width;  // of the row, among all numbers
+    const std::int64_t begin = (first_row + row) * width;  // position of the row's first number among all
     const std::int64_t from = std::max(begin, first), to = std::min(begin + width, first + count);
     const std::size_t at = factors.index_of(row_groups[static_cast<std::size_t>(row)]) *
                            static_cast<std::size_t>(weight.factor_columns);
@@ -165,7 +165,7 @@ void require_factors(const NamedTensor& factors) {
 
 std::int64_t parts_for(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-// What becomes of numbers [in, out] or, where they lie so, [out, in].
+// The weight whose numbers are stored as [in, out] (`lies_in_out`) or as [out, in].
 SourceTensor weight_of(ScaledIntegers weight, bool lies_in_out, bool turned) {
   const std::int64_t rows = weight.codes.rows, columns = weight.codes.columns;
   std::vector<std::int64_t> shape{rows, columns}, strides;
@@ -180,7 +180,7 @@ SourceTensor weight_of(ScaledIntegers weight, bool lies_in_out, bool turned) {
                      });
 }
 
-// What GPTQ and AWQ have in common: zero points and factors [group, out] of numbers [in, out].
+// The common part of GPTQ and AWQ: zero points and factors [group, out] of numbers [in, out].
 ScaledIntegers grouped_rows(const StoredParts& parts, const QuantisedStorage& storage,
                             const CodeMatrix& codes, CodeLayout zeros_layout) {
   const std::int64_t size = storage.group.value_or(std::max<std::int64_t>(1, codes.rows));
@@ -276,7 +276,7 @@ SourceTensor compressed_weight(const StoredParts& parts, const QuantisedStorage&
   const bool words = weight.codes.layout != CodeLayout::bytes;
   if (words) weight.zero = 1 << (weight.codes.bits - 1);
   if (storage.zero_points) {
-    // Those of a whole matrix are not packed.
+    // A whole matrix's zero point is not packed.
     const bool packed = words && factors.row_step == 1;
     CodeMatrix zeros{.stored = parts.at("_zero_point"),
                      .rows = factors.rows,
@@ -314,7 +314,7 @@ SourceTensor gptq_weight(StoredParts parts, const QuantisedStorage& storage) {
                          .bits = static_cast<int>(bits),
                          .layout = CodeLayout::down};
   ScaledIntegers weight = grouped_rows(parts, storage, codes, CodeLayout::along);
-  if (storage.any_order) parts.at(".g_idx");  // must be there
+  if (storage.any_order) parts.at(".g_idx");  // required
   if (const NamedTensor* order = parts.find(".g_idx")) {
     require_part(*order, parts.numbers, "the group of each row", "I32", {codes.rows});
     weight.row_groups = *order;

@@ -11,11 +11,11 @@
 #include "loading/storage/stored_parts.h"
 
 // Note [Levels]
-// bitsandbytes' fp4 and nf4: bytes of two places in a table of 16 numbers (`quant_map`), the first in the
-// upper half. Each stretch of `blocksize` numbers, counted over all rows, has a factor (`absmax`). Factors
-// may be stored likewise (double quantisation): a byte each, a place in a table of 256 numbers, times a
-// factor for each stretch of them, plus a number for all. What the sizes are, and the weight's shape and
-// dtype, stands in a tensor of JSON (`quant_state`). The product is rounded once, to that dtype.
+// bitsandbytes' fp4 and nf4: each byte has two indices into a table of 16 numbers (`quant_map`), the first in
+// the upper half. Each stretch of `blocksize` numbers, counted over all rows, has a factor (`absmax`).
+// Factors may be stored likewise (double quantisation): a byte each, an index into a table of 256 numbers,
+// times a factor for each stretch of them, plus one number for all. The sizes, and the weight's shape and
+// dtype, are in a tensor of JSON (`quant_state`). The product is rounded once, to that dtype.
 
 namespace hooked {
 namespace {
@@ -25,7 +25,7 @@ constexpr Named<at::ScalarType> kDtypes[] = {
     {"bfloat16", at::kBFloat16}, {"float16", at::kHalf}, {"float32", at::kFloat}};
 constexpr std::int64_t kMostAxis = std::int64_t{1} << 40;
 
-/// What `quant_state` says.
+/// The content of `quant_state`.
 struct LevelState {
   std::string table;
   at::ScalarType dtype = at::kFloat;
@@ -70,12 +70,12 @@ LevelState state_of(const NamedTensor& stored) {
   }
 }
 
-/// A weight of levels; `state` says what the others are.
+/// A weight stored as levels; `state` describes the other parts.
 struct LevelWeight {
   NamedTensor numbers, factors;
   LevelState state;
   std::vector<float> table = {};         ///< 16 numbers
-  std::vector<float> nested_table = {};  ///< 256 numbers; empty for factors that are numbers
+  std::vector<float> nested_table = {};  ///< 256 numbers; empty if factors are numbers
   std::optional<NamedTensor> nested_factors = std::nullopt;
 };
 
@@ -135,14 +135,14 @@ SourceTensor level_weight(StoredParts parts, const QuantisedStorage& storage) {
                nested ? "U8" : "F32", {stretches});
   require_part(parts.at(".weight.quant_map"), parts.numbers, "a table of numbers", "F32", {16});
   weight.table = part_factors(parts.at(".weight.quant_map").tensor, 0, 16);
-  // Kernels have the tables built in; a file's own one that is another's would be read differently by them.
+  // Kernels have the tables built in: they would decode a file with the other format's table differently.
   if ((weight.table[0] == -1.0F) != (storage.levels == "nf4")) {
     refuse_part(parts.at(".weight.quant_map"),
                 fmt::format("is not the table of {0}, which {1} and the weight's state name; expected one "
                             "that begins with {2}",
                             storage.levels, storage.where, storage.levels == "nf4" ? "-1" : "0"));
   }
-  // The table of fp4 has 0 twice, and bitsandbytes' kernels take the second one for -0.
+  // fp4's table has 0 twice, and bitsandbytes' kernels use the second one as -0.
   if (storage.levels == "fp4" && weight.table[8] == 0.0F) weight.table[8] = -0.0F;
   if (nested) {
     const NamedTensor& table = parts.at(".weight.nested_quant_map");

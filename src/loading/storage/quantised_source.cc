@@ -22,14 +22,14 @@ std::string_view module_of(std::string_view weight) {
 }
 
 // The pattern of config.json that says that this module is stored as numbers, or nothing. Regular expressions
-// (`re:`) are left to whoever wrote the file.
+// (`re:`) are not checked here.
 const std::string* said_to_be_numbers(const QuantisedStorage& storage, std::string_view module) {
   const auto found = std::ranges::find_if(
       storage.as_they_are, [&](const std::string& pattern) { return glob_matches(pattern, module); });
   return found == storage.as_they_are.end() ? nullptr : &*found;
 }
 
-// One of the names that a weight's factors may have.
+// The existing tensor among the possible names of a weight's factors.
 std::optional<std::string> factors_beside(const SourceTensors& source, const StorageForm& form,
                                           const std::string& stem) {
   for (const std::string_view ending : form.factors) {
@@ -39,7 +39,7 @@ std::optional<std::string> factors_beside(const SourceTensors& source, const Sto
   return std::nullopt;
 }
 
-/// What a form's weights are made by.
+/// Builds the weights of a form.
 using MakeWeight = SourceTensor (*)(StoredParts parts, const QuantisedStorage& storage);
 
 MakeWeight maker_of(NumberCode code) {
@@ -104,7 +104,7 @@ StoredParts parts_of(const SourceTensors& source, const QuantisedStorage& storag
   return parts;
 }
 
-// Factors of activations, keys and values beside weights.
+// Factors of activations, keys and values that are stored with the weights.
 bool is_activation_factor(std::string_view name) {
   constexpr std::string_view kEndings[] = {".input_scale",  ".input_scale_ub", ".activation_scale",
                                            ".output_scale", ".k_scale",        ".v_scale",
@@ -112,7 +112,7 @@ bool is_activation_factor(std::string_view name) {
   return std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// Zero points and the like, which have the dtype of numbers.
+// Zero points and similar tensors, which have the dtype of numbers.
 bool is_beside_weights(std::string_view name, const StorageForm& form) {
   return std::ranges::any_of(form.beside, [&](std::string_view ending) { return name.ends_with(ending); });
 }

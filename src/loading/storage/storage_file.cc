@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kFiles[] = {"quantize_config.json", "quant_config.json"};
 
-/// Names of one number in either file.
+/// Names that mean one number in either file.
 constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"quant_method", "quant_method"}, {"bits", "w_bit"}, {"group_size", "q_group_size"},
     {"desc_act", "desc_act"},         {"sym", "sym"},    {"zero_point", "zero_point"},
@@ -46,7 +46,7 @@ Json parsed(const std::string& text, const std::string& where) {
   throw ConfigError(where, "is no object; expected how the weights are quantised");
 }
 
-// What the file says otherwise than config.json's group.
+// Differences of the file from config.json's group.
 std::vector<std::string> contradictions(const Json& file, const Json& group) {
   std::vector<std::string> found;
   for (const auto& names : kSpellings) {
@@ -84,7 +84,7 @@ void read_storage_file(const std::filesystem::path& folder, const SourceTensors&
     const std::string text = read_text_file(file, kModelConfigBytes);
     Json json = parsed(text, where);
     if (!read.storage) {
-      // AutoAWQ's own names tell its file from GPTQ's, whose older ones have no method either.
+      // Neither AutoAWQ's files nor GPTQ's older ones have the method; AutoAWQ's names tell its files.
       if (!json.contains("quant_method"))
         json["quant_method"] = json.contains("w_bit") || json.contains("zero_point") ? "awq" : "gptq";
       read.storage = read_storage_group(ConfigReader(std::move(json), where, make_error<ConfigError>));

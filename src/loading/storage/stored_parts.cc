@@ -101,7 +101,7 @@ SourceTensor made_weight(const NamedTensor& numbers, std::string_view dtype_name
                       .read = nullptr,
                       .read_elements = read_elements};
   weight.strides = strides;
-  // It is read whole as it is read in blocks.
+  // Reading it whole uses the same function as reading blocks.
   weight.read = [shape = std::move(shape), strides = std::move(strides),
                  read_elements = std::move(read_elements)] {
     const at::Tensor all = at::empty({number_count(shape)}, at::kFloat);

@@ -23,22 +23,22 @@ struct NamedTensor {
 
 /// A weight that is stored as several tensors.
 struct StoredParts {
-  std::string weight;  ///< its name where it is stored as numbers
+  std::string weight;  ///< the name of the unquantised weight
   NamedTensor numbers, factors;
-  std::map<std::string_view, NamedTensor> beside;  ///< by what the form's table has for them
+  std::map<std::string_view, NamedTensor> beside;  ///< by their endings in the form's table
   bool turned = false;  ///< the model wants the matrix of a linear layer [in, out], not [out, in]
-  std::set<std::string>* notes = nullptr;  ///< takes what a user should know of how the parts were read
+  std::set<std::string>* notes = nullptr;  ///< collects what a user should know about how the parts were read
 
-  /// One of `beside`, or null.
+  /// The part with that ending, or null.
   const NamedTensor* find(std::string_view ending) const;
-  /// One of `beside`. Throws CheckpointError where the file lacks it.
+  /// The part with that ending. Throws CheckpointError if the file lacks it.
   const NamedTensor& at(std::string_view ending) const;
 };
 
 /// Throws CheckpointError: `tensor 'name' what`.
 [[noreturn]] void refuse_part(const NamedTensor& part, std::string_view what);
 
-/// Throws CheckpointError unless `part` has that dtype and shape; `what` says what it is: `zero points`.
+/// Throws CheckpointError unless `part` has that dtype and shape; `what` names its content: `zero points`.
 void require_part(const NamedTensor& part, const NamedTensor& numbers, std::string_view what,
                   std::string_view dtype, const std::vector<std::int64_t>& shape);
 
@@ -47,7 +47,7 @@ std::int64_t number_count(std::span<const std::int64_t> sizes);
 /// Bytes `first` to `first + count`.
 std::vector<std::byte> part_bytes(const SourceTensor& part, std::int64_t first, std::int64_t count);
 
-/// Words of 32 bits likewise.
+/// 32-bit words likewise.
 std::vector<std::uint32_t> part_words(const SourceTensor& part, std::int64_t first, std::int64_t count);
 
 /// Whether these can be factors: floating point numbers, or powers of two (e8m0).
@@ -56,17 +56,17 @@ bool can_be_factors(const SourceTensor& part);
 /// Factors `first` to `first + count` in float32.
 std::vector<float> part_factors(const SourceTensor& part, std::int64_t first, std::int64_t count);
 
-/// Rounds float32 numbers to those that another dtype has; all stay as they are for dtypes that are not F16
-/// or BF16.
+/// Rounds float32 numbers to another dtype's precision; dtypes other than F16 and BF16 change
+/// nothing.
 void round_to_dtype(at::ScalarType dtype, const at::Tensor& numbers);
 
-/// A weight of float32 numbers that are made when they are read. `strides` as in SourceTensor.
+/// A weight of float32 numbers that are computed on demand. `strides` as in SourceTensor.
 SourceTensor made_weight(const NamedTensor& numbers, std::string_view dtype_name,
                          std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
                          std::function<void(std::int64_t first, const at::Tensor& into)> read_elements);
 
-// A weight of each form, by what its parts say and what config.json does. Throw CheckpointError for parts
-// that do not fit each other.
+// A weight of each form, by its parts and by config.json. Throw CheckpointError for parts that do not fit
+// each other.
 
 SourceTensor mxfp4_weight(StoredParts parts, const QuantisedStorage& storage);
 SourceTensor fp8_weight(StoredParts parts, const QuantisedStorage& storage);

@@ -15,7 +15,7 @@ namespace hooked::text {
 /// Steps of a normalizer, a pre-tokenizer or a decoder, as a tokenizer.json has them.
 using Steps = std::vector<Json>;
 
-/// The character that stands for a blank in SentencePiece's pieces.
+/// The character that SentencePiece's pieces have for a blank.
 inline constexpr std::string_view kBlank = "\u2581";
 
 /// A step without options.
@@ -28,10 +28,10 @@ Json metaspace_step(std::string_view prepend_scheme, bool split = true);
 Json word_piece_step();
 Json strip_right_step();
 Json strip_first_blank_step();
-/// From pieces of SentencePiece with byte fallback to text, but for the first blank.
+/// The steps from SentencePiece's pieces with byte fallback to text, except for the first blank.
 Steps blanks_and_bytes_steps();
 
-/// A tokenizer.json while a class of transformers changes it, with the options of tokenizer_config.json.
+/// A tokenizer.json while a class of transformers changes it by the options of tokenizer_config.json.
 class ClassParts {
  public:
   ClassParts(Json& document, const SideFiles& beside, std::span<const DefaultToken> defaults)
@@ -42,22 +42,22 @@ class ClassParts {
   std::optional<std::string> text(std::string_view key) const;
   std::optional<std::string> token(std::string_view key) const { return beside_.token(key, defaults_); }
 
-  /// Options of BPE; what is not said is off.
+  /// Options of BPE; each is off by default.
   struct Bpe {
-    bool unknown = false;  ///< `unk_token` stands for characters that it lacks
-    bool fuses = false;    ///< one for several in a row
-    bool bytes = false;    ///< or their bytes
+    bool unknown = false;  ///< `unk_token` replaces characters that it lacks
+    bool fuses = false;    ///< several in a row become one
+    bool bytes = false;    ///< their bytes replace them instead
     const char* suffix = nullptr;
   };
   void bpe(const Bpe& options);
   void word_piece();
   void unigram(std::int64_t unknown_id);
-  /// The id of the piece of the unknown token, `spelled` where none is named, if its score is 0.
+  /// The id of the unknown token's piece, if its score is 0; its spelling is `spelled` if none is named.
   std::int64_t unknown_id(std::int64_t fallback, std::string_view spelled) const;
   /// The first id of that token's piece.
   std::int64_t first_id(std::string_view key, std::string_view spelled, std::int64_t fallback) const;
 
-  /// Takes the place of the file's.
+  /// Replaces the file's.
   void normalize(Steps normalizer);
   void pipeline(Steps normalizer, Steps pre_tokenizer, Steps decoder);
   /// A pipeline whose words begin with blanks.
@@ -66,20 +66,20 @@ class ClassParts {
   void add_charsmap(Steps& steps) const;
   Json bert_normalizer() const;
 
-  /// A special token that the class has where tokenizer_config.json lists none of its own.
+  /// A special token that the class adds if tokenizer_config.json lists none.
   void extra(std::string token) { tokens_.extras.push_back(std::move(token)); }
-  /// How they and all others are added.
+  /// How these and all other tokens are added.
   ClassTokens& tokens() noexcept { return tokens_; }
 
-  /// What stands around a text takes the place of the file's: the tokens of these keys. Throws TokenizerError
-  /// for a key without a token.
+  /// Replaces what the file puts around a text by the tokens of these keys. Throws TokenizerError for a key
+  /// without a token.
   void around(const std::vector<std::string_view>& before, const std::vector<std::string_view>& behind);
-  /// The same by their spellings; the unknown token for those that are in no vocabulary.
+  /// The same by spelling; the unknown token replaces those that are not in the vocabulary.
   void around_spelled(const std::vector<std::string>& before, const std::vector<std::string>& behind);
   bool has_post_processor() const;
-  /// Takes white space out of tokens' offsets, as RoBERTa's post-processor does.
+  /// Excludes white space from tokens' offsets, as RoBERTa's post-processor does.
   void trim_offsets();
-  /// The same by their ids.
+  /// The same by ids.
   void around_ids(const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& behind);
 
  private:
@@ -92,22 +92,22 @@ class ClassParts {
   ClassTokens tokens_;
 };
 
-/// What stands around a text for many classes.
+/// What many classes put around a text.
 void cls_and_sep(ClassParts& parts);
 void bos_and_eos(ClassParts& parts);
 
-/// A class of transformers that builds its pipeline, or several that build the same.
+/// A class of transformers that builds its pipeline, or several that build the same one.
 struct ClassRow {
   std::string_view names;      ///< without `Fast`, blanks between them
   std::string_view model;      ///< of a tokenizer.json: `BPE`, `WordPiece`, `Unigram`
-  void (*build)(ClassParts&);  ///< normalizer, pre-tokenizer, decoder, the model's options; null: by the file
-  std::span<const DefaultToken> tokens;   ///< where tokenizer_config.json names no others
-  void (*around)(ClassParts&) = nullptr;  ///< what stands around a text; null: by the file
+  void (*build)(ClassParts&);  ///< normalizer, pre-tokenizer, decoder, model options; null: by the file
+  std::span<const DefaultToken> tokens;   ///< if tokenizer_config.json names no others
+  void (*around)(ClassParts&) = nullptr;  ///< what is put around a text; null: by the file
 };
 
-/// Those that cut texts into words first.
+/// Classes that first cut texts into words.
 std::span<const ClassRow> word_class_rows();
-/// Those whose pieces are SentencePiece's.
+/// Classes with SentencePiece's pieces.
 std::span<const ClassRow> piece_class_rows();
 
 }  // namespace hooked::text

@@ -119,7 +119,7 @@ void big_bird(Parts& parts) {
   parts.metaspace({replace_step({{"Regex", " {2,}"}}, kBlank)}, prefix_scheme(parts));
 }
 
-// The rules of SentencePiece, where the file has them, and blanks before words.
+// The rules of SentencePiece, if the file has them, and blanks before words.
 void charsmap_and_words(Parts& parts, const char* scheme) {
   Steps steps;
   parts.add_charsmap(steps);
@@ -290,7 +290,7 @@ constexpr DefaultToken kBigBird[] = {{"bos_token", "<s>", false, true},   {"eos_
                                      {"unk_token", "<unk>", false, true}, {"sep_token", "[SEP]", false, true},
                                      {"pad_token", "<pad>", false, true}, {"cls_token", "[CLS]", false, true},
                                      {"mask_token", "[MASK]", true, true}};
-// With `<mask>` as a token in the text that takes the blank before it.
+// With `<mask>` as a token that takes the blank before it in a text.
 constexpr DefaultToken kFairseq[] = {{"bos_token", "<s>"},
                                      {"eos_token", "</s>"},
                                      {"unk_token", "<unk>"},

@@ -17,7 +17,7 @@ struct ModelTypes {
 
 #include "text/classes/model_types.inc"
 
-// Classes of transformers that read files of their own in place of a tokenizer.json.
+// Classes of transformers that read files of their own instead of a tokenizer.json.
 constexpr std::string_view kOwnFiles =
     "BartphoTokenizer BertGenerationTokenizer BertJapaneseTokenizer BertweetTokenizer BioGptTokenizer "
     "BlenderbotSmallTokenizer ByT5Tokenizer CTRLTokenizer CanineTokenizer ClvpTokenizer CpmAntTokenizer "
@@ -26,7 +26,7 @@ constexpr std::string_view kOwnFiles =
     "PLBartTokenizer PerceiverTokenizer PhobertTokenizer ProphetNetTokenizer RoCBertTokenizer "
     "SiglipTokenizer Speech2TextTokenizer SpeechT5Tokenizer TapasTokenizer VitsTokenizer "
     "Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer XLMTokenizer";
-// Those that build a pipeline that is not known here: of words with boxes, or with code of their own.
+// Classes whose pipeline is not known here: they tokenize words with boxes, or have code of their own.
 constexpr std::string_view kOtherPipelines =
     "LayoutLMv2Tokenizer LayoutLMv3Tokenizer LayoutXLMTokenizer MarkupLMTokenizer RagTokenizer "
     "RoFormerTokenizer UdopTokenizer";
@@ -69,7 +69,7 @@ std::string without_fast(std::string name) {
   return name;
 }
 
-// Appends the steps of a normalizer or a pre-tokenizer without what changes no ids and with what is implied.
+// Appends the steps of a normalizer or pre-tokenizer, without those that change no ids or are implied.
 void append_plain_steps(const Json& step, Json& steps) {
   if (!step.is_object()) return;
   for (const auto* list : {"normalizers", "pretokenizers"}) {
@@ -92,7 +92,7 @@ void append_plain_steps(const Json& step, Json& steps) {
     plain.erase("str_rep");
   }
   const bool strips = type != "Strip" || plain.value("strip_left", true) || plain.value("strip_right", true);
-  // Members in one order.
+  // Gives the members one fixed order.
   if (strips) steps.push_back(nlohmann::json::parse(plain.dump()).dump());
 }
 
@@ -109,8 +109,8 @@ Json plain_pipeline(const Json& document) {
 
 std::size_t size_of(const Json& pieces) { return pieces.is_structured() ? pieces.size() : 0; }
 
-// Puts the rule for words that Mistral's models were trained with in the place of the first step, as
-// transformers does where a file asks for it. Returns what a user should know.
+// Replaces the first step by the rule for words that Mistral's models were trained with, as transformers does
+// if a file asks for it. Returns what a user should know.
 std::optional<std::string> fix_mistral_words(Json& document, const SideFiles& beside) {
   constexpr std::size_t kLeast = 100'000;
   const auto* options = beside.options();
@@ -151,7 +151,7 @@ std::string chosen_class(const ClassHints& hints) {
                        !hints.model_type.empty();
   if (named.empty()) return std::string(usual);
   if (hints.has_remote_code) return named;
-  // Llama 3's files name the class of Llama 2, which has no bytes for characters.
+  // Llama 3's files name the class of Llama 2, which has no byte-level characters.
   if (named == "LlamaTokenizer" && hints.byte_level && !mistral && !mistaken) return std::string(kAnyClass);
   if (usual.empty() || usual == named) return named;
   if (usual == kAnyClass) return std::string(kAnyClass);
@@ -168,7 +168,7 @@ std::string class_of(const ClassHints& hints) {
 std::string sentencepiece_class(const SideFiles& beside) {
   const auto& hints = beside.hints();
   auto chosen = chosen_class(hints);
-  // A folder that was saved here names the class, if there is one.
+  // A folder that hooked saved names its class, if it has one.
   const bool saved_here = hints.model_type == "hooked_transformer";
   if (chosen.empty() && !hints.model_type.empty() && !saved_here) return std::string(kAnyClass);
   constexpr std::string_view kGeneric = "PreTrainedTokenizer PythonBackend MistralCommonBackend";
@@ -218,7 +218,7 @@ ClassNotes apply_class(const ClassUse& use, Json& document, const SideFiles& bes
   }
   const auto* row = class_row(name);
   const auto model = document.find("model");
-  // The reader says what is wrong.
+  // The reader reports what is wrong.
   if (model == document.end() || !model->is_object() || !model->contains("vocab")) return notes;
   const auto type = model->find("type");
   if (row && type != model->end() && *type != row->model) {

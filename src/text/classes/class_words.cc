@@ -2,10 +2,10 @@
 #include "text/classes/word_patterns.h"
 
 // Note [Classes that build their pipeline]
-// A class of transformers with a constructor of its own takes the vocabulary, the merges, the rules of
-// SentencePiece and, unless it makes its own, the post-processor out of a tokenizer.json. Normalizer,
-// pre-tokenizer, decoder and the options of the model are its own, by the options in tokenizer_config.json.
-// Each row below is such a constructor, with the special tokens that it has by default.
+// A class of transformers with a constructor of its own takes only these from a tokenizer.json: the
+// vocabulary, the merges, the rules of SentencePiece and, unless it builds its own, the post-processor. The
+// class builds normalizer, pre-tokenizer, decoder and model options itself, by the options in
+// tokenizer_config.json. Each row below is such a constructor, with the class's default special tokens.
 
 namespace hooked::text {
 namespace {
@@ -60,7 +60,7 @@ void clip(Parts& parts) {
 
 void nougat(Parts& parts) {
   parts.bpe({});
-  // The third step looks for its regular expression as if it were a text.
+  // The third step searches for its regular expression as literal text.
   parts.pipeline(
       {step("NFKC")},
       {split_step({{"String", "SPL1T-TH1S-Pl3A5E"}}, "Removed"), digits_step(),
@@ -81,7 +81,7 @@ void funnel(Parts& parts) {
   parts.normalize({normalizer});
 }
 
-// These take `do_lower_case`, and give the class of BERT nothing of it.
+// These take `do_lower_case`, but do not pass it on to the class of BERT.
 void dpr(Parts& parts) {
   words_of_bert(parts);
   Json normalizer = parts.bert_normalizer();
@@ -111,7 +111,7 @@ void nothing_around(Parts& parts) { parts.around({}, {}); }
 // Its ids are those of the published model.
 void herbert_around(Parts& parts) { parts.around_ids({0}, {2}); }
 
-// A transcript whose language nobody names.
+// A transcript without a stated language.
 void whisper_around(Parts& parts) {
   std::vector<std::string> before = {"<|startoftranscript|>"};
   if (const auto task = parts.text("task"))

@@ -22,10 +22,10 @@ constexpr std::string_view kDefault = "default", kToolUse = "tool_use";
 constexpr std::string_view kSpecialTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                "pad_token", "cls_token", "mask_token"};
 
-// What a template is given by other options than `variables`.
+// Names that options other than `variables` give to a template.
 constexpr std::string_view kGivenNames[] = {"messages", "tools", "documents", "add_generation_prompt"};
 
-// The JSON of an option or of a message's members.
+// Parses the JSON of an option or of a message's members.
 Json read_option(std::string_view text, std::string_view where, Json::value_t type) {
   try {
     auto json = parse_json(text, {.bytes = kSideFileBytes});
@@ -64,7 +64,7 @@ void add_templates(const Json& json, const std::string& where, ChatTemplates& ch
   }
 }
 
-// Those of the file `name`, in place of the ones that are known already.
+// Reads those of the file `name`, which replace the ones that are already known.
 void add_special_tokens(const Json& config, const std::string& name, ChatTemplates& chat) {
   for (const auto key : kSpecialTokens) {
     const auto found = config.find(key);
@@ -81,7 +81,7 @@ void add_special_tokens(const Json& config, const std::string& name, ChatTemplat
   }
 }
 
-// Those of the member `chat_template`, where there are none yet.
+// Reads those of the member `chat_template`, unless there are some already.
 void add_member(const Json& json, const std::string& name, ChatTemplates& chat) {
   const auto found = json.find("chat_template");
   if (!chat.templates.empty() || found == json.end() || found->is_null()) return;
@@ -126,8 +126,8 @@ void read_files(const std::filesystem::path& folder, ChatTemplates& chat) {
   std::ranges::sort(chat.unread);
 }
 
-// A message as transformers hands it to a template: without members that are null, and what it thought under
-// the names that templates know.
+// A message as transformers passes it to a template: without members that are null, and with its reasoning
+// under the names that templates know.
 Json message_json(const ChatMessage& message, std::size_t number) {
   const auto where = fmt::format("messages[{}]", number);
   require_utf8(message.role, where + ".role");
@@ -155,7 +155,7 @@ Json message_json(const ChatMessage& message, std::size_t number) {
 
 namespace {
 
-// What `read` finds, or why it cannot be used: whoever has no conversation does without a template.
+// The result of `read`, or why it cannot be used: callers without a conversation need no template.
 template <class Read>
 ChatTemplates templates_by(const Read& read) {
   ChatTemplates chat;

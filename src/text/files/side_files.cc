@@ -13,9 +13,9 @@
 namespace hooked::text {
 namespace {
 
-// The classes of models whose tokenizer_config.json, in older repositories, names none. Not that of GPT-2:
-// the pair of files alone is its tokenizer already, and one that names no BOS token, as its tokenizer.json,
-// gets none.
+// The tokenizer classes of models whose tokenizer_config.json, in older repositories, names none. GPT-2's is
+// not among them: the pair of files alone is its tokenizer already, and one that names no BOS token gets
+// none, as with its tokenizer.json.
 constexpr Named<std::string_view> kClasses[] = {
     {"llama", "LlamaTokenizer"},
     {"mistral", "LlamaTokenizer"},
@@ -55,7 +55,7 @@ Json object_if_there(const std::filesystem::path& file) {
   return is_there(file) ? read_object(read_limited(file), file.native()) : Json::object();
 }
 
-// A config.json that can be read; what is wrong with others is not this room's business.
+// A config.json, if it can be read; other readers report what is wrong with it.
 Json model_config(const std::filesystem::path& folder) {
   try {
     return object_if_there(folder / "config.json");
@@ -69,8 +69,8 @@ std::string text_of(const Json& object, std::string_view key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Which files have words that transformers may fix: those of Mistral's models, and of models that are not
-// named, from before its fifth version.
+// Which files have words that transformers may fix: those of Mistral's models, and of unnamed models, from
+// before its fifth version.
 bool has_mistral_words(const Json& config) {
   const auto version = text_of(config, "transformers_version");
   if (!version.empty() && version[0] >= '5') return false;

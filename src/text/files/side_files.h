@@ -17,40 +17,40 @@
 
 namespace hooked::text {
 
-/// A special token by the key that names it in tokenizer_config.json, as the class of the tokenizer has it
-/// where no file says otherwise.
+/// A special token by its key in tokenizer_config.json; the tokenizer's class has it unless a file says
+/// otherwise.
 struct DefaultToken {
   std::string_view key;      ///< `bos_token`
   std::string_view content;  ///< `<s>`
-  bool lstrip = false;       ///< takes the white space before it
-  bool normalized = false;   ///< is looked for in the normalized text
+  bool lstrip = false;       ///< includes the white space before it
+  bool normalized = false;   ///< is searched for in the normalized text
 };
 
-/// The keys of special tokens, in the order in which transformers adds these.
+/// The keys of special tokens, in the order in which transformers adds the tokens.
 inline constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                   "pad_token", "cls_token", "mask_token"};
 
 /// The value at `key` of an object, or null.
 const Json* member(const Json& object, std::string_view key);
 
-/// A token as an entry of `added_tokens`: it is a string, or an object with its content and flags. Throws
-/// TokenizerError.
+/// A token as an entry of `added_tokens`; `token` is a string, or an object with its content and flags.
+/// Throws TokenizerError.
 Json token_entry(const Json& token, std::string_view where);
 
-/// How a class of transformers comes by its added tokens.
+/// How a class of transformers gets its added tokens.
 struct ClassTokens {
   enum class Start : std::uint8_t {
     those_of_file,    ///< it begins with those of the tokenizer.json
-    nothing,          ///< it begins with a vocabulary alone, and adds those of the file like all others
-    listed_as_pieces  ///< the ids that the files list from the end of the vocabulary on are in it
+    nothing,          ///< it begins with a vocabulary alone, and adds the file's tokens like all others
+    listed_as_pieces  ///< the listed ids from the end of the vocabulary on are in it
   };
-  /// Where a class puts extra tokens of its own if special_tokens_map.json lists some.
+  /// Where a class puts its extra tokens if special_tokens_map.json lists some.
   enum class Extras : std::uint8_t { left_out, after_listed, before_listed, alone };
 
   std::span<const DefaultToken> defaults{};
   std::vector<std::string> extras{};  ///< of the class
   Extras extras_stand = Extras::left_out;
-  std::optional<std::vector<Json>> vocabulary_extras{};  ///< of SentencePiece, in place of the map's
+  std::optional<std::vector<Json>> vocabulary_extras{};  ///< of SentencePiece, replacing the map's
   Start start = Start::those_of_file;
   bool readds_special = false;  ///< special tokens lose their flags at the end
 };
@@ -59,7 +59,7 @@ struct ClassTokens {
 struct NumberedTokens {
   Json list = Json::array();              ///< as the `added_tokens` of a tokenizer.json
   std::vector<std::string> added{};       ///< those that the tokenizer.json lacks
-  std::vector<std::string> renumbered{};  ///< those whose ids are not those of a file
+  std::vector<std::string> renumbered{};  ///< those whose ids differ from a file's
 
   /// The list as values.
   std::vector<AddedToken> values() const;
@@ -70,13 +70,13 @@ struct NumberedTokens {
 /// What `AutoTokenizer` knows before it chooses a class.
 struct ClassHints {
   std::string named{};           ///< by tokenizer_config.json, else by config.json; empty: by neither
-  std::string model_type{};      ///< of config.json; empty where there is none
+  std::string model_type{};      ///< of config.json; empty if there is none
   bool has_remote_code = false;  ///< tokenizer_config.json names code of its own
   bool byte_level = false;       ///< tokenizer.json has a step ByteLevel
 };
 
-/// The files beside a vocabulary without a tokenizer.json: what transformers knows about it besides its
-/// pieces. Each may be absent.
+/// The files next to a vocabulary without a tokenizer.json: what transformers knows about it in addition to
+/// its pieces. Each may be absent.
 class SideFiles {
  public:
   /// Their names: tokenizer_config.json, special_tokens_map.json, added_tokens.json.
@@ -86,20 +86,20 @@ class SideFiles {
   /// No files.
   SideFiles() = default;
 
-  /// Reads those of `folder`, and what its config.json says of the tokenizer. Throws TokenizerError, IoError.
+  /// Reads the files of `folder`, and its config.json about the tokenizer. Throws TokenizerError, IoError.
   static SideFiles read(const std::filesystem::path& folder);
-  /// The tokenizer_config.json of that text alone, which errors call `name`. Throws TokenizerError.
+  /// Uses only a tokenizer_config.json of that text, which errors call `name`. Throws TokenizerError.
   static SideFiles parse(std::string_view config, std::string_view name);
 
   /// The class of transformers that reads the vocabulary, without `Fast`: the `tokenizer_class` of
-  /// tokenizer_config.json, else that of models of this model_type; empty where neither is known.
+  /// tokenizer_config.json, else the usual class for this model_type; empty if neither is known.
   const std::string& tokenizer_class() const noexcept { return class_; }
 
-  /// What decides which class reads a tokenizer.json; `byte_level` is for the caller.
+  /// What decides which class reads a tokenizer.json; the caller sets `byte_level`.
   const ClassHints& hints() const noexcept { return hints_; }
 
   /// Whether transformers puts another rule for words into a tokenizer.json that was made for Mistral's
-  /// models, where its file asks for it (`fix_mistral_regex`).
+  /// models, if its file asks for it (`fix_mistral_regex`).
   bool may_have_mistral_words() const noexcept { return mistral_words_; }
 
   /// Refuses the folder's tokenizer_class, or the class `name`.
@@ -109,7 +109,7 @@ class SideFiles {
   /// The options in tokenizer_config.json, or null.
   const ConfigReader* options() const noexcept { return options_ ? &*options_ : nullptr; }
 
-  /// Whether tokenizer_config.json says whether a text gets a BOS token, or that it gets an EOS token.
+  /// Whether tokenizer_config.json says if a text gets a BOS token, or that it gets an EOS token.
   bool names_ends() const;
   /// Both keys and their file, for messages.
   std::string around_keys() const;
@@ -120,37 +120,37 @@ class SideFiles {
   /// The content of the token that `key` names, or nothing.
   std::optional<std::string> token(std::string_view key, std::span<const DefaultToken> defaults) const;
 
-  /// What the files list, each with its id, in the order of these. Without a list in tokenizer_config.json,
-  /// the tokens `own` of a tokenizer.json, too.
+  /// The tokens that the files list, in that order, each with its id. Without a list in
+  /// tokenizer_config.json, this includes the tokens `own` of a tokenizer.json.
   std::vector<Json> listed(const std::vector<Json>& own) const;
 
-  /// All added tokens of a tokenizer.json, numbered as `AutoTokenizer` numbers them: its own, those that the
-  /// files list, and the special ones that they or the class name. Throws TokenizerError.
+  /// All added tokens of a tokenizer.json, numbered as `AutoTokenizer` does: its own, those that the files
+  /// list, and the special ones that the files or the class name. Throws TokenizerError.
   NumberedTokens number(const Json& document, const ClassTokens& tokens) const;
 
   /// The same for a vocabulary of another form.
   NumberedTokens number(const Vocabulary& vocabulary, const ClassTokens& tokens) const;
 
-  /// What tokenizer_config.json must hold so that tokenizer_class() is known without config.json, or nothing
-  /// where it says so already.
+  /// What tokenizer_config.json must contain so that tokenizer_class() is known without config.json, or
+  /// nothing if it says so already.
   std::optional<std::string> config_with_class() const;
-  /// The same for a tokenizer.json that is used as by `tokenizer_class`, empty for as it is.
+  /// The same for a tokenizer.json that is used as by `tokenizer_class`; empty if it is used as it is.
   std::optional<std::string> config_with_class(std::string_view tokenizer_class) const;
 
  private:
   std::optional<Json> named(std::string_view key, std::span<const DefaultToken> defaults) const;
   class Numbering;
   NumberedTokens number(const std::vector<Json>& own, Numbering numbering, const ClassTokens& tokens) const;
-  /// The keys of special tokens, in the order in which transformers adds these.
+  /// The keys of special tokens, in the order in which transformers adds the tokens.
   std::vector<std::string> token_keys(std::span<const DefaultToken> defaults) const;
-  /// What the keys of special tokens name.
+  /// The tokens that the keys of special tokens name.
   std::vector<Json> named_tokens(std::span<const DefaultToken> defaults) const;
   std::vector<Json> extra_tokens(const ClassTokens& tokens) const;
-  /// The list of tokens at `key` of a file, or nothing where there is none.
+  /// The list of tokens at `key` of a file, or nothing if there is none.
   std::optional<std::vector<Json>> token_list(const Json& file, std::string_view key) const;
-  /// Whether a token of added_tokens.json is a special one.
+  /// Whether a token of added_tokens.json is special.
   bool is_special(const std::string& content) const;
-  /// Whether special_tokens_map.json and added_tokens.json are left alone, as transformers does it.
+  /// Whether special_tokens_map.json and added_tokens.json are ignored, as transformers does.
   bool lists_added() const { return config_.contains("added_tokens_decoder"); }
   void name_class(const Json& config);
 

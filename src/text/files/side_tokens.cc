@@ -25,7 +25,7 @@ bool flag_of(const Json& token, std::string_view key) {
   return found != token.end() && found->is_boolean() && found->get<bool>();
 }
 
-// With all its flags. A special token is looked for in the text as it is, if nothing else is said.
+// A token with all its flags. By default a special token is searched for in the text as it is.
 Json with_flags(const Json& token) {
   Json whole = {{"content", token.at("content")}};
   for (const auto key : kFlags) whole[std::string(key)] = flag_of(token, key);
@@ -35,7 +35,7 @@ Json with_flags(const Json& token) {
   return whole;
 }
 
-// Those of a tokenizer.json, which its reader has checked.
+// The added tokens of a tokenizer.json, which its reader has checked.
 std::vector<Json> own_tokens(const Json& document) {
   const auto found = document.find("added_tokens");
   if (found == document.end() || !found->is_array()) return {};
@@ -66,8 +66,8 @@ bool is_empty(const Json* value) { return !value || value->is_null() || value->e
 
 }  // namespace
 
-/// Numbers tokens as the package `tokenizers` does when they are added: one that is a piece has its id, all
-/// others follow the last one.
+/// Numbers tokens as the package `tokenizers` does when they are added: a token that is a piece has the
+/// piece's id, all others follow the last one.
 class SideFiles::Numbering {
  public:
   /// After the pieces of a tokenizer.json, an object of ids or a list. It must outlive this.
@@ -93,15 +93,15 @@ class SideFiles::Numbering {
       : count_(vocabulary.size()),
         find_piece_([&vocabulary](const std::string& content) { return vocabulary.find(content); }) {}
 
-  /// Takes a token for a piece, if its id is not below the number of pieces.
+  /// Treats a token as a piece if its id is not below the number of pieces.
   void know_piece(const std::string& content, std::int64_t id) {
     if (id < count_) return;
     ids_[content] = id;
     count_ = id + 1;
   }
 
-  /// Adds tokens in one call of the package. `visit(token, is_new)` is called for each: whether it is no
-  /// piece and was not added before.
+  /// Adds tokens in one call of the package. Calls `visit(token, is_new)` for each; `is_new` says that it is
+  /// not a piece and was not added before.
   template <class Visit>
   void add(const std::vector<Json>& tokens, Visit&& visit) {
     std::int64_t next = count_;
@@ -114,7 +114,7 @@ class SideFiles::Numbering {
       if (!id) id = next++;
       ids_[content] = *id;
       auto& added = tokens_[*id];
-      const bool was_special = added.is_object() && flag_of(added, "special");  // stays so in the package
+      const bool was_special = added.is_object() && flag_of(added, "special");  // the package keeps this flag
       added = with_flags(token);
       added["id"] = *id;
       if (was_special) added["special"] = true;
@@ -157,7 +157,7 @@ std::vector<std::string> NumberedTokens::notes() const {
 }
 
 bool SideFiles::is_special(const std::string& content) const {
-  // transformers asks before it makes tokens of the objects in tokenizer_config.json.
+  // transformers checks this before it turns the objects in tokenizer_config.json into tokens.
   const auto spells = [&](const Json* token) { return token && token->is_string() && *token == content; };
   for (const auto key : kTokenKeys) {
     const auto* token = member(special_, key);
@@ -191,7 +191,7 @@ std::vector<Json> SideFiles::listed(const std::vector<Json>& own) const {
       by_id[checked_id(id.is_number_integer() ? std::optional(id.get<std::int64_t>()) : std::nullopt,
                        place)] = {{"content", content}, {"special", special}, {"normalized", !special}};
     }
-    // transformers reads the tokens of tokenizer.json over those of added_tokens.json.
+    // In transformers, the tokens of tokenizer.json override those of added_tokens.json.
     for (const auto& token : own) by_id[token.at("id").get<std::int64_t>()] = token;
   }
   std::vector<Json> tokens;
@@ -211,7 +211,7 @@ std::vector<std::string> SideFiles::token_keys(std::span<const DefaultToken> def
   for (const Json* file : {&config_, &special_}) {
     if (file == &special_ && lists_added()) continue;
     for (const auto& [key, value] : file->items()) {
-      // An object of tokenizer_config.json that is not marked as a token is none.
+      // An object of tokenizer_config.json is a token only if it is marked as one.
       const auto* mark = value.is_object() ? member(value, "__type") : nullptr;
       const bool token = value.is_object() && (file == &special_ || (mark && *mark == "AddedToken"));
       if (key.ends_with("_token") && (value.is_string() || token)) add(key);
@@ -228,7 +228,7 @@ std::vector<Json> SideFiles::named_tokens(std::span<const DefaultToken> defaults
     if (!token->contains("special")) (*token)["special"] = true;
     tokens.push_back(*std::move(token));
   }
-  // Extra tokens with a key for each are named, too.
+  // Extra tokens with a key for each are also named.
   for (const Json* file : {&config_, &special_}) {
     if (file == &special_ && lists_added()) continue;
     const auto* extras = member(*file, "extra_special_tokens");
@@ -251,9 +251,9 @@ std::optional<std::vector<Json>> SideFiles::token_list(const Json& file, std::st
 
 // Note [Extra special tokens]
 // transformers has two keys for a list of special tokens. A list in tokenizer_config.json, under either key,
-// takes the place of those that a class has, even an empty one; so does `extra_special_tokens` of
-// special_tokens_map.json. What the map has as `additional_special_tokens` is only an argument of the class,
-// which adds its own to it or ignores it, and a SentencePiece file's own tokens take its place.
+// replaces those of a class, even if it is empty; so does `extra_special_tokens` of special_tokens_map.json.
+// But the map's `additional_special_tokens` is only an argument of the class, which adds its own tokens to it
+// or ignores it, and a SentencePiece file's own tokens replace it.
 std::vector<Json> SideFiles::extra_tokens(const ClassTokens& tokens) const {
   constexpr std::string_view kExtra = "extra_special_tokens", kOlder = "additional_special_tokens";
   const auto* extra = member(config_, kExtra);
@@ -315,7 +315,7 @@ NumberedTokens SideFiles::number(const std::vector<Json>& own, Numbering numberi
     for (const auto& token : *list) {
       const auto content = content_of(token);
       if (numbering.has(content) || known.contains(content)) continue;
-      // One that several keys name has the last of its flags.
+      // A token that several keys name has the flags of the last.
       auto whole = with_flags(token);
       if (std::ranges::find(named_once, whole) == named_once.end()) named_once.push_back(std::move(whole));
     }

@@ -12,8 +12,8 @@
 
 namespace hooked::text::jinja {
 
-/// The arguments of one call by the numbers of the parameters. Fails where there are more, one is given twice
-/// or has a name that no parameter has.
+/// The arguments of one call by parameter number. Fails if there are too many, if one is given twice, or if
+/// one has a name that no parameter has.
 class Bound {
  public:
   Bound(Machine& machine, std::string_view what, const Arguments& arguments,
@@ -21,10 +21,10 @@ class Bound {
 
   /// What was given, or null.
   const Value* operator[](std::size_t parameter) const noexcept { return values_[parameter]; }
-  /// Fails where it was not given.
+  /// Fails if it was not given.
   const Value& required(std::size_t parameter) const;
 
-  // What was given, or what else it is; none counts as not given. All fail for a value of another type.
+  // What was given, or the default; none counts as not given. All fail for a value of another type.
   std::optional<std::string> text(std::size_t parameter) const;
   std::string required_text(std::size_t parameter) const;
   std::int64_t integer(std::size_t parameter, std::int64_t otherwise) const;

@@ -11,7 +11,7 @@
 namespace hooked::text::jinja {
 namespace {
 
-// A callable outlives the scope around it, unless that is kept.
+// A callable outlives the scope around it, so it has to be kept.
 void keep(const Scope& scope, Machine& machine) {
   for (const Scope* kept = &scope; kept != nullptr && !kept->kept; kept = kept->around) {
     kept->kept = true;

@@ -33,7 +33,7 @@ class Loop final : public Callable {
   Loop(Interpreter& interpreter, const For& loop, const Scope& around, std::shared_ptr<const List> items,
        int depth);
 
-  /// Goes through another list in the same way; of loops that are `recursive`.
+  /// Iterates over another list in the same way; for loops that are `recursive`.
   Value call(Machine& machine, const Arguments& arguments) override;
   Value member(Machine& machine, std::string_view name) override;
   std::size_t length() const override { return items_->items.size(); }
@@ -52,7 +52,7 @@ class Loop final : public Callable {
   std::shared_ptr<const List> items_;
   int depth_;
   std::size_t at_ = 0;
-  std::optional<std::vector<Value>> seen_;  ///< what changed() was asked about last
+  std::optional<std::vector<Value>> seen_;  ///< the last arguments of changed()
 };
 
 }  // namespace hooked::text::jinja

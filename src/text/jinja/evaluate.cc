@@ -1,4 +1,4 @@
-// What expressions of a template are.
+// How expressions of a template are evaluated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ Value Interpreter::evaluate(const Expression& expression, const Scope& scope) {
   machine_.step();
   const auto at = expression.at;
   const auto inner = [&](const ExpressionPtr& part) { return evaluate(*part, scope); };
-  // What fails once the parts are known is told at the place of the whole.
+  // Errors after the parts have been evaluated are reported at the whole expression.
   const auto here = [&]() -> Machine& {
     machine_.at(at);
     return machine_;

@@ -12,8 +12,8 @@ ExpressionPtr make(std::size_t at, Form form) {
   return std::make_unique<const Expression>(Expression{at, std::move(form)});
 }
 
-// Chains of operators are trees that lean to the left. Each of their levels is counted, for functions that
-// call themselves go through them.
+// Chains of operators are trees that lean to the left. Each level is counted, because recursive functions
+// walk them.
 using ChainLevels = std::vector<std::unique_ptr<TokenStream::Level>>;
 
 Value text_value(std::string text) { return Text(std::make_shared<const std::string>(std::move(text))); }

@@ -11,7 +11,7 @@
 
 namespace hooked::text::jinja {
 
-/// Reads expressions, each as far as it goes.
+/// Reads expressions, each as far as it extends.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
@@ -19,14 +19,14 @@ class ExpressionParser {
   enum class Conditionals { yes, no };  ///< whether `a if b else c` may follow
 
   ExpressionPtr expression(Conditionals conditionals = Conditionals::yes);
-  /// An expression, or several with commas between them, which are a tuple.
+  /// An expression, or a tuple of several with commas between them.
   ExpressionPtr tuple(Conditionals conditionals = Conditionals::yes);
   /// `name(arguments) | name ...`, the filters of a block.
   ExpressionPtr filters_of_block(bool first_bar);
   ExpressionPtr primary();
   CallArguments arguments();
 
-  /// Of the macros that are being read, which names their bodies use: `varargs`, `kwargs`, `caller`.
+  /// For each macro being read, which of the names `varargs`, `kwargs`, `caller` its body uses.
   std::vector<Parameters*> macros;
 
  private:

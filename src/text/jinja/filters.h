@@ -8,9 +8,9 @@
 
 namespace hooked::text::jinja {
 
-/// Jinja's filter of that name, or null. A row without a function is Jinja's, but not read here.
+/// Jinja's filter of that name, or null. A row without a function: Jinja has it, but it is not read here.
 const MethodRow* find_filter(std::string_view name);
-/// Those that take and give texts and numbers, and those of lists and dicts.
+/// Filters of texts and numbers, and those of lists and dicts.
 const MethodRow* find_text_filter(std::string_view name);
 const MethodRow* find_list_filter(std::string_view name);
 
@@ -23,7 +23,7 @@ const MethodRow* find_test(std::string_view name);
 /// `value is name(arguments)`. Fails for a name that Jinja does not know.
 bool apply_test(Machine& machine, std::string_view name, const Value& value, const Arguments& arguments);
 
-/// What a template calls by its own name: `range`, `namespace`. Null for other names.
+/// A function that templates can call by name: `range`, `namespace`. Null for other names.
 const MethodRow* find_function(std::string_view name);
 
 }  // namespace hooked::text::jinja

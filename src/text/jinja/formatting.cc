@@ -111,7 +111,7 @@ std::string float_digits(double size, const Layout& layout) {
 
 bool is_one_of(char c, std::string_view characters) { return characters.find(c) != characters.npos; }
 
-// A number in a layout; `usual_align` is for numbers.
+// A number in a layout; `usual_align` is the default for numbers.
 std::string number_in(Machine& machine, const Value& value, Layout layout) {
   if (layout.zero && !layout.align) {
     layout.fill = U'0';
@@ -235,7 +235,7 @@ class PercentFormat {
   std::string result_;
 };
 
-// What stands behind the colon of a place `{name:>10}`.
+// The text after the colon of a place `{name:>10}`.
 Layout read_layout(Machine& machine, std::string_view text) {
   Layout layout;
   const auto first = text.empty() ? 0 : first_char(text)->bytes;

@@ -1,4 +1,4 @@
-// What templates call by its own name.
+// Functions that templates call by name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Value range_function(Machine& machine, const Value& /*self*/, const Arguments& a
   return std::make_shared<const List>(std::move(list));
 }
 
-// The members that a dict or pairs, and arguments with names, stand for.
+// The members given by a dict or pairs, and by named arguments.
 std::vector<std::pair<Value, Value>> members_of(Machine& machine, std::string_view what,
                                                 const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> members;
@@ -98,7 +98,7 @@ Value strftime_function(Machine& machine, const Value& /*self*/, const Arguments
   std::tm parts{};
   if (localtime_r(&now, &parts) == nullptr) machine.fail("the clock has a time that no calendar has");
   std::array<char, kLongestDate> room{};
-  // A format may stand for nothing, so that a mark tells nothing from too little room.
+  // A format may expand to nothing; the added mark tells that from too little room.
   const auto size = std::strftime(room.data(), room.size(), (format + ".").c_str(), &parts);
   if (size == 0 || format.find('\0') != format.npos)
     machine.fail(fmt::format("strftime_now makes more than {} bytes; expected a date", kLongestDate));

@@ -178,7 +178,7 @@ void Interpreter::run_loop(const For& loop, const Scope& scope, const Value& lis
   auto owned = std::make_unique<Loop>(*this, loop, scope, loop_items(loop, scope, list), depth);
   auto& state = *owned;
   const Value loop_value = machine_.own(std::move(owned));
-  bool finished = false;  // the body, once: what Jinja's `else` asks
+  bool finished = false;  // whether the body ran, which decides Jinja's `else`
   for (; state.at() < state.length(); state.advance()) {
     Inner inner(*this, scope);
     inner.scope().set("loop", loop_value);
@@ -220,7 +220,7 @@ void Interpreter::assign(const Target& target, Scope& scope, Value value) {
     return;
   }
   if (target.member.empty()) {
-    if (scope.kept) machine_.charge(kNameBytes);  // the memory of other scopes is used again
+    if (scope.kept) machine_.charge(kNameBytes);  // the memory of other scopes is reused
     return scope.set(target.name, std::move(value));
   }
   const Value owner = name({target.name}, scope);

@@ -12,8 +12,8 @@
 
 namespace hooked::text::jinja {
 
-/// The names of one part of a template: the whole, a loop's body, a macro's. What it does not have the scope
-/// around it may have.
+/// The names of one part of a template: the whole, a loop's body, a macro's. Names that it does not have are
+/// looked up in the scope around it.
 struct Scope {
   const Scope* around = nullptr;
   std::vector<std::pair<std::string, Value>> names{};
@@ -23,10 +23,10 @@ struct Scope {
   void set(std::string_view name, Value value);
 };
 
-/// What a name in a scope is counted as.
+/// Bytes charged for a name in a scope.
 inline constexpr std::uint64_t kNameBytes = 96;
 
-/// Goes through a template's tree.
+/// Walks a template's tree.
 class Interpreter {
  public:
   explicit Interpreter(Machine& machine) : machine_(machine) {}
@@ -34,17 +34,17 @@ class Interpreter {
   /// The text of `block` with these names. Throws TokenizerError.
   std::string render(const Block& block, std::vector<std::pair<std::string, Value>> names);
 
-  /// What a statement asks of the loop around it.
+  /// What a statement asks the loop around it to do.
   enum class Flow { go_on, next_item, leave_loop };
 
   Machine& machine() noexcept { return machine_; }
   /// The text of `block`, in a scope that the caller has made.
   std::string text_of_block(const Block& block, Scope& scope);
   Value evaluate(const Expression& expression, const Scope& scope);
-  /// Goes through a loop; `depth` counts the loops that called themselves.
+  /// Runs a loop; `depth` counts recursive loops.
   std::string loop_text(const For& loop, const Scope& scope, const Value& list, int depth);
 
-  /// A scope that lasts as long as it is needed.
+  /// A scope that is kept as long as it is needed.
   class [[nodiscard]] Inner {
    public:
     Inner(Interpreter& interpreter, const Scope& around);
@@ -64,7 +64,7 @@ class Interpreter {
   Flow run_if(const If& statement, Scope& scope, std::string& out);
   void run_loop(const For& loop, const Scope& scope, const Value& list, int depth, std::string& out);
   std::shared_ptr<const List> loop_items(const For& loop, const Scope& scope, const Value& list);
-  // Statements that ask nothing of a loop.
+  // Statements that do not affect a loop.
   void run_plain(const Plain& form, Scope& scope, std::string& out);
   void run_plain(const Print& form, Scope& scope, std::string& out);
   void run_plain(const Set& form, Scope& scope, std::string& out);
@@ -91,10 +91,10 @@ class Interpreter {
   Value evaluated_or_none(const ExpressionPtr& expression, const Scope& scope);
 
   Machine& machine_;
-  std::vector<std::unique_ptr<Scope>> scopes_;  ///< all that there are
-  std::vector<Scope*> free_;                    ///< of them those that nobody uses
+  std::vector<std::unique_ptr<Scope>> scopes_;  ///< all existing scopes
+  std::vector<Scope*> free_;                    ///< those of them that are not in use
   std::uint64_t printed_ = 0;
-  const Value* block_text_ = nullptr;  ///< what a filter without a value is applied to
+  const Value* block_text_ = nullptr;  ///< the input of a filter without a value
 };
 
 }  // namespace hooked::text::jinja

@@ -59,13 +59,13 @@ class Lexer {
     return std::nullopt;
   }
 
-  // The text before a tag, without what the tag's sign and the rules for white space take away.
+  // The text before a tag, without what the tag's sign and the rules for white space remove.
   void add_text(std::size_t begin, std::size_t end, char sign, bool variable) {
     auto text = text_.substr(begin, end - begin);
     if (sign == '-') {
       text = stripped(text, Side::right);
     } else if (sign != '+' && !variable) {
-      const auto line = text.rfind('\n') + 1;  // 0 where there is none
+      const auto line = text.rfind('\n') + 1;  // 0 if there is none
       if ((line > 0 || at_line_start_) && stripped(text.substr(line), Side::left).empty())
         text = text.substr(0, line);
     }
@@ -92,7 +92,7 @@ class Lexer {
     read_tag(tag->at, tag->kind == '{');
   }
 
-  // Where the text of `raw %}` begins, if that stands here.
+  // Where the text of `raw %}` begins, if this is one.
   std::optional<std::size_t> raw_body(std::size_t at) const {
     at = behind_space(at);
     if (!rest(at).starts_with("raw")) return std::nullopt;
@@ -102,7 +102,7 @@ class Lexer {
     return std::nullopt;
   }
 
-  // The byte behind a tag's end at `at`, which is `+%}`, `-%}` with white space, or `%}` with a newline.
+  // The byte after a tag's end at `at`, which is `+%}`, `-%}` with white space, or `%}` with a newline.
   std::optional<std::size_t> behind_end(std::size_t at, std::string_view end, bool plus, bool newline) const {
     const auto here = rest(at);
     if (plus && here.starts_with('+') && here.substr(1).starts_with(end)) return at + 1 + end.size();
@@ -118,7 +118,7 @@ class Lexer {
   }
 
   void read_comment(std::size_t begin) {
-    if (at_ == text_.size()) return;  // Jinja asks for the end of a comment only where there is one
+    if (at_ == text_.size()) return;  // Jinja requires the end of a comment only if the comment has text
     for (auto at = at_; at < text_.size(); ++at) {
       if (text_[at] != '#' && text_[at] != '+' && text_[at] != '-') continue;
       if (const auto behind = behind_end(at, "#}", true, true)) return leave_tag(*behind);
@@ -215,7 +215,7 @@ class Lexer {
       fail(begin, "numbers of other bases than 10 are not read here; expected decimal digits");
     auto end = end_of_digits(begin);
     bool real = false;
-    // `.5` behind digits is a fraction; behind a dot (x.0.5) it is not.
+    // `.5` after digits is a fraction; after a dot (x.0.5) it is not.
     if (peek(end) == '.' && end_of_digits(end + 1) != end + 1 && (begin == 0 || text_[begin - 1] != '.')) {
       real = true;
       end = end_of_digits(end + 1);
@@ -252,7 +252,7 @@ class Lexer {
     add(TokenKind::string, begin, std::move(value));
   }
 
-  // What stands behind a backslash, as in Python.
+  // The escape after a backslash, as in Python.
   void read_escape(std::size_t begin, std::string& value) {
     constexpr std::string_view kLetters = "\\'\"abfnrtv", kMeant = "\\'\"\a\b\f\n\r\t\v";
     if (at_ >= text_.size()) fail(begin, "a text does not end; expected the quote that it begins with");
@@ -272,7 +272,7 @@ class Lexer {
     } else if (c == 'N') {
       fail(at_ - 1, "a character's name in a text is not read here; expected \\u and its number");
     } else if (static_cast<unsigned char>(c) >= 0x80) {
-      // Python reads the character's own escape behind the backslash that escapes it.
+      // Python reads the character's own escape after the backslash that escapes it.
       const auto character = *first_char(rest(at_));
       const auto code = static_cast<std::uint32_t>(character.code_point);
       value += code < 0x100     ? fmt::format("\\x{:02x}", code)

@@ -11,7 +11,7 @@
 namespace hooked::text::jinja {
 
 enum class TokenKind : std::uint8_t {
-  text,             ///< what stands between tags
+  text,             ///< the text between tags
   print_begin,      ///< `{{`
   print_end,        ///< `}}`
   statement_begin,  ///< `{%`
@@ -27,12 +27,12 @@ enum class TokenKind : std::uint8_t {
 struct Token {
   TokenKind kind;
   std::size_t at;    ///< the byte of the template where it begins
-  std::string text;  ///< a string's value; as it is written otherwise
+  std::string text;  ///< a string's value; otherwise as written
 };
 
-/// Cuts a template into tokens, as Jinja does with trim_blocks and lstrip_blocks: the newline behind a
-/// statement's or a comment's tag goes, and so does white space before one on its line; `-` takes all white
-/// space, `+` none. Throws TokenizerError.
+/// Cuts a template into tokens, as Jinja does with trim_blocks and lstrip_blocks. The newline after a
+/// statement's or a comment's tag is removed, and so is white space before one on its line; `-` removes all
+/// white space, `+` none. Throws TokenizerError.
 std::vector<Token> tokens_of(const Source& source);
 
 }  // namespace hooked::text::jinja

@@ -16,7 +16,7 @@ namespace {
 
 using Getter = std::function<Value(const Value&)>;
 
-// What reads the attribute `a.b.0` of an item, in lower case where texts are compared without regard to case.
+// A getter of the attribute `a.b.0` of an item, in lower case if texts are compared without regard to case.
 Getter getter_of(Machine& machine, const Value* attribute, bool lower, const Value* otherwise = nullptr) {
   std::vector<Value> path;
   if (attribute && !attribute->is<None>()) {

@@ -15,22 +15,22 @@
 
 namespace hooked::text::jinja {
 
-/// What a template may take. Each bound that is reached is an error.
+/// The limits of a template. Exceeding one is an error.
 struct Limits {
   std::size_t template_bytes = std::size_t{1} << 20;
-  int syntax_depth = 100;              ///< how deep its expressions and statements are nested
-  std::uint64_t steps = 20'000'000;    ///< about what a second is enough for
-  std::uint64_t bytes = 256ULL << 20;  ///< of all values that it makes, whether they are kept or not
+  int syntax_depth = 100;              ///< nesting of its expressions and statements
+  std::uint64_t steps = 20'000'000;    ///< roughly one second of work
+  std::uint64_t bytes = 256ULL << 20;  ///< of all values that it creates, whether they are kept or not
   std::uint64_t output = 64ULL << 20;  ///< bytes of the rendered text
-  int depth = 800;                     ///< of evaluation: macros that call themselves
-  int value_depth = 100;               ///< of lists in lists
-  std::int64_t range = 100'000;        ///< items of a range(), as Jinja's sandbox has it
+  int depth = 800;                     ///< of evaluation: recursive macros
+  int value_depth = 100;               ///< of nested lists
+  std::int64_t range = 100'000;        ///< items of a range(), as in Jinja's sandbox
 };
 
-/// The text of a template, and the name that messages give it.
+/// The text of a template, and its name in messages.
 class Source {
  public:
-  /// Newlines become `\n`, and one at the end is left out, as Jinja does. Throws TokenizerError for a text
+  /// Newlines become `\n`, and one at the end is removed, as Jinja does. Throws TokenizerError for a text
   /// that is too long or not UTF-8.
   Source(std::string_view text, std::string_view name, const Limits& limits);
 
@@ -44,7 +44,7 @@ class Source {
   std::string text_, name_;
 };
 
-/// What counts the steps of one rendering and makes its values. All of them are refused beyond the limits.
+/// Counts the steps of one rendering and creates its values. All of them are refused beyond the limits.
 class Machine {
  public:
   Machine(const Source& source, const Limits& limits, std::optional<std::time_t> now)
@@ -53,21 +53,21 @@ class Machine {
   const Limits& limits() const noexcept { return limits_; }
   std::time_t now() const { return now_ ? *now_ : std::time(nullptr); }
 
-  void at(std::size_t place) noexcept { at_ = place; }  ///< where errors are from now on
+  void at(std::size_t place) noexcept { at_ = place; }  ///< where later errors are reported
   std::size_t at() const noexcept { return at_; }
   [[noreturn]] void fail(std::string_view what) const { source_.fail(at_, what); }
-  /// Fails because `what` is Jinja's or Python's, but not read here.
+  /// Fails because `what` exists in Jinja or Python, but is not supported here.
   [[noreturn]] void unsupported(std::string_view what) const;
 
   void step(std::uint64_t count = 1) {
     if ((steps_ += count) > limits_.steps) too_much_work();
   }
-  /// Counts bytes that are made, and the work of going through them.
+  /// Counts bytes that are created, and the work of processing them.
   void charge(std::uint64_t bytes) {
     if ((bytes_ += bytes) > limits_.bytes) too_much_memory();
     step(bytes / 32);
   }
-  /// Counts the work of going through bytes that are there.
+  /// Counts the work of processing existing bytes.
   void read(std::uint64_t bytes) { step(1 + bytes / 32); }
 
   Value text(std::string text);

@@ -70,7 +70,7 @@ std::optional<Value> own_item(Machine& machine, const Value& value, const Value&
   return std::nullopt;
 }
 
-// The numbers of the items that a slice of `size` items has, as Python's slice.indices() gives them.
+// The indices of the items of a slice of `size` items, as Python's slice.indices() gives them.
 struct SliceRange {
   std::int64_t begin, end, step;
 };

@@ -81,7 +81,7 @@ constexpr MethodRow kListMethods[] = {
     {"reverse", nullptr, true}, {"sort", nullptr, true},
 };
 
-// Of numbers: none of them is read.
+// Methods of numbers: none of them is supported.
 constexpr MethodRow kNumberMethods[] = {
     {"as_integer_ratio", nullptr}, {"bit_count", nullptr}, {"bit_length", nullptr}, {"conjugate", nullptr},
     {"denominator", nullptr},      {"fromhex", nullptr},   {"hex", nullptr},        {"imag", nullptr},

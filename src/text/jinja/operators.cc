@@ -21,7 +21,7 @@ constexpr std::string_view kArithmetic[] = {"+", "-", "*", "/", "//", "%", "**"}
                            type_name(right)));
 }
 
-// `result` is read after the operation that says whether it overflowed.
+// `result` is read after the operation that sets `overflowed`.
 std::int64_t checked(Machine& machine, bool overflowed, const std::int64_t& result) {
   if (overflowed) machine.fail("a number is too large; expected integers of 64 bits");
   return result;
@@ -103,7 +103,7 @@ Value repeated(Machine& machine, const Value& value, std::int64_t count) {
   const auto times = static_cast<std::uint64_t>(count);
   const auto* text = value.text();
   const std::uint64_t size = text ? text->size() : value.list()->items.size() * sizeof(Value);
-  // What does not fit is refused before it is made.
+  // A text that does not fit is refused before it is created.
   if (size > 0 && times > machine.limits().bytes / size) machine.charge(machine.limits().bytes + 1);
   machine.charge(size * times);
   if (text) {
@@ -123,7 +123,7 @@ bool can_repeat(const Value& value) {
   return value.text() || value.list(ListKind::list) || value.list(ListKind::tuple);
 }
 
-// -1, 0 or 1; nothing where one of them is not a number.
+// -1, 0 or 1; nothing if one of them is not a number.
 std::optional<int> compare_numbers(const Value& left, const Value& right) {
   const auto a = integer_of(left), b = integer_of(right);
   if (a && b) return *a < *b ? -1 : *a > *b ? 1 : 0;

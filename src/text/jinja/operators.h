@@ -10,7 +10,7 @@
 
 namespace hooked::text::jinja {
 
-// What Python's operators do with values, in Jinja's sandbox. All fail at the machine's place.
+// Python's operators on values, in Jinja's sandbox. All report errors at the machine's place.
 
 enum class Arithmetic : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
 enum class Comparison : std::uint8_t {
@@ -29,15 +29,15 @@ Value negative(Machine& machine, const Value& value);
 
 bool compare(Machine& machine, Comparison comparison, const Value& left, const Value& right);
 bool equal(Machine& machine, const Value& left, const Value& right);
-/// Whether `left` comes before `right`; fails where Python has no order for them.
+/// Whether `left` comes before `right`; fails if Python has no order for them.
 bool less(Machine& machine, const Value& left, const Value& right);
 bool contains(Machine& machine, const Value& container, const Value& item);
 
-/// What a loop goes through. Uses up a generator.
+/// The items that a loop iterates over. Uses up a generator.
 std::vector<Value> items_of(Machine& machine, const Value& value);
 bool is_iterable(const Value& value);
 
-/// Python's len(), or nothing for what has none.
+/// Python's len(), or nothing for values without a length.
 std::optional<std::int64_t> length_of(Machine& machine, const Value& value);
 
 /// `value[index]`: an item, else an attribute, else undefined.
@@ -46,13 +46,13 @@ Value item(Machine& machine, const Value& value, const Value& index);
 /// `value.name`: an attribute, else an item, else undefined.
 Value attribute(Machine& machine, const Value& value, std::string_view name);
 
-/// `value[begin:end:step]`; what is not given is none.
+/// `value[begin:end:step]`; bounds that are not given are none.
 Value slice(Machine& machine, const Value& value, const Value& begin, const Value& end, const Value& step);
 
-/// Fails where the value is undefined.
+/// Fails if the value is undefined.
 void require_defined(Machine& machine, const Value& value);
 
-/// Puts a member into a dict under construction, as Python does: a key that is there keeps its place.
+/// Puts a member into a dict under construction, as Python does: an existing key keeps its place.
 void put(Machine& machine, std::vector<std::pair<Value, Value>>& members, const Value& key, Value value);
 
 }  // namespace hooked::text::jinja

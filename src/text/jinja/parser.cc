@@ -29,8 +29,8 @@ class Parser {
   using Words = std::initializer_list<std::string_view>;
   using Conditionals = ExpressionParser::Conditionals;
 
-  // The statements up to a tag that begins with one of `ends`, which comes next; to the end of the template
-  // where there are none.
+  // The statements up to a tag that begins with one of `ends`, which comes next; up to the end of the
+  // template if `ends` is empty.
   Block until(Words ends) {
     const TokenStream::Level level(tokens_);
     Block block;
@@ -55,7 +55,7 @@ class Parser {
     return block;
   }
 
-  // The rest of a tag and what stands behind it, up to one of `ends`.
+  // The rest of a tag and the statements after it, up to one of `ends`.
   Block body(Words ends) {
     tokens_.skip_symbol(":");
     tokens_.expect(TokenKind::statement_end, "'%}'");
@@ -71,7 +71,7 @@ class Parser {
     using Read = Statement (Parser::*)(std::size_t);
     struct Row {
       std::string_view name;
-      Read read;  // null: Jinja's, but not read here
+      Read read;  // null: Jinja's, but not supported here
     };
     static constexpr Row kRows[] = {
         {"if", &Parser::read_if},
@@ -190,7 +190,7 @@ class Parser {
     return parameters;
   }
 
-  // The body of what begins a scope of its own, in which no loop around it can be left.
+  // The body of a part with its own scope, in which no loop around it can be left.
   Block inner_body(std::string_view end) {
     const int loops = std::exchange(loops_, 0);
     Block block = body_to(end);

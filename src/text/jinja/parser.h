@@ -7,7 +7,7 @@
 
 namespace hooked::text::jinja {
 
-/// Reads a template. Throws TokenizerError with the line and column of what is wrong, or is not read here.
+/// Parses a template. Throws TokenizerError with the line and column of what is wrong or unsupported.
 Block parse(const Source& source, const Limits& limits);
 
 }  // namespace hooked::text::jinja

@@ -15,7 +15,7 @@
 namespace hooked::text::jinja {
 namespace {
 
-// A text between quotes, as repr() spells it.
+// A quoted text, as repr() spells it.
 std::string between_quotes(std::string_view text) {
   const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
   std::string result(1, quote);
@@ -295,7 +295,7 @@ std::string in_case(std::string_view text, Case which) {
   const auto append = [&](const std::vector<char32_t>& characters) {
     for (const char32_t c : characters) append_utf8(result, c);
   };
-  bool inside = false;  // behind a cased character
+  bool inside = false;  // after a cased character
   for_each_character(text, [&](char32_t c, std::string_view bytes) {
     const auto here = static_cast<std::size_t>(bytes.data() - text.data());
     const auto lower = [&] { c == U'\u03A3' ? append({lower_sigma(text, here)}) : append(lower_case(c)); };
@@ -346,8 +346,8 @@ std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
 std::size_t find_in(std::string_view text, std::string_view part, std::size_t begin) noexcept {
   if (begin > text.size()) return std::string_view::npos;
   if (part.empty()) return begin;
-  // glibc's is linear where std::string_view::find is quadratic at worst; that is as good for short ones, and
-  // faster where sanitizers watch memmem.
+  // glibc's memmem is linear, while std::string_view::find is quadratic at worst; find is as good for short
+  // texts, and faster if sanitizers watch memmem.
   constexpr std::size_t kShort = 16;
   if (part.size() <= kShort) return text.find(part, begin);
   const void* found = memmem(text.data() + begin, text.size() - begin, part.data(), part.size());
@@ -361,7 +361,7 @@ std::string replaced(Machine& machine, std::string_view text, std::string_view o
   std::size_t begin = 0;
   const auto left = [&] { return count < 0 || count-- > 0; };
   machine.read(text.size());
-  // An empty text stands before each character and at the end.
+  // An empty text is found before each character and at the end.
   const auto step = [&](std::size_t at) {
     return old.empty() ? std::max<std::size_t>(1, at < text.size() ? utf8_length(text.substr(at)) : 1) : 0;
   };

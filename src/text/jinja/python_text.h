@@ -12,13 +12,13 @@
 
 namespace hooked::text::jinja {
 
-/// What Python's str() makes of a value, which is what a template prints. Undefined is nothing.
+/// Python's str() of a value, which is what a template prints. Undefined prints nothing.
 std::string text_of(Machine& machine, const Value& value);
 
-/// What Python's repr() makes of it, as it stands in a printed list.
+/// Python's repr() of a value, as in a printed list.
 std::string repr_of(Machine& machine, const Value& value);
 
-/// A float as Python prints it: the shortest digits that are read back as the same number.
+/// A float as Python prints it: the shortest digits that parse to the same number.
 std::string float_text(double number);
 
 /// How json.dumps() writes a value.
@@ -33,25 +33,25 @@ std::string json_of(Machine& machine, const Value& value, const JsonStyle& style
 /// Whether Python counts a character as white space (str.isspace).
 bool is_python_space(char32_t character) noexcept;
 
-/// A set of characters that is stripped; white space where it is empty.
+/// The side from which a set of characters is stripped; the set is white space if it is empty.
 enum class Side : std::uint8_t { left, right, both };
 std::string_view stripped(std::string_view text, Side side,
                           const std::optional<std::string>& characters = {});
 
-/// Texts in other cases, as Python's methods of these names make them.
+/// Case conversions, as Python's methods of these names do.
 enum class Case : std::uint8_t { upper, lower, title, capitalize, swap };
 std::string in_case(std::string_view text, Case which);
 
-/// The byte at which the character of that number begins; the end where there are fewer.
+/// The byte at which the character of that number begins; the end if there are fewer.
 std::size_t byte_of_character(std::string_view text, std::size_t character) noexcept;
 
 /// The lines of a text, as str.splitlines() cuts them.
 std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends = false);
 
-/// Where `part` stands in `text` from `begin` on, or npos. Time is linear.
+/// The position of `part` in `text` from `begin` on, or npos. Time is linear.
 std::size_t find_in(std::string_view text, std::string_view part, std::size_t begin = 0) noexcept;
 
-/// `text` with `old` replaced, at most `count` times where it is not negative.
+/// `text` with `old` replaced, at most `count` times unless `count` is negative.
 std::string replaced(Machine& machine, std::string_view text, std::string_view old, std::string_view with,
                      std::int64_t count);
 

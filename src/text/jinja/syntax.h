@@ -12,7 +12,7 @@
 
 namespace hooked::text::jinja {
 
-// The tree of a template. Null expressions stand for what is not written.
+// The tree of a template. A null expression is one that is not written.
 
 struct Expression;
 struct Statement;
@@ -52,7 +52,7 @@ struct Call {
   ExpressionPtr function;
   CallArguments arguments;
 };
-/// `value | name`; without a value that of the block around it.
+/// `value | name`; without a value, the text of the block around it.
 struct Filtered {
   ExpressionPtr value;
   std::string name;
@@ -90,23 +90,23 @@ struct Conditional {
 };
 
 struct Expression {
-  std::size_t at;  ///< the byte of the template where it stands
+  std::size_t at;  ///< the byte of the template where it begins
   std::variant<Literal, Name, ListLiteral, DictLiteral, AttributeOf, ItemOf, SliceOf, Call, Filtered, Tested,
                Not, Sign, Logical, Calculation, Joined, Compared, Conditional>
       form;
 };
 
-/// What a value is given to: a name, a namespace's member, or several that take a list apart.
+/// The target of an assignment: a name, a namespace's member, or several that unpack a list.
 struct Target {
   std::size_t at;
   std::string name;
   std::string member = {};         ///< of the namespace `name`
-  std::vector<Target> parts = {};  ///< where there are several
+  std::vector<Target> parts = {};  ///< if there are several
   bool takes_apart = false;
 };
 
 struct Parameters {
-  std::vector<std::pair<std::string, ExpressionPtr>> list;  ///< with what they are where nothing is given
+  std::vector<std::pair<std::string, ExpressionPtr>> list;  ///< with their defaults
   bool uses_varargs = false, uses_kwargs = false, uses_caller = false;
 };
 
@@ -153,7 +153,7 @@ struct With {
   std::vector<std::pair<Target, ExpressionPtr>> values;
   Block body;
 };
-/// `{% generation %}`: the assistant's part of a conversation, of which only the text matters here.
+/// `{% generation %}`: the assistant's part of a conversation. Only its text matters here.
 struct Generation {
   Block body;
 };

@@ -14,15 +14,15 @@
 
 namespace hooked::text::jinja {
 
-/// A template of Jinja's, as transformers renders chat templates: in the immutable sandbox, with trim_blocks,
+/// A Jinja template, as transformers renders chat templates: in the immutable sandbox, with trim_blocks,
 /// lstrip_blocks, break and continue, `generation`, and its own tojson, raise_exception, strftime_now.
 class Template {
  public:
   /// Throws TokenizerError with line and column.
   Template(std::string_view text, std::string_view name, const Limits& limits = {});
 
-  /// The text that it makes of variables, by their names. `now` is the time for strftime_now; that of the
-  /// clock where there is none. Throws TokenizerError.
+  /// Renders the text with these variables, by name. `now` is the time for strftime_now; if absent, the
+  /// clock's. Throws TokenizerError.
   std::string render(const std::vector<std::pair<std::string, Json>>& variables,
                      std::optional<std::time_t> now = std::nullopt) const;
 

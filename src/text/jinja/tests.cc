@@ -1,4 +1,4 @@
-// Jinja's tests: what stands behind `is`.
+// Jinja's tests: the names after `is`.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The filters that take and give texts and numbers.
+// The filters from texts and numbers to texts and numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Value title_filter(Machine& machine, const Value& value, const Arguments& argume
   const std::string text = text_of(machine, value);
   std::string result;
   bool parted = true;
-  // Words and what parts them; the first character of each is made upper case.
+  // Words and their separators; the first character of each word becomes upper case.
   for (std::size_t begin = 0; begin < text.size();) {
     std::size_t end = begin;
     for (bool first = true; end < text.size(); first = false) {

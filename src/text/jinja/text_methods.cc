@@ -33,7 +33,7 @@ Value cased(Machine& machine, const Value& self, const Arguments& arguments) {
   return machine.text(in_case(*self.text(), which));
 }
 
-// The words between white space, at most `limit` + 1 of them, where it is not negative.
+// The words between white space, at most `limit` + 1 of them unless `limit` is negative.
 std::vector<std::string_view> words_of(std::string_view text, std::int64_t limit, bool from_right) {
   std::vector<std::string_view> words;
   while (true) {
@@ -67,7 +67,7 @@ std::vector<std::string_view> words_of(std::string_view text, std::int64_t limit
 }
 
 std::size_t find_last(std::string_view text, std::string_view part) {
-  return text.rfind(part);  // called where the work was counted as the product
+  return text.rfind(part);  // called only after the work was counted as the product
 }
 
 template <bool from_right>
@@ -78,7 +78,7 @@ Value split(Machine& machine, const Value& self, const Arguments& arguments) {
   std::string_view text = *self.text();
   std::vector<std::string_view> parts;
   if (!separator) {
-    // From the right each word costs a walk through what is left.
+    // From the right, each word costs a walk through the rest of the text.
     machine.step(1 + (from_right ? text.size() * (1 + text.size() / 64) : text.size() / 16));
     parts = words_of(text, limit, from_right);
   } else if (separator->empty()) {
@@ -141,7 +141,7 @@ Value partition(Machine& machine, const Value& self, const Arguments& arguments)
   return machine.list(std::move(parts), ListKind::tuple);
 }
 
-// The part of a text that the optional bounds of find, startswith and others name, and where it begins.
+// The part of a text that the optional bounds of find, startswith and others select, and where it begins.
 std::pair<std::string_view, std::size_t> part_between(Machine& machine, std::string_view text,
                                                       const Value* begin, const Value* end) {
   if (!begin && !end) return {text, 0};
@@ -236,7 +236,7 @@ Value without_affix(Machine& machine, const Value& self, const Arguments& argume
       std::string(at_end ? text.substr(0, text.size() - affix.size()) : text.substr(affix.size())));
 }
 
-// Whether a text has characters, and all of them are of a kind.
+// Whether a text is not empty and all its characters are of a kind.
 template <bool (*is_of_kind)(char32_t)>
 Value all_are(Machine& machine, const Value& self, const Arguments& arguments) {
   (void)Bound(machine, "a question about characters", arguments, {});
@@ -246,7 +246,7 @@ Value all_are(Machine& machine, const Value& self, const Arguments& arguments) {
   return all;
 }
 
-// Whether all characters that have a case have this one, and some have.
+// Whether all cased characters have this case, and there is at least one.
 template <bool upper>
 Value is_in_case(Machine& machine, const Value& self, const Arguments& arguments) {
   (void)Bound(machine, "isupper and islower", arguments, {});
@@ -270,7 +270,7 @@ Value padded(Machine& machine, const Value& self, const Arguments& arguments) {
   if (count_characters(fill) != 1) machine.fail("a text is filled up with one character; got another number");
   const auto length = *length_of(machine, self);
   const auto missing = std::max<std::int64_t>(0, given.integer(0, 0) - length);
-  // Python puts the odd one of center() on the left where the width is odd.
+  // If the width is odd, Python's center() puts the extra blank on the left.
   const auto width = length + missing;
   const auto before = place == Place::left    ? 0
                       : place == Place::right ? missing

@@ -11,7 +11,7 @@
 
 namespace hooked::text::jinja {
 
-/// The tokens of a template, read forward.
+/// The tokens of a template, read in order.
 class TokenStream {
  public:
   TokenStream(const Source& source, int most_levels)
@@ -33,7 +33,7 @@ class TokenStream {
   void expect_name(std::string_view name);
   Token expect(TokenKind kind, std::string_view what);
 
-  /// Fails at the token that comes next: `what`, and what is there instead.
+  /// Fails at the next token: says what was expected, and what is there instead.
   [[noreturn]] void fail(std::string_view expected) const;
   [[noreturn]] void fail_at(std::size_t at, std::string_view what) const { source_.fail(at, what); }
   [[noreturn]] void unsupported(std::size_t at, std::string_view what) const;

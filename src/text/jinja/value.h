@@ -16,27 +16,27 @@ class Machine;
 struct Value;
 struct Arguments;
 
-/// What kind of list a list is. They differ in how they print, compare and can be read.
+/// The kind of a list. Kinds differ in how they print, compare and can be read.
 enum class ListKind : std::uint8_t {
   list,
   tuple,
-  range,      ///< what range() gives
-  keys,       ///< what a dict's keys() gives, and its like
+  range,      ///< the result of range()
+  keys,       ///< the result of a dict's keys()
   values,     ///< as above
   items,      ///< as above
-  generator,  ///< what filters such as map give: can be gone through once
+  generator,  ///< the result of filters such as map: can be iterated once
 };
 
-/// Python's list and its like. It never changes, but that a generator is used up.
+/// Python's list and similar types. It never changes, except that a generator is used up.
 struct List {
   std::vector<Value> items;
   ListKind kind = ListKind::list;
-  int depth = 1;             ///< how deep lists and dicts are nested in it
+  int depth = 1;             ///< how deeply lists and dicts are nested in it
   std::string printed = {};  ///< of a range: how it prints
   mutable std::size_t used = 0;
 };
 
-/// Python's dict, in the order of insertion. It never changes.
+/// Python's dict, in insertion order. It never changes.
 struct Dict {
   std::vector<std::pair<Value, Value>> members;
   int depth = 1;
@@ -45,20 +45,20 @@ struct Dict {
   const Value* find(std::string_view name) const;
 };
 
-/// What cannot be read: a name that nothing has, a member that is not there. Using it for more than printing
-/// or asking whether it is there is an error.
+/// A value that cannot be read: an unknown name, a missing member. Any use but printing it or testing whether
+/// it is defined is an error.
 struct Undefined {
   std::shared_ptr<const std::string> why = {};
 };
 
-/// What `namespace()` makes, the one thing that a template can change.
+/// The result of `namespace()`, the only value that a template can change.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> members;
 
   Value* find(std::string_view name);
 };
 
-/// What a template can call. A machine owns it while a template is rendered.
+/// Something that a template can call. A machine owns it while a template is rendered.
 class Callable {
  public:
   virtual ~Callable() = default;
@@ -116,26 +116,26 @@ struct Method {
   MethodFunction function;
 };
 
-/// What something is called with.
+/// The arguments of a call.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 };
 
-/// What Python's bool() says.
+/// Python's bool().
 bool is_true(const Value& value);
 
 /// Python's name of the type: `str`, `NoneType`.
 std::string_view type_name(const Value& value);
 
-/// What Jinja calls it in messages: `dict object`, `None`.
+/// Jinja's name for it in messages: `dict object`, `None`.
 std::string described(const Value& value);
 
-/// The number that a bool, an integer or a float is.
+/// Whether it is a bool, an integer or a float.
 bool is_number(const Value& value);
 double number_of(const Value& value);
 
-/// The integer that a bool or an integer is, or nothing.
+/// The value of a bool or an integer, or nothing.
 std::optional<std::int64_t> integer_of(const Value& value);
 
 }  // namespace hooked::text::jinja

@@ -96,7 +96,7 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, Stage s
     // White space that the previous token took is not taken again.
     if (token->lstrip) span.begin = std::max(trailing_space(text.substr(0, span.begin)), end);
     if (token->rstrip) span.end += leading_space(text.substr(span.end));
-    if (span.begin >= span.end) continue;  // all of it was that white space
+    if (span.begin >= span.end) continue;  // that white space was all of it
     if (end < span.begin) parts.push_back({{end, span.begin}, -1});
     parts.push_back({span, token->id});
     end = span.end;

@@ -16,36 +16,36 @@
 
 namespace hooked::text {
 
-/// A token that is looked for in the text itself, before it is cut into words.
+/// A token that is searched for in the text itself, before it is cut into words.
 struct AddedToken {
   std::int64_t id;
   std::string content;
   bool single_word = false;  ///< not inside a word
-  bool lstrip = false;       ///< takes the white space before it
-  bool rstrip = false;       ///< takes the white space after it
-  bool normalized = false;   ///< looked for in the normalized text, as the normalizer spells it
+  bool lstrip = false;       ///< includes the white space before it
+  bool rstrip = false;       ///< includes the white space after it
+  bool normalized = false;   ///< searched for in the normalized text, in its normalized spelling
   bool special = false;      ///< left out when decoding skips special tokens
 };
 
 /// The added tokens of a tokenizer.
 class AddedTokens {
  public:
-  /// How a normalizer spells a text.
+  /// Applies the normalizer to a text.
   using Normalize = std::function<std::string(std::string_view)>;
 
   AddedTokens() = default;
   AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize);
 
-  /// A part of a text: an added token, or (id -1) what lies between two.
+  /// A part of a text: an added token, or (id -1) the text between two.
   struct Part {
     TextSpan span;
     std::int64_t id = -1;
   };
 
-  /// Where a token is looked for.
+  /// Which text a token is searched for in.
   enum class Stage : std::uint8_t { original, normalized };
 
-  /// Cuts `text` at the tokens of one stage: the leftmost first, the longest of those that begin at one
+  /// Cuts `text` at the tokens of one stage: the leftmost first, the longest of those that begin at the same
   /// place.
   std::vector<Part> split(std::string_view text, Stage stage, AddedTokensInText choice) const;
 
@@ -55,13 +55,13 @@ class AddedTokens {
   /// The token of an id, or null.
   const AddedToken* token(std::int64_t id) const noexcept;
 
-  /// How the token of an id, known, is spelled where ids are decoded: as normalized.
+  /// The spelling of a known id when ids are decoded: as normalized.
   const std::string& decoded(std::int64_t id) const;
 
   /// Whether `spelled` is the content of a special token.
   bool special(std::string_view spelled) const noexcept { return special_.contains(spelled); }
 
-  /// Contents of tokens that the normalizer makes empty: no text has them.
+  /// Contents of tokens whose normalized form is empty: they are never found in a text.
   const std::vector<std::string>& never_found() const noexcept { return never_found_; }
 
   /// One past the largest id.
@@ -74,7 +74,7 @@ class AddedTokens {
   std::unordered_map<std::int64_t, std::string> normalized_;  // spellings that differ from the content
   std::unordered_set<std::string, TextHash, std::equal_to<>> special_;
   std::vector<std::string> never_found_;
-  PieceTrie original_trie_;  // values: places in tokens_
+  PieceTrie original_trie_;  // values: indices into tokens_
   PieceTrie normalized_trie_;
   std::int64_t size_ = 0;
 };

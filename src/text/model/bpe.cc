@@ -20,21 +20,21 @@
 namespace hooked::text {
 namespace {
 
-// Words from this length on are not cached.
+// Words of this length or more are not cached.
 constexpr std::size_t kLongWord = 256;
 constexpr std::size_t kBasicPlane = 0x10000;
-// The largest cache: words, and symbols of all of them.
+// Limits of the cache: words, and symbols of all words.
 constexpr std::size_t kCachedWords = std::size_t{1} << 16;
 constexpr std::size_t kCachedSymbols = std::size_t{1} << 20;
 
-// The symbols of the words that an encoder has met. Bounded: a word replaces another with the same hash, and
-// all are dropped when they take too much memory. Belongs to one encoder, so to one thread.
+// The symbols of the words that an encoder has seen. Bounded: a word replaces another with the same hash, and
+// all are dropped when they take too much memory. Belongs to one encoder, and so to one thread.
 class WordCache {
  public:
-  // For a text of so many bytes. The words must stay where they are.
+  // For a text of `text_bytes` bytes. The words must stay where they are in memory.
   explicit WordCache(std::size_t text_bytes);
 
-  // The symbols of a word, empty where it is not cached. Valid until the next put().
+  // The symbols of a word, empty if it is not cached. Valid until the next put().
   std::span<const Symbol> find(std::string_view word) noexcept;
 
   // Keeps the symbols, at least one, of a word that find() has just not found.
@@ -77,15 +77,15 @@ class BpeModel : public Model {
  public:
   struct Options {
     std::optional<std::string>
-        unknown;  // the piece for characters that the vocabulary lacks; null: they are left out
+        unknown;  // the piece for characters outside the vocabulary; null: they are left out
     std::string continuing_prefix;  // before each character of a word but the first
     std::string end_suffix;         // after the last character of a word
     bool fuse_unknown = false;      // unknown characters next to each other are one token
-    bool byte_fallback = false;     // unknown characters as pieces `<0xEF>`, where the vocabulary has them
-    bool ignore_merges = false;     // a word that is a piece is that token, whatever the merges say
+    bool byte_fallback = false;     // unknown characters as pieces `<0xEF>`, if the vocabulary has them
+    bool ignore_merges = false;     // a word that is a piece is that token, whatever the merges are
     WordSpelling spelling = WordSpelling::characters;
   };
-  // With words as bytes there is no prefix, no suffix and no byte fallback.
+  // If words are bytes, prefix, suffix and byte fallback are not used.
   BpeModel(Vocabulary vocabulary, MergeTable merges, Options options);
 
   WordSpelling spelling() const noexcept override { return options_.spelling; }
@@ -100,8 +100,8 @@ class BpeModel : public Model {
   MergeTable merges_;
   Options options_;
   std::optional<std::int64_t> unknown_;
-  std::vector<std::int64_t> byte_fallback_;  // [byte], -1 where there is no piece
-  std::vector<std::int32_t> character_ids_;  // [character below 0x10000 or byte], -1 where there is no piece
+  std::vector<std::int64_t> byte_fallback_;  // [byte], -1 if none
+  std::vector<std::int32_t> character_ids_;  // [character below 0x10000 or byte], -1 if none
   std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>
       words_;  // by bytes, for ignore_merges
 };
@@ -170,8 +170,8 @@ class BpeEncoder : public WordEncoder {
 
   void add(std::int32_t id, std::string_view spelled) { add(id, spelled, spelled.size()); }
 
-  // Adds a character that takes `bytes` bytes of the word and is `spelled` in the vocabulary, with that id
-  // (-1: not there).
+  // Adds a character of `bytes` bytes of the word, spelled `spelled` in the vocabulary, with its id there
+  // (-1: it is not in the vocabulary).
   void add(std::int32_t id, std::string_view spelled, std::size_t bytes) {
     if (id >= 0) {
       flush_unknown();
@@ -182,7 +182,7 @@ class BpeEncoder : public WordEncoder {
     if (!fallback.empty() && std::all_of(spelled.begin(), spelled.end(), [&](char byte) {
           return fallback[static_cast<unsigned char>(byte)] >= 0;
         })) {
-      // The package `tokenizers` puts these before unknown characters that are still pending, and so do we.
+      // The package `tokenizers` puts these before pending unknown characters, and so do we.
       for (const auto byte : spelled) {
         symbols_.push_back({static_cast<std::int32_t>(fallback[static_cast<unsigned char>(byte)]), 1});
       }
@@ -285,7 +285,7 @@ MergeTable read_merges(const ConfigReader& list, const Vocabulary& vocabulary, s
   return merges;
 }
 
-// Whether the model can be given bytes: what its pieces spell is then bytes and nothing else.
+// Whether the model can read bytes: then its pieces spell bytes and nothing else.
 bool can_read_bytes(const Vocabulary& vocabulary, const BpeModel::Options& options) {
   if (!options.continuing_prefix.empty() || !options.end_suffix.empty() || options.byte_fallback)
     return false;

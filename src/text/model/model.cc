@@ -15,7 +15,7 @@ class WordLevelModel : public Model {
 
   static std::unique_ptr<const Model> read(const ConfigReader& json, WordSpelling) {
     auto vocabulary = Vocabulary::read(json);
-    // A file may name an unknown token that its vocabulary lacks; that is as none.
+    // A file may name an unknown token that its vocabulary lacks; that counts as none.
     std::optional<std::int64_t> unknown;
     if (json.has("unk_token")) unknown = vocabulary.find(json.text("unk_token"));
     return std::make_unique<WordLevelModel>(std::move(vocabulary), unknown);

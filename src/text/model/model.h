@@ -15,14 +15,14 @@
 
 namespace hooked::text {
 
-/// A token of a word: its id and the bytes of the word that it stands for.
+/// A token of a word: its id and the bytes of the word that it covers.
 struct WordToken {
   std::int64_t id;
   TextSpan span;
 };
 
-/// A word that is not in the vocabulary of a model without unknown token. The tokenizer, which knows where
-/// the word stands, turns it into a TokenizerError.
+/// A word outside the vocabulary of a model without an unknown token. The tokenizer, which knows the word's
+/// position, turns it into a TokenizerError.
 class UnknownWord : public std::exception {
  public:
   explicit UnknownWord(std::string_view word) : word_(word) {}
@@ -33,19 +33,19 @@ class UnknownWord : public std::exception {
   std::string word_;
 };
 
-/// Turns the words of one text into tokens. Keeps what later words of the text can use, so it belongs to one
+/// Turns the words of one text into tokens. Caches what later words of the text can use, so it belongs to one
 /// thread.
 class WordEncoder {
  public:
   virtual ~WordEncoder() = default;
 
-  /// Appends the tokens of `word`, valid UTF-8 and not empty, which must stay where it is as long as this
-  /// lives. Throws UnknownWord, TokenizerError for a word that is too long.
+  /// Appends the tokens of `word`, which is valid UTF-8, not empty, and must stay in memory as long as this
+  /// lives. Throws UnknownWord, and TokenizerError for a word that is too long.
   virtual void encode(std::string_view word, std::vector<WordToken>& tokens) = 0;
 };
 
-/// Whether the words that a model is given are the bytes of the text itself, where its vocabulary spells
-/// bytes as characters (`byte_characters.h`), or the characters of its vocabulary.
+/// Whether a model's input words are the bytes of the text itself, for vocabularies that spell bytes as
+/// characters (`byte_characters.h`), or the characters of its vocabulary.
 enum class WordSpelling : std::uint8_t { characters, bytes };
 
 /// How words become tokens. Immutable.
@@ -56,18 +56,18 @@ class Model {
 
   const Vocabulary& vocabulary() const noexcept { return vocabulary_; }
 
-  /// What kind of model it is, by the name that tokenizer.json has for it: `BPE`, `WordPiece`, `WordLevel` or
+  /// The kind of the model, by its name in tokenizer.json: `BPE`, `WordPiece`, `WordLevel` or
   /// `Unigram`.
   virtual std::string_view kind() const noexcept = 0;
 
-  /// What its words must be.
+  /// The required spelling of its words.
   virtual WordSpelling spelling() const noexcept { return WordSpelling::characters; }
 
-  /// An encoder for a text of so many bytes. The model must outlive it.
+  /// An encoder for a text of `text_bytes` bytes. The model must outlive it.
   virtual std::unique_ptr<WordEncoder> encoder(std::size_t text_bytes) const = 0;
 
-  /// The id whose tokens' text, where white space is trimmed from offsets, is the text they stand for and not
-  /// the spelling of the id.
+  /// The id whose tokens report the text that they cover instead of the id's spelling, if white space is
+  /// trimmed from offsets.
   virtual std::optional<std::int64_t> id_without_spelling() const noexcept { return std::nullopt; }
 
  private:
@@ -75,10 +75,10 @@ class Model {
 };
 
 /// Reads the `model` of a tokenizer.json. `spelling` is what its words could be: a model that cannot read
-/// bytes wants characters (see Model::spelling). Throws TokenizerError.
+/// bytes needs characters (see Model::spelling). Throws TokenizerError.
 std::unique_ptr<const Model> read_model(const ConfigReader& json, WordSpelling spelling);
 
-/// The models of `type` BPE, Unigram and WordPiece, each in a source of its own.
+/// The models of `type` BPE, Unigram and WordPiece, each in its own source.
 std::unique_ptr<const Model> read_bpe(const ConfigReader& json, WordSpelling spelling);
 std::unique_ptr<const Model> read_unigram(const ConfigReader& json, WordSpelling spelling);
 std::unique_ptr<const Model> read_word_piece(const ConfigReader& json, WordSpelling spelling);
@@ -86,10 +86,10 @@ std::unique_ptr<const Model> read_word_piece(const ConfigReader& json, WordSpell
 class MergeTable;
 
 /// Byte-pair encoding of words that are bytes. The vocabulary spells them as characters (`byte_characters.h`)
-/// and has one for each of the 256; a word that is a piece is that token.
+/// and has one for each of the 256 bytes; a word that is a piece is that token.
 std::unique_ptr<const Model> make_byte_bpe(Vocabulary vocabulary, MergeTable merges);
 
-/// The ids of the pieces `<0x00>` to `<0xFF>`, -1 where there is none.
+/// The ids of the pieces `<0x00>` to `<0xFF>`, -1 for missing ones.
 std::vector<std::int64_t> byte_piece_ids(const Vocabulary& vocabulary);
 
 }  // namespace hooked::text

@@ -15,15 +15,15 @@
 namespace hooked::text {
 namespace {
 
-// How much worse than the worst piece an unknown character is.
+// How far the score of an unknown character is below the worst piece's.
 constexpr double kUnknownPenalty = 10.0;
 
-// SentencePiece's unigram language model: a word's best cut.
+// SentencePiece's unigram language model: the best-scoring segmentation of a word.
 class UnigramModel : public Model {
  public:
   struct Options {
     std::optional<std::int64_t> unknown;  // the id of characters that no piece begins with
-    bool byte_fallback = false;  // such characters as pieces `<0xEF>`, where the vocabulary has them all
+    bool byte_fallback = false;  // such characters as pieces `<0xEF>`, if the vocabulary has them all
   };
   // `scores[id]` are log-probabilities.
   UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Options options);
@@ -39,7 +39,7 @@ class UnigramModel : public Model {
   Options options_;
   double unknown_score_ = 0;
   PieceTrie trie_;
-  std::vector<std::int64_t> byte_ids_;  // [byte], -1 where there is no piece
+  std::vector<std::int64_t> byte_ids_;  // [byte], -1 for missing pieces
 };
 
 class UnigramEncoder : public WordEncoder {
@@ -51,7 +51,7 @@ class UnigramEncoder : public WordEncoder {
     pieces_.clear();
     for (auto end = word.size(); end > 0; end = best_.ending_at(end).begin) {
       const auto& node = best_.ending_at(end);
-      // Unknown characters next to each other are one token.
+      // Adjacent unknown characters are one token.
       if (is_unknown(node.id) && !pieces_.empty() && is_unknown(pieces_.back().id)) {
         pieces_.back().span.begin = node.begin;
       } else {
@@ -73,7 +73,7 @@ class UnigramEncoder : public WordEncoder {
 
   void add(std::string_view word, const WordToken& piece, std::vector<WordToken>& tokens) const {
     const auto text = word.substr(piece.span.begin, piece.span.end - piece.span.begin);
-    // Unknown characters put together may be a piece.
+    // Adjacent unknown characters together may be a piece.
     if (const auto id = model_.vocabulary().find(text)) {
       tokens.push_back({*id, piece.span});
       return;

@@ -14,7 +14,7 @@ Vocabulary Vocabulary::read(const ConfigReader& model) {
   const auto entries = model.named_integers(kKey);
   Vocabulary vocabulary;
   vocabulary.ids_.reserve(entries.size());
-  // Ids are given once the last one of each piece is known: an earlier one may be another piece's.
+  // Ids are assigned once the last one of each piece is known: an earlier one may be another piece's.
   std::vector<const decltype(ids_)::value_type*> pieces;
   pieces.reserve(entries.size());
   for (const auto& [piece, id] : entries) {

@@ -13,7 +13,7 @@
 
 namespace hooked::text {
 
-/// Hashes strings and views of strings alike, for look-ups without a copy.
+/// Hashes strings and string views alike, for look-ups without a copy.
 struct TextHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
@@ -25,16 +25,16 @@ class Vocabulary {
   /// Largest number of ids: 2^24.
   static constexpr std::int64_t kIds = std::int64_t{1} << 24;
 
-  /// Reads the `vocab` of a model, an object of ids. A piece that it names more than once has the last of
-  /// these ids, as in the package `tokenizers`, and is listed in repeated(). Throws TokenizerError for ids
-  /// out of range and for two pieces of one id.
+  /// Reads the `vocab` of a model, an object of ids. A piece that is named more than once has the last of its
+  /// ids, as in the package `tokenizers`, and is listed in repeated(). Throws TokenizerError for ids out of
+  /// range and for two pieces with one id.
   static Vocabulary read(const ConfigReader& model);
 
-  /// Adds a piece with its id. Returns why that cannot be, in words, or nothing when it was added (or is
-  /// there already with that id).
+  /// Adds a piece with its id. Returns the reason if that is impossible, or nothing if it was added (or
+  /// already has that id).
   std::optional<std::string> add(std::string_view piece, std::int64_t id);
 
-  /// Adds the piece of the next id. Several ids may have one piece; find() gives the last of them.
+  /// Adds a piece with the next id. Several ids may have one piece; find() gives the last of them.
   void append(std::string_view piece);
 
   /// The piece of an id, or null.

@@ -15,7 +15,7 @@ class WordPieceModel : public Model {
  public:
   struct Options {
     std::string unknown;            // the piece for a word that cannot be cut
-    std::string continuing_prefix;  // begins the spelling of all pieces of a word but the first: `##`
+    std::string continuing_prefix;  // prefix of all pieces of a word but the first: `##`
     std::size_t longest_word;       // in characters; longer words are unknown
   };
   WordPieceModel(Vocabulary vocabulary, Options options)
@@ -49,7 +49,7 @@ class WordPieceModel : public Model {
     const WordPieceModel& model_;
   };
 
-  // Appends the tokens of a word, or leaves `tokens` as they were and returns false where it cannot be cut.
+  // Appends the tokens of a word. If it cannot be cut, leaves `tokens` unchanged and returns false.
   bool cut(std::string_view word, std::vector<WordToken>& tokens) const {
     if (count_characters(word) > options_.longest_word) return false;
     const auto before = tokens.size();
@@ -78,7 +78,7 @@ class WordPieceModel : public Model {
   Options options_;
   std::optional<std::int64_t> unknown_;
   PieceTrie trie_;
-  std::optional<PieceTrie::Node> continuing_;  // where the prefix leads to
+  std::optional<PieceTrie::Node> continuing_;  // the node of the prefix
 };
 
 }  // namespace

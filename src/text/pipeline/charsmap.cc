@@ -24,8 +24,8 @@ bool has_value(std::uint32_t unit) noexcept { return (unit >> 8 & 1) != 0; }
 std::uint32_t label_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) | 0xFF); }
 std::uint32_t value_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) - 1); }
 
-// No rule is longer; a trie that leads back into itself would be walked through the whole text at each of its
-// bytes.
+// No rule is longer. This bounds the walk: in a trie with a cycle, it would go through the whole text at each
+// of its bytes.
 constexpr std::size_t kLongestKey = 1024;
 
 // A value that points nowhere.

@@ -9,24 +9,24 @@
 
 namespace hooked::text {
 
-/// SentencePiece's compiled rules (`precompiled_charsmap`): strings, and what replaces them.
+/// SentencePiece's compiled rules (`precompiled_charsmap`): strings and their replacements.
 ///
-/// The bytes are a little-endian uint32 with the size of a double-array trie in bytes, the trie (units of
-/// 32 bits as Darts-clone packs them) and the replacements, each ended by a NUL. A key's value is where its
-/// replacement begins.
+/// The bytes are a little-endian uint32 with the size of a double-array trie in bytes, the trie (units of 32
+/// bits as Darts-clone packs them) and the replacements, each terminated by a NUL. A key's value is the
+/// offset of its replacement.
 class Charsmap {
  public:
-  /// Throws std::invalid_argument with the reason when `bytes` have another form.
+  /// Throws std::invalid_argument with the reason if `bytes` are malformed.
   explicit Charsmap(std::string_view bytes);
 
-  /// A rule that a text begins with.
+  /// A rule that matches the beginning of a text.
   struct Rule {
     std::size_t length;            ///< bytes of the text that it replaces
     std::string_view replacement;  ///< may be empty; lives as long as the charsmap
   };
 
-  /// The shortest and the longest of the rules that `text`, valid UTF-8, begins with. Throw TokenizerError
-  /// for a rule that points outside the replacements, and the second for one that ends inside a character.
+  /// The shortest and the longest rule at the beginning of `text`, valid UTF-8. Both throw TokenizerError for
+  /// a rule that points outside the replacements, the second also for one that ends inside a character.
   std::optional<Rule> shortest(std::string_view text) const;
   std::optional<Rule> longest(std::string_view text) const;
 

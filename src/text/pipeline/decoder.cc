@@ -21,7 +21,7 @@ using DecoderPtr = std::unique_ptr<const Decoder>;
 
 constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-// The byte that a piece `<0xEF>` spells. A plus sign in the place of the first digit counts as 0, as in the
+// The byte that a piece `<0xEF>` spells. A plus sign instead of the first digit counts as 0, as in the
 // package `tokenizers`.
 std::optional<char> fallback_byte(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
@@ -36,7 +36,7 @@ std::optional<char> fallback_byte(std::string_view piece) {
   return static_cast<char>(high * 16 + low);
 }
 
-// The texts that stay as they are, for steps that need a text whole.
+// The texts that cannot change any more, for steps that need a text whole.
 TokenTexts whole_texts(TokenTexts in) {
   if (in.end != End::growing) return in;
   if (!in.texts.empty()) in.texts.pop_back();
@@ -60,7 +60,7 @@ class ByteLevelDecoder : public Decoder {
   std::string bytes_of(std::string text) const override { return spelled_bytes(text).value_or(text); }
 };
 
-// Runs of pieces `<0xEF>` become the bytes they spell. Of a run that is not UTF-8, each byte becomes U+FFFD.
+// Runs of pieces `<0xEF>` become the bytes that they spell. If a run is not UTF-8, each byte becomes U+FFFD.
 class ByteFallbackDecoder : public Decoder {
  public:
   TokenTexts apply(TokenTexts in) const override {
@@ -84,7 +84,7 @@ class ByteFallbackDecoder : public Decoder {
       end_run();
       result.push_back(std::move(text));
     }
-    // The next byte decides what the others of its run are.
+    // The next byte decides how the rest of its run is decoded.
     if (in.end == End::closed) end_run();
     return {std::move(result), in.end};
   }
@@ -133,7 +133,7 @@ class WordPieceDecoder : public Decoder {
   Options options_;
 };
 
-// Blanks for the visible character; none at the beginning where the pre-tokenizer put one.
+// Blanks replace the visible character; none at the beginning if the pre-tokenizer put one there.
 class MetaspaceDecoder : public Decoder {
  public:
   struct Options {
@@ -254,7 +254,7 @@ class ReplaceDecoder : public Decoder {
   std::string content_;
 };
 
-// Replaces the suffix that ends words by a blank; removes it at the end of the text.
+// Replaces the suffix at the end of words by a blank; removes it at the end of the text.
 class BpeDecoder : public Decoder {
  public:
   explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
@@ -288,7 +288,7 @@ class BpeDecoder : public Decoder {
   std::string suffix_;
 };
 
-// Speech models: equal neighbours become one, padding is removed, the token between words becomes a blank.
+// Speech models: equal neighbours are merged, padding is removed, the token between words becomes a blank.
 class CtcDecoder : public Decoder {
  public:
   struct Options {
@@ -321,7 +321,7 @@ class CtcDecoder : public Decoder {
   Options options_;
 };
 
-// Several steps, one after the other.
+// Several steps in sequence.
 class DecoderSequence : public Decoder {
  public:
   explicit DecoderSequence(std::vector<DecoderPtr> steps) : steps_(std::move(steps)) {}

@@ -9,7 +9,7 @@
 
 namespace hooked::text {
 
-/// What may follow the texts that are known.
+/// What may follow the known texts.
 enum class End : std::uint8_t {
   closed,   ///< nothing
   more,     ///< more texts
@@ -27,8 +27,8 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  /// Changes the tokens' texts. Unless the end is closed, it returns only what holds whatever follows: what
-  /// it makes of the same texts with others after them begins with it.
+  /// Changes the tokens' texts. Unless the end is closed, it returns only what holds whatever follows: with
+  /// more texts after these, the result begins with the same text.
   virtual TokenTexts apply(TokenTexts in) const = 0;
 
   /// The bytes that one token between others adds to a text. They may be a part of a character.

@@ -38,7 +38,7 @@ bool is_character_start(std::string_view text, std::size_t byte) {
   return byte >= text.size() || (static_cast<unsigned char>(text[byte]) & 0xC0) != 0x80;
 }
 
-// Takes so many characters from the front of a span, or all.
+// Removes `characters` characters from the front of a span, or all.
 void trim_front(std::string_view text, TextSpan& span, std::size_t characters) {
   for (; characters > 0 && span.begin < span.end; --characters) {
     do ++span.begin;
@@ -46,7 +46,7 @@ void trim_front(std::string_view text, TextSpan& span, std::size_t characters) {
   }
 }
 
-// Takes so many characters from the end of a span, or all; none where the text up to it is shorter than that.
+// Removes `characters` characters from the end of a span, or all; none if the text up to it is shorter.
 void trim_back(std::string_view text, TextSpan& span, std::size_t characters) {
   if (span.end < characters) return;
   for (; characters > 0 && span.begin < span.end; --characters) {
@@ -55,7 +55,7 @@ void trim_back(std::string_view text, TextSpan& span, std::size_t characters) {
   }
 }
 
-// Takes white space at their ends out of the tokens' offsets. Ids stay.
+// Trims white space at tokens' ends from their offsets. Ids stay.
 class OffsetTrimmer : public PostProcessor {
  public:
   // Whether the first token may begin with a blank that is not in the text.
@@ -74,8 +74,8 @@ class OffsetTrimmer : public PostProcessor {
       auto blanks = blanks_of(text == tokens.texts.end() ? spelling(tokens.ids[i]) : text->second);
       auto& span = tokens.offsets[i];
       if (blanks.leading > 0) {
-        // A single blank at the beginning is the one that the pre-tokenizer put there: the text does not have
-        // it.
+        // A single blank at the beginning is the one that the pre-tokenizer added: it is not in the
+        // text.
         const bool first = i == 0 || span.begin == 0;
         if (first && prefix_ == PrefixBlank::yes && blanks.leading == 1) blanks.leading = 0;
         trim_front(tokens.original, span, blanks.leading);
@@ -107,7 +107,7 @@ class SpecialTokenAdder : public PostProcessor {
   std::vector<std::int64_t> after_;
 };
 
-// Several steps, one after the other.
+// Several steps in sequence.
 class PostProcessorSequence : public PostProcessor {
  public:
   explicit PostProcessorSequence(std::vector<PostProcessorPtr> steps) : steps_(std::move(steps)) {}

@@ -65,7 +65,7 @@ class ByteSpelling : public PreTokenizer {
   bool only_spells_bytes() const noexcept override { return true; }
 };
 
-// Cuts at the matches of a pattern, or (inverted) at what lies between them.
+// Cuts at the matches of a pattern, or (inverted) at the text between them.
 class SplitAtPattern : public PreTokenizer {
  public:
   struct Options {
@@ -154,7 +154,7 @@ class WhitespacePreTokenizer : public PreTokenizer {
   }
 };
 
-// Replaces blanks by a visible character, which PrependScheme puts before pieces too, and cuts before each.
+// Replaces blanks by a visible character, which PrependScheme also puts before pieces, and cuts before each.
 class Metaspace : public PreTokenizer {
  public:
   struct Options {
@@ -212,7 +212,7 @@ class Metaspace : public PreTokenizer {
   std::string replacement_;  // the same as UTF-8
 };
 
-// Cuts into parts of so many characters.
+// Cuts into parts of a fixed number of characters.
 class FixedLength : public PreTokenizer {
  public:
   explicit FixedLength(std::int64_t length) : length_(length) {}

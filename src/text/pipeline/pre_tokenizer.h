@@ -15,18 +15,18 @@ class PreTokenizer {
   virtual ~PreTokenizer() = default;
   virtual void apply(PreTokenized& text) const = 0;
 
-  /// Whether all that this step does is to spell each byte as one character, which a model that reads bytes
-  /// can do without.
+  /// Whether the step only spells each byte as one character; a model that reads bytes does not need
+  /// it.
   virtual bool only_spells_bytes() const noexcept { return false; }
 };
 
-/// Steps, one after the other.
+/// Steps in sequence.
 using PreTokenizers = std::vector<std::unique_ptr<const PreTokenizer>>;
 
 /// Reads a `pre_tokenizer` of a tokenizer.json. Throws TokenizerError.
 PreTokenizers read_pre_tokenizer(const ConfigReader& json);
 
-/// Where the pre-tokenizer Metaspace puts its character besides in the place of blanks.
+/// Where the pre-tokenizer Metaspace puts its character, in addition to replacing blanks.
 enum class PrependScheme : std::uint8_t {
   always,  ///< before every piece that does not begin with the character
   first,   ///< before the piece at the beginning of the text only

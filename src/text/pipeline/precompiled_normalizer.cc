@@ -13,7 +13,7 @@
 namespace hooked::text {
 namespace {
 
-// Clusters of so many bytes and more are looked up character by character only.
+// Clusters of this many bytes or more are looked up character by character only.
 constexpr std::size_t kLongCluster = 6;
 
 void append_replacement(std::vector<Change>& changes, std::string_view old_part, std::string_view new_part) {
@@ -21,16 +21,16 @@ void append_replacement(std::vector<Change>& changes, std::string_view old_part,
   for_each_character(new_part, [&](char32_t c, std::string_view) { changes.push_back({c, 0}); });
   const auto removed = static_cast<std::ptrdiff_t>(count_characters(old_part));
   const auto added = static_cast<std::ptrdiff_t>(changes.size() - begin);
-  // More characters than before: the last ones are new. Fewer: the last one, even if it stood there before,
-  // takes the place of those that are gone.
+  // If there are more characters than before, the last ones are new. If there are fewer, the last one, even
+  // if it is unchanged, replaces those that are gone.
   for (std::ptrdiff_t i = 0; i < added - removed; ++i)
     changes[changes.size() - 1 - static_cast<std::size_t>(i)].change = 1;
   if (added < removed && !changes.empty())
     changes.back().change += static_cast<std::int32_t>(added - removed);
 }
 
-// Takes the shortest rule that a cluster or a character begins with: that of the tokenizers package, which
-// vocabularies in use were made with.
+// Applies the shortest rule that matches the beginning of a cluster or a character: so does the tokenizers
+// package, with which vocabularies in use were made.
 class PrecompiledNormalizer : public Normalizer {
  public:
   explicit PrecompiledNormalizer(Charsmap rules) : rules_(std::move(rules)) {}

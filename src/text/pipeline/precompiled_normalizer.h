@@ -9,8 +9,8 @@
 
 namespace hooked::text {
 
-/// Reads a normalizer of SentencePiece's compiled rules (`precompiled_charsmap`, a Charsmap in base64), as
-/// the package `tokenizers` applies them. Throws TokenizerError when they have another form.
+/// Reads a normalizer with SentencePiece's compiled rules (`precompiled_charsmap`, a Charsmap in base64), as
+/// the package `tokenizers` applies them. Throws TokenizerError if they are malformed.
 std::unique_ptr<const Normalizer> read_precompiled_normalizer(const ConfigReader& json);
 
 }  // namespace hooked::text

@@ -7,12 +7,12 @@
 
 namespace hooked::text {
 
-/// Walks the fields of one message in protobuf's wire format, in the order in which they stand there
-/// (https://protobuf.dev/programming-guides/encoding). Messages inside of it are bytes, which another reader
+/// Walks the fields of one message in protobuf's wire format, in the order of its bytes
+/// (https://protobuf.dev/programming-guides/encoding). Messages inside it are bytes, which another reader
 /// walks: nothing recurses, and nothing is copied.
 class ProtobufReader {
  public:
-  /// How a field's value is written. Groups, which nobody writes any more, are refused.
+  /// How a field's value is written. Groups, which are obsolete, are refused.
   enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
   /// One field: its number, and its value as `wire` says.
@@ -23,7 +23,7 @@ class ProtobufReader {
     std::string_view bytes;   ///< of Wire::bytes
     std::size_t at = 0;       ///< where the field begins in the outermost message
 
-    /// The value as what the caller takes it for. Each throws std::invalid_argument, with the place, where
+    /// The value as the type that the caller expects. Each throws std::invalid_argument, with the place, if
     /// the field is written in another way or does not fit: text must be UTF-8, a boolean 0 or 1.
     std::string_view text() const;
     std::string_view message() const;
@@ -35,11 +35,11 @@ class ProtobufReader {
     void expect(Wire wanted) const;
   };
 
-  /// Over `message`, which begins at byte `base` of the outermost message and must outlive this.
+  /// Reads `message`, which begins at byte `base` of the outermost message and must outlive this.
   explicit ProtobufReader(std::string_view message, std::size_t base = 0) : message_(message), base_(base) {}
 
   /// The next field, or nothing at the end. Throws std::invalid_argument, with the place and the numbers, for
-  /// bytes that are no field: cut off, a length past the end, a number that does not fit, a field 0.
+  /// a malformed field: cut off, a length past the end, a number that does not fit, a field 0.
   std::optional<Field> next();
 
   /// Where the bytes of `field` begin in the outermost message, for a reader of a message inside.

@@ -14,11 +14,11 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
-// A character that no piece has; no pair with it is a piece.
+// A character that is in no piece; no pair with it is a piece.
 constexpr std::int32_t kUnknownSymbol = std::numeric_limits<std::int32_t>::max();
 
 // SentencePiece's byte-pair encoding: neighbours are joined wherever that makes a piece, the piece with the
-// highest score first. User-defined pieces are never joined; pieces that are not used are taken apart again.
+// highest score first. User-defined pieces are never joined; unused pieces are split again.
 class SentencePieceBpe : public Model {
  public:
   SentencePieceBpe(const SentencePieceModel& model, Vocabulary vocabulary);
@@ -29,8 +29,8 @@ class SentencePieceBpe : public Model {
  private:
   friend class SentencePieceBpeEncoder;
 
-  // What the joiner joins are ids of pieces, and numbers behind the last id for characters that occur in
-  // pieces and are none themselves.
+  // The joiner's symbols are ids of pieces, and numbers after the last id for characters that occur in pieces
+  // but are not pieces themselves.
   std::int32_t symbol_of(char32_t character) const {
     const auto found = characters_.find(character);
     return found == characters_.end() ? kUnknownSymbol : found->second;
@@ -73,7 +73,7 @@ SentencePieceBpe::SentencePieceBpe(const SentencePieceModel& model, Vocabulary v
       characters_.try_emplace(c, place->second);
     });
   }
-  // Pieces of one score have one rank: the leftmost is joined first.
+  // Pieces with equal scores have one rank: the leftmost is joined first.
   std::sort(scores.begin(), scores.end(), std::greater<>());
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
   merges_ = MergeTable(splits);
@@ -119,7 +119,7 @@ class SentencePieceBpeEncoder : public WordEncoder {
     };
   }
 
-  // The word as its user-defined pieces and the characters between them.
+  // Splits the word into its user-defined pieces and the characters between them.
   void spell(std::string_view word) {
     symbols_.clear();
     for (std::size_t at = 0; at < word.size();) {
@@ -139,7 +139,7 @@ class SentencePieceBpeEncoder : public WordEncoder {
     }
   }
 
-  // Takes what is not used apart, as deep as a piece is long.
+  // Splits unused pieces again, at most as deep as a piece is long.
   void add(std::string_view word, std::int32_t symbol, TextSpan span, std::size_t first,
            std::vector<WordToken>& tokens) const {
     if (!model_.is_piece(symbol)) {
@@ -160,7 +160,7 @@ class SentencePieceBpeEncoder : public WordEncoder {
   const SentencePieceBpe& model_;
   SymbolJoiner joiner_;
   std::vector<Symbol> symbols_;
-  std::unordered_map<std::int32_t, Parts> parts_;  // of pieces that are not used: what they were last made of
+  std::unordered_map<std::int32_t, Parts> parts_;  // of unused pieces: what they were last joined from
 };
 
 std::unique_ptr<WordEncoder> SentencePieceBpe::encoder(std::size_t) const {

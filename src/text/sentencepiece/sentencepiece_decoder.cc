@@ -15,8 +15,8 @@ using Type = SentencePieceModel::Type;
 
 constexpr std::string_view kNoCharacter = "\uFFFD";
 
-// SentencePiece's way back: blanks for its symbol, none for the dummy prefix, bytes joined to characters. Of
-// bytes that are no character each becomes U+FFFD.
+// SentencePiece's decoding: blanks for its symbol, none for the dummy prefix, bytes joined to characters.
+// Each byte that is not part of a character becomes U+FFFD.
 class SentencePieceDecoder : public Decoder {
  public:
   explicit SentencePieceDecoder(const SentencePieceModel& model)

@@ -15,7 +15,7 @@ namespace {
 
 using Field = ProtobufReader::Field;
 
-// Calls `read(field)` for each field of a message inside of another, or of the whole file.
+// Calls `read(field)` for each field of a message inside another, or of the whole file.
 template <class Read>
 void for_each_field(ProtobufReader reader, Read&& read) {
   while (const auto field = reader.next()) read(*field, reader);
@@ -51,7 +51,7 @@ SentencePieceModel::Piece read_piece(const ProtobufReader& outer, const Field& m
 }
 
 void read_trainer_spec(const ProtobufReader& outer, const Field& message, SentencePieceModel& model) {
-  // A token that a model does not have has a negative id.
+  // If a model does not have a token, its id is negative.
   constexpr std::uint64_t kLargestId = 0x7FFFFFFF;
   bool has_bos = true, has_eos = true;
   for_each_field(outer, message, [&](const Field& field, const ProtobufReader&) {
@@ -125,7 +125,7 @@ void refuse_denormalizer(const ProtobufReader& outer, const Field& message) {
   });
 }
 
-// Refuses an empty piece, one of those that are `known`, and more than there are ids.
+// Refuses an empty piece, a `known` piece, and more pieces than there are ids.
 void require_new(const std::string& piece, std::size_t id, const Field& field,
                  std::unordered_set<std::string>& known) {
   if (piece.empty()) {
@@ -145,7 +145,7 @@ void require_new(const std::string& piece, std::size_t id, const Field& field,
 
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view where) {
   SentencePieceModel model;
-  // Repeated pieces are refused here already: a file of nothing else would take ten times its size.
+  // Repeated pieces are refused already here: a file of nothing else would take ten times its size.
   std::unordered_set<std::string> known;
   try {
     for_each_field(ProtobufReader(bytes), [&](const Field& field, const ProtobufReader& whole) {

@@ -19,18 +19,18 @@ namespace hooked::text {
 /// The character that SentencePiece writes for a blank.
 inline constexpr std::string_view kSpaceSymbol = "\u2581";
 
-/// A model of SentencePiece: what a `tokenizer.model` holds, or the header of another file that came from
-/// one. The names are those of sentencepiece_model.proto.
+/// A SentencePiece model: the content of a `tokenizer.model`, or the header of another file made from one.
+/// The names are those of sentencepiece_model.proto.
 struct SentencePieceModel {
   /// How a text is cut (`trainer_spec.model_type`).
   enum class Kind : std::uint8_t { unigram, bpe };
 
-  /// What a piece is for, numbered as in files.
+  /// The purpose of a piece, numbered as in files.
   enum class Type : std::uint8_t {
     normal = 1,
-    unknown = 2,       ///< stands for characters that no piece has; exactly one piece
+    unknown = 2,       ///< replaces characters that no piece has; exactly one piece
     control = 3,       ///< never found in a text: `<s>`
-    user_defined = 4,  ///< always a token where it stands in a text
+    user_defined = 4,  ///< always a token wherever it occurs in a text
     unused = 5,        ///< has an id and is never a token
     byte = 6,          ///< `<0xEF>`: a byte of a character that no piece has
   };
@@ -44,38 +44,38 @@ struct SentencePieceModel {
 
   Kind kind = Kind::unigram;
   std::vector<Piece> pieces;                ///< [id]
-  bool byte_fallback = false;               ///< unknown characters as bytes; there are 256 such pieces then
+  bool byte_fallback = false;               ///< unknown characters as bytes; then there are 256 such pieces
   bool treat_whitespace_as_suffix = false;  ///< the dummy prefix is a suffix
   bool add_dummy_prefix = true;             ///< a blank before the text
-  bool remove_extra_whitespaces = true;     ///< blanks at the ends, and all but one of several
+  bool remove_extra_whitespaces = true;     ///< removes blanks at the ends, and all but one of several
   bool escape_whitespaces = true;           ///< blanks are kSpaceSymbol in pieces
   std::string precompiled_charsmap;         ///< the normalizer's rules (Charsmap); empty: none
-  std::string unk_surface = " \u2047 ";     ///< what the unknown piece is decoded to
-  std::optional<std::string> bos = "<s>";   ///< how the token is called, if there is one
+  std::string unk_surface = " \u2047 ";     ///< text of the decoded unknown piece
+  std::optional<std::string> bos = "<s>";   ///< name of the token, if there is one
   std::optional<std::string> eos = "</s>";  ///< the same
 
-  /// The id of the piece of a type that only one piece may have, or that is the first of its type; -1 if
+  /// The id of the only piece of a type, or of the first piece of its type; -1 if there is
   /// none.
   std::int64_t first_of(Type type) const noexcept;
 };
 
 /// Reads the bytes of a `tokenizer.model` (a protobuf ModelProto) from the file `where`. Throws
-/// TokenizerError for bytes that are none, with the place, and for what is not read: models of words or
+/// TokenizerError, with the place, for malformed bytes and for what is not supported: models of words or
 /// characters, rules for decoding.
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view where);
 
-/// Throws what sentencepiece_rules() throws for the pieces of a model.
+/// Throws as sentencepiece_rules() does for the pieces of a model.
 void check_pieces(const SentencePieceModel& model, std::string_view where);
 
-// The parts, each in a source of its own. Models have been checked.
+// The parts, each in its own source. Models have been checked.
 
-/// What both kinds do with characters that no piece has.
+/// How both kinds tokenize characters that no piece has.
 class UnknownCharacters {
  public:
   UnknownCharacters(const SentencePieceModel& model, const Vocabulary& vocabulary);
 
-  /// Appends the tokens of `text`, which begins at byte `begin` of the word: its bytes, or the unknown piece,
-  /// of which several in a row are one token. `first` is how many tokens there were before the word.
+  /// Appends the tokens of `text`, which begins at byte `begin` of the word: its bytes, or the unknown piece.
+  /// Several unknown pieces in a row are one token. `first` is the number of tokens before the word.
   void add(std::string_view text, std::size_t begin, std::size_t first, std::vector<WordToken>& tokens) const;
 
   std::int64_t id() const noexcept { return unknown_; }
@@ -90,10 +90,10 @@ std::unique_ptr<const Model> make_sentencepiece_bpe(const SentencePieceModel& mo
 std::unique_ptr<const Model> make_sentencepiece_unigram(const SentencePieceModel& model,
                                                         Vocabulary vocabulary);
 
-/// The user-defined pieces of a model, which a text is searched for: values are their ids.
+/// The user-defined pieces of a model, which are searched for in a text: values are their ids.
 PieceTrie user_defined_pieces(const SentencePieceModel& model);
 
-/// SentencePiece's normalizer. Throws std::invalid_argument with the reason for a charsmap of another form.
+/// SentencePiece's normalizer. Throws std::invalid_argument with the reason for a malformed charsmap.
 std::unique_ptr<const Normalizer> make_sentencepiece_normalizer(const SentencePieceModel& model);
 
 /// SentencePiece's decoder. The unknown piece becomes `unk_surface`.

@@ -11,8 +11,8 @@
 namespace hooked::text {
 namespace {
 
-// Replaces what the rules say (the longest of those that fit), escapes blanks, removes extra ones, and puts
-// the dummy prefix: `Normalizer::Normalize` of SentencePiece, character by character.
+// Applies the rules (the longest that matches), escapes blanks, removes extra ones, and adds the dummy
+// prefix: `Normalizer::Normalize` of SentencePiece, character by character.
 class SentencePieceNormalizer : public Normalizer {
  public:
   explicit SentencePieceNormalizer(const SentencePieceModel& model)
@@ -27,7 +27,7 @@ class SentencePieceNormalizer : public Normalizer {
   void apply(NormalizedString& text) const override;
 
  private:
-  // What the beginning of a text becomes.
+  // The replacement of the beginning of a text.
   struct Chunk {
     std::string_view spelled;
     std::size_t length;  // bytes of the text
@@ -53,7 +53,7 @@ SentencePieceNormalizer::Chunk SentencePieceNormalizer::first_chunk(std::string_
   return {text.substr(0, character), character};
 }
 
-// The text so far, without the blanks at its end as long as it is not known whether something follows them.
+// The text so far. Blanks at its end are withheld until it is known whether something follows them.
 class Written {
  public:
   Written(NormalizedString into, std::string_view space, bool trimmed)
@@ -69,7 +69,7 @@ class Written {
   }
   void add_space(TextSpan origin) { add(space_, origin); }
 
-  // A run of bytes of `from` as they are. Not where blanks are trimmed.
+  // Appends a run of bytes of `from` unchanged. Not for text whose blanks are trimmed.
   void copy(const NormalizedString& from, TextSpan run) { into_.append(from, run); }
 
   // Without the blanks at the end.
@@ -98,7 +98,7 @@ void SentencePieceNormalizer::apply(NormalizedString& text) const {
     if (chunk.spelled != " ") break;
     at += chunk.length;
   }
-  if (at == whole.size()) {  // nothing, or nothing but blanks
+  if (at == whole.size()) {  // empty, or only blanks
     if (!whole.empty()) text = NormalizedString::empty(text.original(), 0);
     return;
   }

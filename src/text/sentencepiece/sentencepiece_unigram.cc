@@ -10,11 +10,11 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
-// How much worse than the worst piece an unknown character is.
+// How far the score of an unknown character is below the worst piece's.
 constexpr float kUnknownCharacterPenalty = 10.0F;
 
 // SentencePiece's unigram model (`unigram::Model::EncodeOptimized`). It differs from that of tokenizer.json
-// in what decides between cuts that are nearly as good: sums are rounded to float.
+// in the choice between cuts with nearly equal scores: sums are rounded to float.
 class SentencePieceUnigram : public Model {
  public:
   SentencePieceUnigram(const SentencePieceModel& model, Vocabulary vocabulary)

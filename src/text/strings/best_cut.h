@@ -11,7 +11,7 @@
 
 namespace hooked::text {
 
-/// Of all ways to cut a word into pieces the one with the highest sum of scores (Viterbi; Kudo 2018,
+/// Of all ways to cut a word into pieces, the one with the highest sum of scores (Viterbi; Kudo 2018,
 /// https://arxiv.org/abs/1804.10959), sums rounded to `Score`. Linear in the word's length.
 template <class Score>
 class BestCut {
@@ -23,8 +23,8 @@ class BestCut {
     std::size_t begin = kNowhere;
   };
 
-  /// `scores` by the values of `trie`. Where a character is no piece, `unknown(character)` gives the id and
-  /// the score that stand for it.
+  /// `scores` by the values of `trie`. For a character that is not a piece, `unknown(character)` gives an id
+  /// and a score instead.
   template <class Unknown>
   void find(std::string_view word, const PieceTrie& trie, const std::vector<Score>& scores,
             const Unknown& unknown) {

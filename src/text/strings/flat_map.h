@@ -6,12 +6,12 @@
 
 namespace hooked::text {
 
-/// A map from numbers below 2^64 - 1 to small values, in one block of memory: the tables that every character
-/// of a text is looked up in. Keys cannot be removed.
+/// A map from numbers below 2^64 - 1 to small values, in one block of memory: for tables in which every
+/// character of a text is looked up. Keys cannot be removed.
 template <class Value>
 class FlatMap {
  public:
-  /// Room for `count` keys; more may follow.
+  /// Reserves room for `count` keys; more may follow.
   explicit FlatMap(std::size_t count = 0) { slots_.resize(capacity_for(count)); }
 
   std::size_t size() const noexcept { return size_; }
@@ -22,7 +22,7 @@ class FlatMap {
     return slot.key == key ? &slot.value : nullptr;
   }
 
-  /// The value of a key, made now where there is none.
+  /// The value of a key, which is added if absent.
   Value& operator[](std::uint64_t key) {
     if ((size_ + 1) * 2 > slots_.size()) grow();
     auto& slot = slots_[place(key)];
@@ -46,7 +46,7 @@ class FlatMap {
     return capacity;
   }
 
-  // Where a key is or, if it is not there, would be.
+  // The index of a key, or the index where it would be added.
   std::size_t place(std::uint64_t key) const noexcept {
     const auto mask = slots_.size() - 1;
     auto hash = key * 0x9E3779B97F4A7C15U;

@@ -14,7 +14,7 @@ bool continues_character(char byte) noexcept { return (static_cast<unsigned char
 
 TextSpan NormalizedString::alignment(std::size_t byte) const noexcept {
   if (changed_) return alignments_[byte];
-  // A byte of an unchanged text came from its whole character.
+  // A byte of an unchanged text came from the whole character that contains it.
   auto begin = part_.begin + byte;
   while (begin > part_.begin && continues_character(original_[begin])) --begin;
   auto end = part_.begin + byte + 1;
@@ -42,8 +42,8 @@ void NormalizedString::transform(std::span<const Change> changes, std::size_t dr
   const auto before = text();
   if (before.empty()) return;
   write_out();
-  // Characters that stand for nothing of the original (inserted before everything) are not in reach of a
-  // transformation: the tokenizers package leaves them where they are, and ids depend on it.
+  // Characters that come from no part of the original (inserted before everything) are out of a
+  // transformation's reach: the tokenizers package leaves them where they are, and ids depend on it.
   const auto first =
       static_cast<std::size_t>(std::find_if(alignments_.begin(), alignments_.end(),
                                             [](const TextSpan& span) { return span.begin != span.end; }) -
@@ -91,7 +91,7 @@ void NormalizedString::replace(std::span<const Match> matches, std::string_view 
                         alignments_.begin() + static_cast<std::ptrdiff_t>(span.end));
       continue;
     }
-    // What is put in belongs to the last character that it replaces, or to the one before it.
+    // Inserted text belongs to the last character that it replaces, or to the one before it.
     result += content;
     alignments.insert(alignments.end(), content.size(),
                       span.end == 0 ? TextSpan{part_.begin, part_.begin} : alignments_[span.end - 1]);

@@ -13,7 +13,7 @@
 
 namespace hooked::text {
 
-/// A part of a text that knows, after any number of changes, which bytes of the original each of its bytes
+/// A part of a text that records, after any number of changes, which bytes of the original each of its bytes
 /// came from.
 ///
 /// Nothing is copied before the first change. The original must outlive it.
@@ -38,22 +38,22 @@ class NormalizedString {
   /// Where the part began in the original.
   std::size_t origin_begin() const noexcept { return part_.begin; }
 
-  /// Puts `changes` in the place of the whole text, of which the first `dropped` characters are removed.
+  /// Replaces the whole text by `changes`; the first `dropped` characters of the text are removed.
   void transform(std::span<const Change> changes, std::size_t dropped = 0);
 
-  /// Puts `content` in the place of every match, which must be in order and apart.
+  /// Replaces every match by `content`; matches must be in order and must not overlap.
   void replace(std::span<const Match> matches, std::string_view content);
 
   /// Puts `content` before the text, belonging to its first character; an empty text stays empty.
   void prepend(std::string_view content);
 
-  /// Appends `bytes`, each of which came from the bytes `origin` of the original.
+  /// Appends `bytes`; all of them came from the bytes `origin` of the original.
   void append(std::string_view bytes, TextSpan origin);
 
   /// Appends the bytes `span` of `other`, which is a part of the same original.
   void append(const NormalizedString& other, TextSpan span);
 
-  /// A part of `original` without any byte of it, to append to. `bytes` is how many are expected.
+  /// A part of `original` that has none of its bytes yet, to append to. `bytes` is the expected size.
   static NormalizedString empty(std::string_view original, std::size_t bytes);
 
  private:
@@ -63,7 +63,7 @@ class NormalizedString {
   std::string_view original_;
   TextSpan part_;
   bool changed_ = false;
-  std::string text_;                  // once changed
+  std::string text_;                  // after the first change
   std::vector<TextSpan> alignments_;  // [byte of text_]: the bytes of the original it came from
 };
 

@@ -24,7 +24,7 @@ std::string oniguruma_reason(int code, OnigErrorInfo* info) {
   return printable({reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(length)});
 }
 
-// Frees what one search over a text needs.
+// Frees the memory of one search over a text.
 struct Search {
   explicit Search(std::size_t bytes) : region(onig_region_new()), limits(onig_new_match_param()) {
     onig_initialize_match_param(limits);
@@ -92,7 +92,7 @@ void Regex::for_each_match(std::string_view text, const std::function<void(TextS
 }
 
 Pattern Pattern::literal(std::string_view text) {
-  // An empty string is found between all characters, by the rules of regular expressions.
+  // By the rules of regular expressions, an empty string is found between all characters.
   if (text.empty()) return regex("");
   Pattern pattern;
   pattern.literal_ = text;

@@ -14,26 +14,26 @@ namespace hooked::text {
 
 /// A regular expression of Oniguruma in its default syntax, over valid UTF-8.
 ///
-/// Several threads may use one.
+/// Several threads may use one Regex.
 class Regex {
  public:
   /// Most backtracking steps of one match (about a second), and most entries of its stack (about 1 GB). An
-  /// expression that needs more is refused where it happens instead of running for hours.
+  /// expression that needs more is refused there instead of running for hours.
   static constexpr unsigned long kMatchSteps = 20'000'000;
   static constexpr unsigned int kStackEntries = 32'000'000;
 
-  /// Steps for each byte of a text that a search passes over without a match, besides kMatchSteps.
+  /// Additional steps, besides kMatchSteps, for each byte that a search passes over without a match.
   static constexpr unsigned long kStepsPerByte = 100;
 
-  /// Throws std::invalid_argument with Oniguruma's reason when `expression` cannot be compiled.
+  /// Throws std::invalid_argument with Oniguruma's reason if `expression` cannot be compiled.
   explicit Regex(std::string_view expression);
   ~Regex();
   Regex(const Regex&) = delete;
   Regex& operator=(const Regex&) = delete;
 
-  /// Calls `visit` with each match in `text` in order: the leftmost, then the leftmost after it. An empty
-  /// match right after another match does not count.
-  /// Throws TokenizerError when one takes too many steps.
+  /// Calls `visit` with each match in `text` in order: the leftmost, then the leftmost after it. An
+  /// empty match right after another match does not count. Throws TokenizerError if one takes too many
+  /// steps.
   void for_each_match(std::string_view text, const std::function<void(TextSpan)>& visit) const;
 
  private:
@@ -42,25 +42,25 @@ class Regex {
   std::unique_ptr<const Compiled> compiled_;
 };
 
-/// A part of a text: a match of a pattern, or what lies between two.
+/// A part of a text: a match of a pattern, or the text between two.
 struct Match {
   TextSpan span;
   bool matches;
 };
 
-/// What a file looks for in a text: a string, or a regular expression.
+/// What a file searches for in a text: a string, or a regular expression.
 class Pattern {
  public:
   static Pattern literal(std::string_view text);
   /// Throws std::invalid_argument with Oniguruma's reason.
   static Pattern regex(std::string_view expression);
 
-  /// All of `text` as matches and what lies between them, in order.
-  /// Throws TokenizerError when a regular expression backtracks too long.
+  /// All of `text` as matches and the text between them, in order. Throws TokenizerError if a regular
+  /// expression backtracks too long.
   std::vector<Match> cut(std::string_view text) const;
 
-  /// How many bytes at the end of `text` may be in a match once more text follows: all, for a regular
-  /// expression.
+  /// The number of bytes at the end of `text` that may belong to a match once more text follows: all, for a
+  /// regular expression.
   std::size_t undecided_bytes(std::string_view text) const;
 
  private:

@@ -8,13 +8,13 @@
 
 namespace hooked::text {
 
-/// A set of strings with values: finds all of them that a text begins with in one walk.
+/// A set of strings with values: one walk finds all of them that are a prefix of a text.
 class PieceTrie {
  public:
   using Node = std::uint32_t;
   static constexpr Node kRoot = 0;
 
-  /// Adds a string, not empty, with a value of 0 or more; a later one replaces an earlier one.
+  /// Adds a nonempty string with a value of 0 or more; a later one replaces an earlier one.
   void add(std::string_view piece, std::int32_t value) {
     auto node = kRoot;
     for (std::size_t i = 0; i < piece.size(); ++i) {
@@ -28,7 +28,7 @@ class PieceTrie {
   /// Whether nothing has been added.
   bool empty() const noexcept { return nodes_ == 1; }
 
-  /// The node that `bytes` lead to from `from`, or nothing.
+  /// The node reached from `from` by `bytes`, or nothing.
   std::optional<Node> walk(std::string_view bytes, Node from = kRoot) const noexcept {
     for (const auto byte : bytes) {
       const auto* child = children_.find(key(from, byte));
@@ -38,7 +38,7 @@ class PieceTrie {
     return from;
   }
 
-  /// Calls `visit(length, value)` for each string that `text` begins with, seen from `from`, shortest first.
+  /// Calls `visit(length, value)` for each string that is a prefix of `text`, from `from` on, shortest first.
   template <class Visit>
   void for_each_prefix(std::string_view text, Visit&& visit, Node from = kRoot) const {
     auto node = from;

@@ -10,13 +10,13 @@
 
 namespace hooked::text {
 
-/// A part of a text on its way to tokens: an added token, or (id -1) a word or what will be cut into words.
+/// A part of a text on its way to tokens: an added token, or (id -1) a word or text still to be cut.
 struct Piece {
   TextSpan span;  ///< bytes of the whole normalized text; never empty
   std::int64_t id = -1;
 };
 
-/// What becomes of a delimiter where a text is cut, by the names of tokenizer.json.
+/// What happens to a delimiter when a text is cut, by the names of tokenizer.json.
 enum class DelimiterBehavior : std::uint8_t {
   removed,
   isolated,              ///< a piece of its own
@@ -25,7 +25,7 @@ enum class DelimiterBehavior : std::uint8_t {
   contiguous,            ///< a run of them is one piece
 };
 
-/// A normalized text and the pieces it is cut into so far.
+/// A normalized text and the pieces that it has been cut into so far.
 class PreTokenized {
  public:
   PreTokenized(NormalizedString text, std::vector<Piece> pieces)
@@ -39,7 +39,7 @@ class PreTokenized {
   }
 
   /// Cuts every piece that is not an added token: `cut(text, emit)` calls `emit({begin, end})` with the parts
-  /// to keep, in order, as bytes of the piece. Empty parts vanish.
+  /// to keep, in order, as byte ranges of the piece. Empty parts are dropped.
   template <class Cut>
   void split(Cut&& cut) {
     std::vector<Piece> pieces;
@@ -65,8 +65,8 @@ class PreTokenized {
     });
   }
 
-  /// Rewrites every piece that is not an added token: `write(text, piece, into)` appends to `into` what takes
-  /// the place of the bytes `piece` of `text`.
+  /// Rewrites every piece that is not an added token: `write(text, piece, into)` appends to `into` the
+  /// replacement of the bytes `piece` of `text`.
   template <class Write>
   void rewrite(Write&& write) {
     auto into = NormalizedString::empty(original_, text_.text().size() + pieces_.size());
@@ -90,7 +90,7 @@ class PreTokenized {
   std::string_view original_ = text_.original();
 };
 
-/// The characters of `text` that `is_delimiter` accepts as matches, and what lies between them.
+/// The characters of `text` that `is_delimiter` accepts as matches, and the text between them.
 template <class IsDelimiter>
 std::vector<Match> match_characters(std::string_view text, IsDelimiter&& is_delimiter) {
   std::vector<Match> parts;

@@ -11,7 +11,7 @@
 
 namespace hooked::text {
 
-/// Which two pieces may be joined, in which order (the lowest rank first) and to which piece.
+/// Which two pieces may be joined, in which order (lowest rank first) and to which piece.
 class MergeTable {
  public:
   struct Merge {
@@ -24,11 +24,11 @@ class MergeTable {
   /// A pair that is added twice has its last rank.
   void add(std::int32_t left, std::int32_t right, Merge merge) { merges_[key(left, right)] = merge; }
 
-  /// Longer pieces are refused where all ways to make one are looked at: 1 KiB.
+  /// Longer pieces are refused wherever all ways to make one are tried: 1 KiB.
   static constexpr std::size_t kLongestPiece = 1024;
 
-  /// Adds every way to make `piece`, at most kLongestPiece bytes, of two symbols: `symbol_of(part)` is that
-  /// of a part of it, or -1.
+  /// Adds every way to join `piece`, at most kLongestPiece bytes, from two symbols: `symbol_of(part)` is the
+  /// symbol of a part of it, or -1.
   template <class SymbolOf>
   void add_splits(std::string_view piece, Merge merge, SymbolOf&& symbol_of) {
     for (std::size_t at = 1; at < piece.size(); ++at) {
@@ -39,7 +39,7 @@ class MergeTable {
     }
   }
 
-  /// What a pair is joined to, or null.
+  /// The result of joining a pair, or null.
   const Merge* find(std::int32_t left, std::int32_t right) const noexcept {
     return merges_.find(key(left, right));
   }
@@ -58,17 +58,17 @@ struct Symbol {
   std::uint32_t bytes;
 };
 
-/// Joins neighbouring symbols of a word, the lowest rank first and of equal ones the leftmost, until no pair
-/// can be joined (byte-pair encoding; Sennrich et al. 2016, https://arxiv.org/abs/1508.07909).
+/// Joins neighbouring symbols of a word until no pair can be joined: the lowest rank first, and the leftmost
+/// of equal ranks (byte-pair encoding; Sennrich et al. 2016, https://arxiv.org/abs/1508.07909).
 ///
 /// Time is n log n in the number of symbols.
 class SymbolJoiner {
  public:
-  /// Throws TokenizerError for a word whose length no Symbol can hold.
+  /// Throws TokenizerError for a word whose length does not fit in a Symbol.
   static void require_joinable(std::string_view word);
 
-  /// Called with each pair that could be joined, when it is first seen: SentencePiece takes unused pieces
-  /// apart again by it.
+  /// Called with each pair that could be joined, when it is first seen: SentencePiece uses it to split unused
+  /// pieces again.
   using Watch = std::function<void(std::int32_t left, std::int32_t right, const MergeTable::Merge& merge)>;
 
   explicit SymbolJoiner(const MergeTable& merges, Watch watch = {})
@@ -76,7 +76,7 @@ class SymbolJoiner {
 
   void join(std::vector<Symbol>& symbols);
 
-  /// The two ways, which give the same: looking at all pairs each time (for short words), and a heap.
+  /// Two algorithms with equal results: looking at all pairs each time (for short words), and a heap.
   void join_by_scan(std::vector<Symbol>& symbols);
   void join_by_heap(std::vector<Symbol>& symbols);
 

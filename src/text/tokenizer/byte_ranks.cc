@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kGpt4Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// As the package tiktoken has them; Oniguruma's `$` is the end of a line, and its intervals are not
+// As in the package tiktoken; but Oniguruma's `$` is the end of a line, and its intervals are not
 // possessive.
 constexpr std::string_view kCl100kWords =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++\z|\s*[\r\n]|\s+(?!\S)|\s)";
@@ -34,13 +34,13 @@ constexpr std::string_view kO200kWords =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Byte strings with their ranks: the lower, the earlier two parts are joined to one. The id of a string is
-// its rank behind `first_id`.
+// Byte strings with their ranks: the lower the rank, the earlier two parts are joined to one. The id of a
+// string is `first_id` + its rank.
 class RankedBytes {
  public:
   explicit RankedBytes(std::int64_t first_id) : first_id_(first_id) {}
 
-  // Adds a string. Returns why that cannot be, in words, or nothing.
+  // Adds a string. Returns nothing, or the reason if it cannot be added.
   std::optional<std::string> add(std::string bytes, std::int64_t rank) {
     if (bytes.empty()) return "is empty; expected bytes";
     if (bytes.size() > MergeTable::kLongestPiece)
@@ -85,7 +85,7 @@ ConfigReader as_reader(Json json, std::string_view where) {
   return ConfigReader(std::move(json), where, make_error<TokenizerError>);
 }
 
-// What tiktoken does around its ranks: words are the matches of a pattern, and what lies between them is left
+// What tiktoken does around its ranks: words are the matches of a pattern, and the text between them is left
 // out.
 Tokenizer::Rules rules_of(RankedBytes ranks, std::string_view words, std::vector<AddedToken> special,
                           std::string_view where) {
@@ -99,7 +99,7 @@ Tokenizer::Rules rules_of(RankedBytes ranks, std::string_view words, std::vector
   return rules;
 }
 
-// Special tokens as of Mistral's tokenizers that are too old to list theirs.
+// Special tokens of Mistral's tokenizers that are too old to list theirs.
 constexpr std::string_view kOldTekkenTokens[] = {"<unk>",
                                                  "<s>",
                                                  "</s>",
@@ -150,16 +150,16 @@ std::optional<std::int64_t> id_of(const std::vector<AddedToken>& tokens, std::st
   return std::nullopt;
 }
 
-// A family whose tokenizer is a file of tiktoken: the file does not say how words are cut, nor which tokens
-// are special.
+// A family whose tokenizer is a tiktoken file: the file says neither how words are cut nor which tokens are
+// special.
 struct TiktokenFamily {
-  std::string_view tokenizer_class;  // which tokenizer_config.json names; empty where none is known
-  std::string_view file;             // as repositories call it
+  std::string_view tokenizer_class;  // named in tokenizer_config.json; empty if none is known
+  std::string_view file;             // its name in repositories
   std::string_view words;
   bool composes;  // NFC first
   std::string_view bos;
   std::string_view eos;
-  // The special tokens, where the ranks end there.
+  // The special tokens, given the end of the ranks.
   std::vector<AddedToken> (*special)(std::int64_t end);
 };
 
@@ -199,7 +199,7 @@ std::vector<AddedToken> qwen_tokens(std::int64_t end) {
   return specials_from(end, tokens);
 }
 
-// The package's openai_public.py. Their ids are the same however many ranks a file has.
+// The package's openai_public.py. Their ids do not depend on the number of ranks in a file.
 std::vector<AddedToken> cl100k_tokens(std::int64_t) {
   std::vector<AddedToken> tokens =
       specials_from(100257, {"<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"});
@@ -222,7 +222,7 @@ constexpr TiktokenFamily kTiktokenFamilies[] = {
 
 const TiktokenFamily& family_of(std::string_view name, const SideFiles& beside) {
   const auto file = std::filesystem::path(name).filename().native();
-  // A class that transformers has for any tokenizer.json says nothing.
+  // A class that transformers has for any tokenizer.json says nothing about the family.
   const bool named = !beside.tokenizer_class().empty() && beside.tokenizer_class() != "PreTrainedTokenizer";
   std::string classes;
   std::string files;
@@ -260,7 +260,7 @@ Tokenizer::Rules read_tekken(std::string_view text, std::string_view name) {
   const auto entries = document.find("vocab");
   if (entries == document.end() || !entries->is_array())
     throw TokenizerError(json.where("vocab"), "is not a list; expected one of the ranked tokens");
-  // By hand: the file lists more tokens than are used, and each search of a reader would be through all of
+  // By hand: the file lists more tokens than are used, and each search of a reader would go through all of
   // them.
   for (std::size_t i = 0; i < entries->size() && static_cast<std::int64_t>(i) < size - special; ++i) {
     const auto& entry = (*entries)[i];

@@ -11,12 +11,12 @@ namespace hooked::text {
 /// TokenizerError.
 Tokenizer::Rules read_tekken(std::string_view json, std::string_view name);
 
-/// A file of the package tiktoken: a byte string in base64 and its rank a line. The pattern of words and the
-/// special tokens are those of the family that the class in `beside` or, where that says nothing, the file's
-/// name stands for. Throws TokenizerError.
+/// A file of the package tiktoken: on each line a byte string in base64 and its rank. The pattern of words
+/// and the special tokens are those of a family, given by the class in `beside` or, if that says nothing, by
+/// the file's name. Throws TokenizerError.
 Tokenizer::Rules read_tiktoken(std::string_view lines, std::string_view name, const SideFiles& beside);
 
-/// Whether a file begins like one of tiktoken's.
+/// Whether a file begins like a tiktoken file.
 bool looks_like_tiktoken(std::string_view bytes) noexcept;
 
 }  // namespace hooked::text

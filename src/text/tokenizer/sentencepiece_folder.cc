@@ -18,9 +18,9 @@
 #include "text/tokenizer/sentencepiece_rules.h"
 
 // Note [SentencePiece files in a folder]
-// transformers makes a tokenizer.json of such a file: pieces with their scores, or with all pairs of pieces
-// that are a piece; the rules for characters; control and user-defined pieces as added tokens. A class
-// numbers the pieces as its models have them, and builds the rest as from a tokenizer.json (decision 93).
+// transformers converts such a file to a tokenizer.json: pieces with their scores, or with all pairs of
+// pieces that form a piece; the rules for characters; control and user-defined pieces as added tokens. A
+// class numbers the pieces as its models do, and builds the rest as from a tokenizer.json (decision 93).
 
 namespace hooked::text {
 namespace {
@@ -31,12 +31,12 @@ using Kind = SentencePieceModel::Kind;
 // A class of transformers that reads SentencePiece's files.
 struct SentencePieceClass {
   std::string_view name;
-  std::string_view built_as;  // the class whose pipeline it has
+  std::string_view built_as;  // the class whose pipeline it uses
   Kind kind;                  // whatever the file is
   void (*number)(SentencePieceModel& model, std::string_view where, const SideFiles& beside) = nullptr;
 };
 
-// Fairseq's dictionary begins with four tokens of its own, and `<mask>` is the last.
+// Fairseq's dictionary begins with four tokens of its own, and ends with `<mask>`.
 void number_as_fairseq(SentencePieceModel& model, std::string_view where, const SideFiles& beside) {
   constexpr std::size_t kReserved = 3;
   auto& pieces = model.pieces;
@@ -59,7 +59,7 @@ void number_as_fairseq(SentencePieceModel& model, std::string_view where, const 
   pieces.push_back(piece("mask_token", Type::control));
 }
 
-// After the file's pieces come `<extra_id_99>` to `<extra_id_0>`.
+// `<extra_id_99>` to `<extra_id_0>` come after the file's pieces.
 void add_sentinels(SentencePieceModel& model, std::string_view, const SideFiles& beside) {
   constexpr std::int64_t kMost = 10000;
   const auto* options = beside.options();
@@ -89,7 +89,7 @@ const SentencePieceClass& class_named(std::string_view name, const SideFiles& be
                         name_list(names)));
 }
 
-// Every pair of pieces that together are a piece, the earlier piece first.
+// Every pair of pieces that together form a piece, in the order of the joint pieces.
 Json merges_of(const Json::object_t& vocabulary) {
   std::unordered_set<std::string_view> pieces;
   pieces.reserve(vocabulary.size());
@@ -129,7 +129,7 @@ Json model_of(const SentencePieceModel& model, Kind kind) {
   return bpe;
 }
 
-// The pieces that transformers makes added tokens of.
+// The pieces that transformers turns into added tokens.
 std::vector<Json> tokens_of(const SentencePieceModel& model) {
   std::vector<Json> tokens;
   for (const auto& piece : model.pieces) {
@@ -140,7 +140,7 @@ std::vector<Json> tokens_of(const SentencePieceModel& model) {
   return tokens;
 }
 
-// The pipeline of a model whose class has none of its own.
+// The pipeline of a model whose class does not have one of its own.
 void add_plain_pipeline(const SentencePieceModel& model, Json& document) {
   Steps normalizer;
   if (!document["normalizer"].is_null()) normalizer.push_back(document["normalizer"]);
@@ -151,7 +151,7 @@ void add_plain_pipeline(const SentencePieceModel& model, Json& document) {
   document["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoder)}};
 }
 
-// Pieces whose ids the files give to other tokens, which no piece is yet, take the names of these.
+// If the files give a piece's id to another token that is not a piece yet, the piece takes that token's name.
 void rename_pieces(Json::object_t& pieces, const SideFiles& beside) {
   std::unordered_set<std::string> known;
   for (const auto& [piece, id] : pieces) known.insert(piece);
@@ -176,7 +176,7 @@ void take_ends(Tokenizer::Rules& rules, const SideFiles& beside, std::span<const
   if (!rules.around && beside.names_ends()) rules.put_around(rules.around_by_keys(beside));
 }
 
-// The pipeline that a class of transformers makes of a model; `row` is null for the class without one.
+// The pipeline that a class of transformers builds from a model; `row` is null for a class without one.
 Tokenizer::Rules rules_by_class(SentencePieceModel model, const SentencePieceClass* row,
                                 const SideFiles& beside, std::string_view where) {
   ClassUse use{.name = row ? row->built_as : std::string_view(),

@@ -8,10 +8,10 @@
 
 namespace hooked::text {
 
-/// The tokenizer of a SentencePiece file's bytes, used as the class in `beside` uses it: which ids its pieces
-/// have, which tokens are special, what is put around a text. Without files beside it, it is used as the
-/// package `sentencepiece` uses it, and its control pieces are special tokens. Throws TokenizerError, and for
-/// a class whose ids are not those of the file and not known.
+/// The tokenizer of a SentencePiece file's bytes, used as the class in `beside` uses it: that decides the ids
+/// of its pieces, the special tokens, and what is put around a text. If `beside` is empty, it is used as the
+/// package `sentencepiece` uses it, and its control pieces are special tokens. Throws TokenizerError, also
+/// for a class that numbers the pieces in another, unknown way.
 Tokenizer::Rules read_sentencepiece(std::string_view bytes, std::string_view where, const SideFiles& beside);
 
 }  // namespace hooked::text

@@ -9,10 +9,10 @@
 
 namespace hooked::text {
 
-/// The pipeline of a model: ids and decoded texts are those of the package `sentencepiece` for what lies
-/// between the `added` tokens, which are found in the text itself. Throws TokenizerError, `where` in its
-/// place, for a model that the package refuses, too (no or several unknown pieces, empty or repeated ones,
-/// bytes that are missing), for scores that are not finite, and for rules or pieces out of bounds or not
+/// The pipeline of a model: ids and decoded texts equal those of the package `sentencepiece` for the text
+/// between the `added` tokens, which are found in the text itself. Throws TokenizerError, with `where` as
+/// its place, for a model that the package also refuses (no or several unknown pieces, empty or repeated
+/// ones, missing bytes), for scores that are not finite, and for rules or pieces out of bounds or not
 /// UTF-8.
 Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, std::vector<AddedToken> added,
                                      std::string_view where);

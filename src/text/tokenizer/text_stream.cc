@@ -23,8 +23,8 @@ std::string TextStream::hand_out(std::string_view text) {
   return std::string(out);
 }
 
-// A window begins where nothing is held back, and has text before that: decoders treat the beginning of a
-// text in their own way, such as leaving out its first blank.
+// A window begins where no text is withheld, and with text before that: decoders treat the beginning of a
+// text specially, for example by removing its first blank.
 void TextStream::move_window() {
   const auto last = ids_.size();
   const auto text = decoded(settled_, last, Follows::nothing);

@@ -27,7 +27,7 @@ namespace {
 
 std::string spelling_without_text(std::int64_t id) { return fmt::format("<{}>", id); }
 
-// Finds the added tokens and normalizes what lies between them.
+// Finds the added tokens and normalizes the text between them.
 PreTokenized extract_added_tokens(const Tokenizer::Rules& rules, std::string_view text,
                                   AddedTokensInText choice) {
   struct Section {
@@ -99,8 +99,8 @@ TokenList tokens_of(const Tokenizer::Rules& rules, const PreTokenized& text) {
                              text.text_of(piece).substr(token.span.begin, token.span.end - token.span.begin));
       }
       tokens.ids.push_back(token.id);
-      // Pieces for the bytes of a suffix that is not in the text pass the word's end; the tokenizers package
-      // leaves their offsets in the word as they are.
+      // Pieces for the bytes of a suffix that is not in the text extend past the word's end; the tokenizers
+      // package leaves their offsets relative to the word.
       tokens.offsets.push_back(
           token.span.end <= bytes
               ? normalized.origin({piece.span.begin + token.span.begin, piece.span.begin + token.span.end})

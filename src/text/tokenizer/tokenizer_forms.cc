@@ -29,7 +29,7 @@ Tokenizer::Rules read_tekken_form(const std::vector<Path>& files, const SideFile
   return read_tekken(read_tokenizer_bytes(files[0]), files[0].native());
 }
 
-// SentencePiece's protobuf, or what Llama 3 has under the same name: a file of tiktoken.
+// SentencePiece's protobuf, or Llama 3's file of the same name: a tiktoken file.
 Tokenizer::Rules read_model_form(const std::vector<Path>& files, const SideFiles& beside) {
   const auto bytes = read_tokenizer_bytes(files[0]);
   if (looks_like_tiktoken(bytes)) return read_tiktoken(bytes, files[0].native(), beside);
@@ -43,7 +43,7 @@ Tokenizer::Rules read_tiktoken_form(const std::vector<Path>& files, const SideFi
 }
 
 Tokenizer::Rules read_pair_form(const std::vector<Path>& files, const SideFiles& beside) {
-  // Errors name the member of the tokenizer.json that these two files stand for.
+  // Errors name the member of the tokenizer.json that these two files replace.
   return read_vocabulary_and_merges(read_tokenizer_bytes(files[0]), read_tokenizer_bytes(files[1]),
                                     fmt::format("{} and {}", files[0].native(), files[1].filename().native()),
                                     beside);

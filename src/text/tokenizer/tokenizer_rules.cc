@@ -91,14 +91,14 @@ void read_around(const ConfigReader& json, Tokenizer::Rules& rules) {
   }
 }
 
-// The file's own tokens must be right before they are numbered.
+// The file's own tokens are checked before they are numbered.
 void check_added_tokens(const Json& document, std::string_view name) {
   const auto listed = document.find("added_tokens");
   if (listed == document.end()) return;
   read_added_tokens(ConfigReader({{"added_tokens", *listed}}, name, make_error<TokenizerError>));
 }
 
-// What the keys of tokenizer_config.json say of the tokens around a text, where no post-processor does.
+// The tokens around a text by the keys of tokenizer_config.json, unless a post-processor says them.
 void take_around_keys(const SideFiles& beside, Tokenizer::Rules& rules) {
   if (!beside.names_ends()) return;
   const TokensAround asked = rules.around_by_keys(beside);
@@ -129,7 +129,7 @@ Tokenizer::Rules read_rules(Json document, std::string_view name) {
   const ConfigReader json(std::move(document), name, make_error<TokenizerError>);
   Tokenizer::Rules rules;
   if (const auto steps = json.object_if("pre_tokenizer")) rules.pre_tokenizers = read_pre_tokenizer(*steps);
-  // A model that can read bytes makes it needless to spell them as characters.
+  // A model that can read bytes does not need them spelled as characters.
   const bool bytes_at_hand =
       !rules.pre_tokenizers.empty() && rules.pre_tokenizers.back()->only_spells_bytes();
   rules.model =

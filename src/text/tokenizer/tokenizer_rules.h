@@ -23,8 +23,8 @@
 
 namespace hooked {
 
-/// The pipeline that a tokenizer.json describes, and what a tokenizer_config.json says. Parts that a file
-/// does not have are null.
+/// The pipeline that a tokenizer.json describes, and the options of a tokenizer_config.json. Parts that a
+/// file does not have are null.
 struct Tokenizer::Rules {
   std::unique_ptr<const text::Normalizer> normalizer;
   text::PreTokenizers pre_tokenizers;
@@ -34,14 +34,14 @@ struct Tokenizer::Rules {
   std::unique_ptr<const text::Decoder> decoder;
   std::optional<std::int64_t> bos;
   std::optional<std::int64_t> eos;
-  std::optional<TokensAround> around;  ///< where the files say anything about it
-  bool splits_special_tokens = false;  ///< those in a text are text where nothing else is asked for
+  std::optional<TokensAround> around;  ///< if the files say anything about it
+  bool splits_special_tokens = false;  ///< default: special tokens in a text are plain text
   std::vector<std::string> notes;      ///< what a user should know about the files
   std::string form;                    ///< which files it was read from, and what they are
   text::ChatTemplates chat;
   std::map<std::int64_t, std::string> without_piece;  ///< ids of the post-processor, spelled `<560>`
 
-  /// What the files put around a text, in addition to what the post-processor does.
+  /// Tokens that the files put around a text, in addition to those of the post-processor.
   void put_around(TokensAround tokens);
 
   /// Which tokens begin and end a text, as the files or `defaults` name them.
@@ -50,10 +50,10 @@ struct Tokenizer::Rules {
   /// Those of them that the keys of tokenizer_config.json put around a text.
   TokensAround around_by_keys(const text::SideFiles& beside) const;
 
-  /// What tokenizer_config.json says of texts, whatever files the pipeline was read from.
+  /// The options for texts in tokenizer_config.json, whatever files the pipeline was read from.
   void take_text_options(const text::SideFiles& beside);
 
-  /// These chat templates, and a note where they cannot be used.
+  /// Sets the chat templates, and adds a note if they cannot be used.
   void take_chat(text::ChatTemplates templates);
 
   /// The spelling of an id, or null.
@@ -83,7 +83,7 @@ namespace text {
 /// Throws TokenizerError.
 Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name, const SideFiles& beside);
 
-/// The pipeline of a tokenizer.json that was parsed, or put together of other files, under the name `name`.
+/// The pipeline of a tokenizer.json that was parsed, or assembled from other files, under the name `name`.
 /// Throws TokenizerError.
 Tokenizer::Rules read_rules(Json document, std::string_view name);
 

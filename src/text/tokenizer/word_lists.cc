@@ -36,7 +36,7 @@ void require_utf8(std::string_view text, std::string_view name) {
                          fmt::format("byte {} is not valid UTF-8; expected UTF-8 text", *byte));
 }
 
-// Appends a member. Looking for one of its name, as the object's own functions do, would take too long.
+// Appends a member. The object's own functions would search for one of its name, which takes too long.
 void append_member(Json& object, std::string_view key, Json value) {
   object.get_ref<Json::object_t&>().emplace_back(std::string(key), std::move(value));
 }
@@ -69,7 +69,7 @@ Tokenizer::Rules read_word_list(std::string_view vocab, std::string_view name, c
                                     word_classes(kModel), kWriteJson));
   }
   require_utf8(vocab, name);
-  // Counted first: what is made of the lines takes many times their size.
+  // Counted first: the result takes many times the size of the lines.
   constexpr std::ptrdiff_t kMostLines = std::ptrdiff_t{1} << 21;
   if (const auto lines = std::count(vocab.begin(), vocab.end(), '\n'); lines > kMostLines) {
     throw TokenizerError(printable(name),
@@ -103,7 +103,7 @@ Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_
   });
   Json document = {{"model", {{"type", kModel}, {"merges", std::move(list)}}}};
   if (used_by.empty()) {
-    // The one token that GPT-2's pair knows besides its pieces where nothing else is said: the end of a
+    // The only token that GPT-2's pair has in addition to its pieces, by default: the end of a
     // document.
     constexpr std::string_view kEndOfText = "<|endoftext|>";
     Json end;

@@ -7,8 +7,8 @@
 
 namespace hooked::text {
 
-/// BERT's vocab.txt: a piece a line, its id the line's number. Options, special tokens and what is put around
-/// a text come from the class in `beside`. Throws TokenizerError.
+/// BERT's vocab.txt: a piece on each line, with the line's number as its id. Options, special tokens and what
+/// is put around a text come from the class in `beside`. Throws TokenizerError.
 Tokenizer::Rules read_word_list(std::string_view vocab, std::string_view name, const SideFiles& beside);
 
 /// GPT-2's pair: a vocabulary as a JSON object, and ranked merges, one a line. Throws TokenizerError.

@@ -11,7 +11,7 @@ namespace hooked::text {
 std::vector<char32_t> upper_case(char32_t code_point);
 std::vector<char32_t> title_case(char32_t code_point);
 
-/// The lower case of the capital sigma at byte `at` of `text`, which depends on what stands around it.
+/// The lower case of the capital sigma at byte `at` of `text`, which depends on the characters around it.
 char32_t lower_sigma(std::string_view text, std::size_t at);
 
 bool is_upper(char32_t code_point) noexcept;          ///< Uppercase

@@ -15,8 +15,8 @@ utf8proc_category_t category(char32_t c) noexcept {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-// Alphabetic is letters, letter numbers, some marks (all marks are word characters anyway) and, alone among
-// the symbols, these enclosed letters (PropList.txt, Other_Alphabetic).
+// Alphabetic is letters, letter numbers, some marks (all marks are word characters anyway) and, as the only
+// symbols, these enclosed letters (PropList.txt, Other_Alphabetic).
 bool is_enclosed_letter(char32_t c) noexcept {
   return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
          (c >= 0x1F170 && c <= 0x1F189);
@@ -42,7 +42,7 @@ bool is_word(char32_t c) noexcept {
   }
 }
 
-// Longest full decomposition of one character is 18.
+// The longest full decomposition of one character is 18.
 constexpr std::size_t kDecomposed = 32;
 
 struct Decomposed {
@@ -98,7 +98,7 @@ std::vector<Decomposed> decompose(std::string_view text, bool compatible) {
   return result;
 }
 
-// The character that two are composed to, or nothing.
+// The composition of two characters, or nothing.
 std::optional<char32_t> compose(char32_t first, char32_t second) noexcept {
   if (second < 0x300) return std::nullopt;
   std::array<utf8proc_int32_t, 2> pair = {static_cast<utf8proc_int32_t>(first),
@@ -113,9 +113,9 @@ std::optional<char32_t> compose(char32_t first, char32_t second) noexcept {
 std::vector<Change> recompose(std::span<const Decomposed> parts) {
   std::vector<Change> result;
   result.reserve(parts.size());
-  std::size_t starter = 0;  // where in result the character stands that the next ones may join
+  std::size_t starter = 0;  // position in result of the character that the next ones may join
   bool has_starter = false;
-  int last_class = 0;  // of the combining characters that did not join; 0 while there is none
+  int last_class = 0;  // of the combining characters that did not join; 0 if there is none
   for (const auto& [character, change, order] : parts) {
     if (has_starter && (last_class == 0 || last_class < order)) {
       if (const auto composed = compose(result[starter].character, character)) {
@@ -134,8 +134,8 @@ std::vector<Change> recompose(std::span<const Decomposed> parts) {
   return result;
 }
 
-// How many bytes of `text`, which does not begin with a character, some character could begin with; at least
-// one.
+// How many bytes at the beginning of `text` could begin some character; `text` itself does not begin with a
+// character. At least one.
 std::size_t begun_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto lead = byte(0);
@@ -220,7 +220,7 @@ std::string with_replacement_characters(std::string_view bytes) {
       at += decoded->bytes;
       continue;
     }
-    // Of a broken character, the bytes that some character could begin with are replaced together.
+    // In a broken character, the bytes that could begin some character are replaced together.
     text += "\xEF\xBF\xBD";
     at += begun_bytes(rest);
   }
@@ -248,7 +248,7 @@ std::vector<Change> normalized(std::string_view text, NormalizationForm form) {
 }
 
 std::vector<char32_t> lower_case(char32_t c) {
-  // The one character whose lower case is two (SpecialCasing.txt, without conditions).
+  // The only character whose lower case is two characters (SpecialCasing.txt, without conditions).
   if (c == 0x130) return {U'i', 0x307};
   if (const auto other = differing_lower_case(c)) return {*other};
   return {static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)))};

@@ -22,7 +22,7 @@ struct DecodedChar {
   std::size_t bytes;
 };
 
-/// The character that `text`, not empty, begins with; nothing when its first bytes are not valid UTF-8.
+/// The first character of `text`, not empty; nothing if its first bytes are not valid UTF-8.
 std::optional<DecodedChar> first_char(std::string_view text) noexcept;
 
 CharClass char_class(char32_t code_point) noexcept;
@@ -37,11 +37,11 @@ bool is_control_or_format(char32_t code_point) noexcept;  ///< categories Cc, Cf
 /// The number of characters of valid UTF-8 `text`.
 std::size_t count_characters(std::string_view text) noexcept;
 
-/// `bytes` with U+FFFD in the place of each longest run that begins a character and does not finish it, and
-/// of each byte that cannot begin one (the Unicode standard's "maximal subparts", section 3.9).
+/// `bytes` with U+FFFD for each longest run that begins a character but does not finish it, and for each byte
+/// that cannot begin one (the Unicode standard's "maximal subparts", section 3.9).
 std::string with_replacement_characters(std::string_view bytes);
 
-/// How many bytes at the end of `bytes` begin a character and do not finish it, 0 to 3.
+/// The number of bytes at the end of `bytes` that begin a character but do not finish it, 0 to 3.
 std::size_t unfinished_bytes(std::string_view bytes);
 
 /// Calls `visit(character, bytes)` for each character of valid UTF-8 `text`.
@@ -55,9 +55,9 @@ void for_each_character(std::string_view text, Visit&& visit) {
   }
 }
 
-/// One character of a changed text, and what it stands for in the text before the change: 0 takes the place
-/// of the next character, -n takes its place and that of the n characters after it, 1 is new and belongs to
-/// what came before it.
+/// One character of a changed text, and what it replaces in the text before the change: 0 replaces the next
+/// character, -n replaces that one and the n characters after it, 1 is new and belongs to the character
+/// before it.
 struct Change {
   char32_t character;
   std::int32_t change;
@@ -66,7 +66,7 @@ struct Change {
 /// The four normalization forms of Unicode (Standard Annex 15).
 enum class NormalizationForm : std::uint8_t { nfc, nfd, nfkc, nfkd };
 
-/// `text`, valid UTF-8, in a normalization form, as changes of it.
+/// `text`, valid UTF-8, in a normalization form, as changes to it.
 std::vector<Change> normalized(std::string_view text, NormalizationForm form);
 
 /// The lower case of a character: one or two characters.

@@ -5,8 +5,8 @@
 
 namespace hooked::text {
 
-/// The properties of characters about which the package `tokenizers` and utf8proc disagree: they know
-/// different versions of Unicode, the package several at once (docs/unicode-differences.md).
+/// The properties of characters on which the package `tokenizers` and utf8proc disagree: they use different
+/// versions of Unicode, the package several at once (docs/unicode-differences.md).
 enum class UnicodeProperty : std::uint8_t {
   number,
   punctuation,
@@ -19,7 +19,7 @@ enum class UnicodeProperty : std::uint8_t {
   combining_class,  ///< other than 0
 };
 
-/// Whether a character has the property for the tokenizers package, where utf8proc says otherwise.
+/// Whether a character has the property in the tokenizers package, if utf8proc disagrees.
 std::optional<bool> differing(UnicodeProperty property, char32_t code_point) noexcept;
 
 /// The lower case of a character that only the tokenizers package knows.

@@ -1,4 +1,4 @@
-// A plug-in that shows one function of its own.
+// A plug-in that exports one function of its own.
 #include <hooked/hooked.h>
 
 static_assert(HOOKED_VERSION_MAJOR * 100 + HOOKED_VERSION_MINOR >= 1);

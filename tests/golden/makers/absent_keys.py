@@ -14,7 +14,7 @@ import transformers
 
 from .case_files import kGoldens
 
-# Said by every file and of no consequence for the model.
+# In every file, and without effect on the model.
 kSkipped = {"architectures", "dtype", "torch_dtype", "transformers_version", "use_cache", "initializer_range", "_name_or_path",
             "id2label", "label2id"}
 
@@ -62,7 +62,7 @@ def main(_arguments: list) -> None:
         config = json.loads(file.read_text())
         family = config.get("model_type")
         if family not in transformers.CONFIG_MAPPING or {"text_config", "quantization_config"} & set(config):
-            continue  # of training code, native, or only stored otherwise; of text parts text_parts.py tells
+            continue  # of training code, native, or only stored differently; text parts are in text_parts.py
         for path in [()] + paths(config):
             if kSkipped & set(path) or path[-1:] == ("model_type",):
                 continue

@@ -22,7 +22,7 @@ from .case_files import kRoot
 
 kFolder = kRoot / "tests" / "text" / "chat"
 
-# The time that templates are told, in the local time zone. The test has the same.
+# The time that templates get, in the local time zone. The test has the same.
 kNow = datetime.datetime(2025, 3, 9, 14, 5, 7)
 
 # BOS and EOS tokens of the families; the others have <s> and </s>.
@@ -102,7 +102,7 @@ def outcome(render) -> dict:
     except jinja2.exceptions.TemplateSyntaxError as error:
         return {"syntax": error.lineno}
     except jinja2.exceptions.TemplateError as error:
-        # Of all that is thrown only raise_exception's own class is exactly this.
+        # Of everything thrown, only raise_exception's own class is exactly this.
         return {"raised": str(error)} if type(error) is jinja2.exceptions.TemplateError else {"fails": type(error).__name__}
     except Exception as error:  # pylint: disable=broad-except
         return {"fails": type(error).__name__}

@@ -37,7 +37,7 @@ def copying(model) -> torch.Tensor:
         for head in range(model.cfg.n_heads):
             W_V, W_O = model.W_V[layer, head], model.W_O[layer, head]  # TransformerLens repeats grouped values
             full = model.W_E @ W_V @ W_O @ model.W_U
-            sizes = torch.linalg.eigvals(W_O @ model.W_U @ model.W_E @ W_V).abs().sum()  # those of `full` but for zeros
+            sizes = torch.linalg.eigvals(W_O @ model.W_U @ model.W_E @ W_V).abs().sum()  # those of `full` except zeros
             above = (full > full.diagonal()[:, None]).sum(1)
             scores[layer, head] = torch.stack([full.trace() / sizes, (above < 3).double().mean(), full.trace()])
     return scores

@@ -22,7 +22,7 @@ from .cases import chosen
 
 kTolerance = 1e-9
 kProgram = str(kRoot / "build/release/bin/hooked")
-kNoPoints = (*kInputs, "logits", "residual", "greedy")  # what a record holds besides activations
+kNoPoints = (*kInputs, "logits", "residual", "greedy")  # what a record holds in addition to activations
 
 
 def run_hooked(program, folder, expected, *options) -> dict:
@@ -66,7 +66,7 @@ def compare(folder, expected, program) -> dict:
     worst = {}
 
     def note(kind, value):
-        worst[kind] = max(worst.get(kind, 0.0), float("inf") if value != value else value)  # NaN is no agreement
+        worst[kind] = max(worst.get(kind, 0.0), float("inf") if value != value else value)  # NaN never agrees
 
     def kept(logits):
         return without_padding(expected, "logits", logits)

@@ -31,7 +31,7 @@ from .projections import hash_of, kGoldens, splitmix64
 kList = kGoldens / "tensors.txt"
 kDtypes = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 kBits = {"F64": 53, "BF16": 8, "F32": 11, "F16": 11}
-# What a checkpoint holds beside what was trained.
+# What a checkpoint holds in addition to what was trained.
 kFixed = ("act_fn.beta", "act_fn.eps", "input_max", "input_min", "output_max", "output_min")
 
 
@@ -61,7 +61,7 @@ def draw(folder: str, name: str, shape, dtype: str = "F32", by: str | None = Non
         drawn = (splitmix64(counter) >> numpy.uint64(64 - bits)).astype(numpy.int64)
         numbers = (drawn + 32) / 64 if by == "norm" else (2 * drawn + 1 - 2**bits) * 2.0 ** (int(by) - bits)
     if dtype in ("F32", "BF16"):
-        numbers = numbers.astype(numpy.float32)  # by NumPy: float64() widens what torch is asked for
+        numbers = numbers.astype(numpy.float32)  # by NumPy: float64() widens tensors that torch creates
     value = torch.from_numpy(numbers.reshape(shape))
     return value.to(next(d for d, key in kDtypes.items() if key == dtype)) if dtype in ("F16", "BF16") else value
 

@@ -15,7 +15,7 @@ kRenamed = {"embed.embed.W_E": "embed.W_E", "embed.pos_embed.W_pos": "pos_embed.
 kUnused = ("pooler.", "nsp_head.")  # of next-sentence prediction
 kRight = [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
 
-# (case, config fields beside kSizes, attention mask). Masks pad on the right: HookedEncoder numbers columns, so rows
+# (case, config fields in addition to kSizes, attention mask). Masks pad on the right: HookedEncoder numbers columns, so rows
 # padded on the left would change their positions.
 kRows = (
     ("tl_encoder", dict(), None),

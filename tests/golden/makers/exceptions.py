@@ -18,7 +18,7 @@ kExceptions = {
                 "*.hook_result", "*.hook_cross_attn_in"]),
     "bloom_scores": dict(why="BLOOM adds slope * key position: it shifts each row by a constant",
                          points=["*.hook_attn_scores"]),
-    # Of checkpoints as libraries save them, whose modules are watched from outside.
+    # For checkpoints as libraries save them, whose modules are watched from outside.
     "inside_modules": dict(
         why="made inside a module that is watched from outside (hf_ and tl_ cases record it)",
         points=["hook_embed", "hook_pos_embed", "embed.ln.*", "ln_final.*", "mlm_head.ln.*", "unembed.hook_out", "*.ln1.*",

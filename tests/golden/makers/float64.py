@@ -32,7 +32,7 @@ class Float64(TorchFunctionMode):
         kwargs = {k: _widen(v) for k, v in (kwargs or {}).items()}
         args = tuple(_widen(a) for a in args)
         if func in (torch.topk, torch.Tensor.topk):
-            kwargs["sorted"] = True  # routers choose the same without, in an order that says nothing
+            kwargs["sorted"] = True  # routers choose the same without it, in an order without meaning
         if func is torch.Tensor.float:
             func = torch.Tensor.double
         if func is torch.nn.functional.softmax and args[0].dim() == 4:

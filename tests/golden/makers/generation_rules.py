@@ -52,7 +52,7 @@ def main(arguments: list) -> None:
             prompt = torch.tensor([[3, 1, 4, 1, 5]])[:, :length]
             rules = dict(kRules)
             free = made_by(model, prompt, {})
-            # Sequences that would occur: each token behind the one before it.
+            # Sequences that would occur: each token after the one before it.
             rules["banned_together"] = dict(bad_words_ids=[free[-3:-1], free[-2:], free[-4:-1]])
             for name, rule in rules.items():
                 rows.append(dict(case=case, name=f"{case}_{name}_{length}", prompt=prompt[0].tolist(), rules=rule, tokens=made_by(model, prompt, rule)))

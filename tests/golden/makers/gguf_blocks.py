@@ -14,7 +14,7 @@ from .case_files import kGoldens
 
 kFolder = kGoldens / "gguf"
 kPlain = {Type.F32: np.float32, Type.F16: np.float16}
-# Where a block has factors in half precision: byte offsets.
+# Byte offsets of a block's factors in half precision.
 kHalves = {Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0], Type.Q2_K: [80, 82],
            Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.MXFP4: []}
 kFactors = np.array([0.0, -0.0, 1.0, -1.0, 6e-8, 6.1e-5, 65504.0, 0.333, -0.0123, 3.14], dtype=np.float16)
@@ -55,7 +55,7 @@ def main(_arguments: list) -> None:
     expected["F64.numbers"] = numbers[0, :4].astype(np.float64)
     writer.add_tensor("I32.numbers", np.arange(5, dtype=np.int32))
     expected["I32.numbers"] = np.arange(5, dtype=np.int32)
-    # A format that is described and not read.
+    # A format that is described but not read.
     size, length = GGML_QUANT_SIZES[Type.IQ2_XS]
     writer.add_tensor("IQ2_XS.blocks", np.zeros((1, length), dtype=np.uint8), raw_dtype=Type.IQ2_XS)
     writer.write_header_to_file()

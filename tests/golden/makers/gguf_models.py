@@ -244,7 +244,7 @@ def write_sentencepiece() -> None:
     writer.add_unk_token_id(pieces.unk_id())
     writer.add_add_space_prefix(True)
     finish(writer)
-    # Behind a token of the text itself the package writes no blank, tokenizer.json does: both do so in their way.
+    # After a token of the text itself the package writes no space, tokenizer.json does: both are right in their way.
     rows = [{"text": text, "ids": pieces.encode(text), "decoded": pieces.decode(pieces.encode(text))} for text in texts if "<turn>" not in text and 0 < len(text) < 90]
     expected = kFolder / "sentencepiece.json"
     expected.write_text("[\n" + ",\n".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in rows) + "\n]\n")

@@ -26,7 +26,7 @@ kFile = kGoldens / "half_precision.json"
 kSeeds = 32
 kFirstToken = 4  # those before it are special ones: padding, for instance
 # Families whose positions transformers counts by the tokens that are not the padding token, whatever the mask says: there it
-# stays where it is, and no other token becomes it.
+# stays where it is, and no other token becomes one.
 kCountedByPadding = {"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "data2vec-text", "m2m_100"}
 kDtypes = [torch.bfloat16, torch.float16]
 
@@ -64,7 +64,7 @@ def watch_choices(model: torch.nn.Module) -> list:
 
     for module in model.modules():
         kind = type(module).__name__
-        if kind == "Llama4Router":  # Llama 4's experts get weights alone
+        if kind == "Llama4Router":  # Llama 4's experts get only weights
             module.register_forward_hook(lambda router, _, out: add(out[1].topk(router.top_k).indices, out[0]))
         elif kind.endswith("Experts") and kind != "Llama4TextExperts":
             module.register_forward_pre_hook(lambda _, arguments: add(arguments[1], arguments[2]))
@@ -103,7 +103,7 @@ def main(globs: list) -> None:
     for case in cases(globs):
         try:
             in_dtypes = [measured(case, dtype) for dtype in kDtypes]
-        except Exception as error:  # transformers reads quantised folders by packages that are not there, for one
+        except Exception as error:  # transformers needs missing packages for quantised folders, for example
             print(f"{case}: {type(error).__name__}: {str(error).splitlines()[0][:120]}", file=sys.stderr)
             continue
         for name in in_dtypes[0]:

@@ -24,7 +24,7 @@ from .float64 import float64
 from .patching import kRows, steps_that_preserve
 from .transformer_lens_cases import build, kOracle, process
 
-# LayerNorm, RMSNorm, attention only, grouped heads with windows, grouped heads alone, attention and MLP in parallel.
+# LayerNorm, RMSNorm, attention only, grouped heads with windows, only grouped heads, attention and MLP in parallel.
 kModels = ("gpt2_like", "llama_like", "attention_only", "mistral_like", "tl_grouped", "gptj_like")
 kFolded = ("gpt2_like", "llama_like", "gptj_like")
 kPatterns = ("previous_token_head", "duplicate_token_head", "induction_head")
@@ -66,7 +66,7 @@ def given_pattern() -> torch.Tensor:
 
 def scores(model, tokens: torch.Tensor, mask, patterns) -> torch.Tensor:
     """[pattern, measure, exclusions, row, layer, head]; rows that begin with padding are NaN where a number is wrong."""
-    model.to_tokens = lambda prompt: prompt  # there is no tokenizer
+    model.to_tokens = lambda prompt: prompt  # without a tokenizer
     _, cache = model.run_with_cache(tokens, **({} if mask is None else {"attention_mask": mask}))
     shape = (len(patterns), len(kMeasures), len(kExclusions), len(tokens), model.cfg.n_layers, model.cfg.n_heads)
     made = torch.full(shape, math.nan, dtype=torch.float64)

@@ -34,7 +34,7 @@ from .transformer_lens_cases import (build, kGated, kOracle, kPreserved, kRms, k
 kWidth = 6  # columns of every prompt
 kInputs = {"one_pair": (6,), "padded": (6, 4, 5)}  # real columns of each pair
 kAgreement = 1e-10  # of what is recorded with the values by hand; metrics are of size 1
-kEffect = 1e-4  # what the largest change of a metric must exceed: a patch without effect tests nothing
+kEffect = 1e-4  # the largest change of a metric must exceed this: a patch without effect tests nothing
 
 kNotes = {
     "rows": "Each result has a first axis of pairs: TransformerLens is called once a pair, with a metric that reads this row.",
@@ -67,7 +67,7 @@ class Row:
 
 
 kRows = (
-    # Three layers: a direct path passes a layer by.
+    # Three layers: a direct path skips a layer.
     Row("gpt2_like", dict(act_fn="gelu_new")),
     Row("llama_like", dict(kRotary, **kRms, **kGated, n_heads=2, d_head=6, d_model=14)),
     Row("attention_only", dict(attn_only=True, d_mlp=None)),
@@ -260,7 +260,7 @@ def record(model: HookedTransformer, pairs: Pairs, fields: dict, fault) -> dict:
         bound = functools.partial(call, seen, pairs.corrupted, clean_cache, corrupted_cache)
         try:
             found = seen.by_row(bound, map(pairs.metric, rows))
-        except Exception as error:  # reason_for_crash raises again what is no known fault
+        except Exception as error:  # reason_for_crash raises again any unknown fault
             fault(name, "crash", reason_for_crash(name, fields, error), 0.0)
             continue
         right = torch.stack([patching_by_hand.by_hand(hand, name) for hand in hands])

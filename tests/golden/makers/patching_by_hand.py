@@ -50,7 +50,7 @@ kPresets = {
     "attn_head_v_all_pos": _heads("v", "head"),
     "attn_head_pattern_all_pos": _pattern("head"),
 }
-# Several presets, one after the other on a new first axis.
+# Several presets, in sequence on a new first axis.
 kStacks = {
     "attn_head_all_pos_every": [f"attn_head_{part}_all_pos" for part in ("out", "q", "k", "v", "pattern")],
     "attn_head_by_pos_every": [f"attn_head_{part}_by_pos" for part in ("out", "q", "k", "v", "pattern")],
@@ -67,7 +67,7 @@ class Pair:
         self.clean_cache = model.run_with_cache(clean)[1]
         logits, self.corrupted_cache = model.run_with_cache(corrupted)
         self.unpatched = metric(logits)
-        self.values = {}  # by name, of what was asked for already
+        self.values = {}  # by name, of everything asked for so far
 
     def run(self, copies: int, hooks: list) -> torch.Tensor:
         """The metric [copies] of a run of so many copies of the corrupted prompt."""

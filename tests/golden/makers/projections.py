@@ -16,10 +16,10 @@ kGoldens = pathlib.Path(__file__).resolve().parents[1]
 
 kSums = 4
 kSmall = 8  # numbers of the largest tensor that stays whole
-# What a test reads rather than compares.
+# Tensors that a test reads rather than compares.
 kAlwaysWhole = {"tokens", "attention_mask", "token_type_ids", "decoder_tokens", "decoder_attention_mask", "greedy", "clean", "corrupted",
            "answer", "against", "directions"}
-# Cases whose tensors all stay whole: what a developer steps through. Of T5 it is the padded one, as the plain model of
+# Cases whose tensors all stay whole, for stepping through. For T5 it is the padded one, as the plain model of
 # tests/reference is compared with its real tokens alone.
 kWhole = ("gpt2", "llama", "gemma2", "gemma4_text_e2b", "deepseek_v3", "qwen3_next", "mixtral", "gpt_oss", "bert", "t5_padded", "lfm2",
           "tl_grouped")
@@ -52,7 +52,7 @@ def weights(name: str, which: int, count: int) -> numpy.ndarray:
 def projection(name: str, value: torch.Tensor, left_out: torch.Tensor | None) -> tuple:
     """A line of the metadata and a row of the table."""
     x = value.detach().double().numpy().ravel()
-    skipped = numpy.isnan(x)  # what is not there
+    skipped = numpy.isnan(x)  # what is missing
     if left_out is not None:
         skipped |= left_out.numpy().ravel()
     minus = numpy.isneginf(x) & ~skipped

@@ -54,7 +54,7 @@ def group_factors(weight: torch.Tensor, order: torch.Tensor, groups: int, bits: 
         low, high = part.amin(1).clamp(max=0), part.amax(1).clamp(min=0)
         factor = ((high - low) / (2**bits - 1)).half().float()
         factors.append(factor)
-        # AutoGPTQ cannot store a zero point of 0 (less one), nor read one of its largest.
+        # AutoGPTQ cannot store a zero point of 0 (minus one), nor read its largest one.
         zeros.append((-low / factor).round().clamp(1, 2**bits - 1))
     return torch.stack(factors), torch.stack(zeros)
 

@@ -40,7 +40,7 @@ kAnswer, kAgainst = " Mary", " John"
 kRows, kHalf = 4, 24  # of the random tokens
 kNewTokens = 24
 kTop = 4
-# Of the two likeliest tokens at each greedy step, in logits: less could turn in float32.
+# Gap of the two likeliest tokens at each greedy step, in logits: a smaller one could flip in float32.
 kLeastGap = 0.02
 
 kSentences = ["A cat sits on the mat.",
@@ -182,7 +182,7 @@ def minilm() -> tuple:
     output = model(**batch, output_hidden_states=True)
     real, numbers = batch["attention_mask"].bool(), {}
     for layer, stream in enumerate(output.hidden_states):
-        numbers |= summary(f"stream.{layer}", stream[real])  # all rows' tokens one after another
+        numbers |= summary(f"stream.{layer}", stream[real])  # all rows' tokens in sequence
     weight = batch["attention_mask"].unsqueeze(-1).to(torch.float64)
     mean = (output.last_hidden_state * weight).sum(1) / weight.sum(1)
     numbers["vectors"] = torch.nn.functional.normalize(mean, dim=-1)

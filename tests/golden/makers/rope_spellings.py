@@ -100,7 +100,7 @@ def main(arguments: list) -> None:
             try:
                 with torch.device("cpu"):
                     rows.append(dict(name=f"{model_type}_{name}", config=dict(model_type=model_type) | keys, kinds=kinds_of(model_type, config)))
-            except Exception as error:  # whatever it is, there is no number to hold anything to
+            except Exception as error:  # whatever it is, there is nothing to compare with
                 print(f"{model_type} {name}: transformers refuses it ({type(error).__name__}: {str(error)[:80]})")
     text = lambda value: json.dumps(value, separators=(",", ":"))  # noqa: E731
     lines = ",\n".join(text(row) for row in rows)

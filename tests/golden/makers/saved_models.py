@@ -17,7 +17,7 @@ from .float64 import float64
 logging.disable_progress_bar()
 
 
-# What InternLM 3 calls keys of Llama's config.
+# InternLM 3's names for keys of Llama's config.
 kLlamaKeys = {"qkv_bias": "attention_bias", "bias": "mlp_bias"}
 
 

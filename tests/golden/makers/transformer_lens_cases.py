@@ -51,8 +51,8 @@ class Row:
     full_config: bool = False  # config.json holds every field, as TransformerLens's own dump of a config does
 
 
-# The one table. What a row covers beyond the defaults (LN, plain relu MLP, learned positions, multi-head, causal) is
-# what its fields say.
+# The one table. A row's fields say what it covers beyond the
+# defaults (LN, plain relu MLP, learned positions, multi-head, causal).
 kRows = (
     # Norms, activations, gates.
     Row("tl_ln_relu", dict(d_vocab_out=17), gradients=True),

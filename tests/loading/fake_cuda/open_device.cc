@@ -1,4 +1,4 @@
-// Opens the device `cuda` and prints it, or the error: device_test runs it beside a stand-in for LibTorch's
+// Opens the device `cuda` and prints it, or the error: device_test runs it with a fake of LibTorch's
 // CUDA library. With the argument `gradients` something has asked LibTorch for CUDA before.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Stands in for LibTorch's CUDA library where there is none: hooks, under the name that LibTorch looks for,
+// Replaces LibTorch's CUDA library if it is missing: hooks, under the name that LibTorch looks for,
 // that see one device; no kernel.
 #include <ATen/detail/CUDAHooksInterface.h>
 

@@ -2,7 +2,7 @@
 #include "tests/models/kernels_in_cpp/tables.h"
 
 // The instructions of tiles as "Intel Architecture Instruction Set Extensions Programming Reference", chapter
-// 3, describes them. What the processor would refuse ends the program.
+// 3, describes them. Anything the processor would refuse ends the program.
 namespace hooked::kernels {
 namespace {
 

@@ -5,7 +5,7 @@
 namespace hooked::kernels {
 namespace {
 
-// Numbers of IEEE half precision as float32.
+// IEEE half-precision numbers as float32.
 inline Floats floats_of(Halves ieee) {
   Floats floats{};
   for (int lane = 0; lane < kLanes; ++lane) {

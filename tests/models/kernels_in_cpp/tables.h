@@ -9,14 +9,14 @@
 namespace hooked::kernels {
 
 /// The loops of each set, compiled for any processor: each instruction that a loop asks for by name is a
-/// function in plain C++, and addresses that are not aligned as their type says end the program. So what a
-/// processor lacks is tested on it all the same.
+/// function in plain C++, and addresses misaligned for their type end the program. So kernels that a
+/// processor lacks are tested on it too.
 Kernels avx2_in_cpp();
 Kernels avx512_in_cpp();
 Kernels avx512_bf16_in_cpp(Kernels avx512);  ///< as avx2_in_cpp
 Kernels amx_in_cpp(Kernels avx512_bf16);     ///< as avx2_in_cpp
 
-/// A table and what failures call it.
+/// A table and its name in failures.
 struct NamedKernels {
   std::string name;
   Kernels kernels;

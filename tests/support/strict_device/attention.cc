@@ -1,5 +1,5 @@
-// What CUDA has kernels for and an unknown device has not: fused attention, and how a gradient passes back
-// through RMSNorm.
+// Operators for which CUDA has kernels and an unknown device does not: fused attention, and the gradient
+// of RMSNorm.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>

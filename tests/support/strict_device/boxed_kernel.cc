@@ -40,7 +40,7 @@ void each_tensor(c10::IValue& value, const Use& use) {
   }
 }
 
-/// The values of a call as a step keeps them. One tensor that stands in several places stays one.
+/// The values of a call as a step keeps them. One tensor that is used in several places stays one.
 class KeptValues {
  public:
   explicit KeptValues(torch::jit::Stack values) : values_(std::move(values)) {
@@ -53,7 +53,7 @@ class KeptValues {
           seen.push_back(t.unsafeGetTensorImpl());
           tensors_.emplace_back(t);
         }
-        return at::empty({0});  // stands for it
+        return at::empty({0});  // its placeholder
       });
     }
   }
@@ -73,10 +73,10 @@ class KeptValues {
  private:
   torch::jit::Stack values_;
   std::vector<KeptTensor> tensors_;
-  std::vector<std::size_t> order_;  // which of them stands in each place
+  std::vector<std::size_t> order_;  // which of them is in each place
 };
 
-// Writes what a step made into what it made when it was recorded.
+// Writes a step's outputs into its outputs at recording time.
 void write_again(const c10::IValue& recorded, const c10::IValue& made) {
   const auto write = [](const at::Tensor& into, const at::Tensor& from) {
     if (!into.defined() || into.numel() == 0 || into.is_same(from)) return;
@@ -140,7 +140,7 @@ class Call {
     TORCH_CHECK(device_, "strict device: ", name_, " got no tensor of the device");
   }
 
-  // How often CUDA's kernel waits: where the size of what it makes, or a check, depends on values.
+  // How often CUDA's kernel waits: if the size of its output, or a check, depends on values.
   int waits() const {
     static const std::set<std::string> kOnce{"nonzero",
                                              "masked_select",
@@ -150,19 +150,19 @@ class Call {
                                              "unique_consecutive",
                                              "unique_dim_consecutive"};
     if (name_ == "bincount") return 2;
-    // Has a kernel for some dtypes and cards; else it asks how long the groups are.
+    // Has a kernel for some dtypes and cards; otherwise it must know how long the groups are.
     if (name_ == "_grouped_mm")
       return multiplies_groups(device_->index(), stack_[first_].toTensor().scalar_type()) ? 0 : 1;
-    // Knows its size where that is given.
+    // Knows its size if that is given.
     if (name_ == "repeat_interleave") return stack_.back().isNone() ? 1 : 0;
     return kOnce.contains(name_) ? 1 : 0;
   }
 
-  // Of `index` they were looked at before, where its sizes were found.
+  // For `index` they were counted before, when its sizes were found.
   bool waits_for_indices() const { return name_ == "index_put" || name_ == "_index_put_impl_"; }
   bool takes_indices() const { return name_ == "index" || waits_for_indices(); }
 
-  // CUDA takes a number of the host beside tensors of the device where it goes element by element.
+  // CUDA takes a host number together with device tensors if it works element by element.
   bool takes_numbers() const {
     static const std::set<std::string> kOthers{
         "fill_", "masked_fill_", "masked_fill", "_index_put_impl_", "index_put_", "where", "clamp"};
@@ -174,7 +174,7 @@ class Call {
     const bool index = takes_indices() && argument.name() == "indices";
     if (!on_device(t)) {
       if (index) {
-        if (waits_for_indices()) note_wait(name_ + " with indices of the host");  // CUDA takes them, too
+        if (waits_for_indices()) note_wait(name_ + " with indices of the host");  // CUDA takes them too
         return t;
       }
       const bool number = t.is_cpu() && t.dim() == 0 && !written;

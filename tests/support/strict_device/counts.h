@@ -8,9 +8,9 @@
 /// What happened on the strict device.
 namespace hooked::strict {
 
-/// How often; of the whole process.
+/// Counts of the whole process.
 struct Counts {
-  /// Operators that launch at least one kernel, and copies that the host does not wait for. Views and
+  /// Operators that launch at least one kernel, and copies for which the host does not wait. Views and
   /// allocations launch none; sort, topk and cumsum count once.
   std::int64_t launches = 0;
   /// Times that the host would have waited for a GPU: for a number, a size, or a copy that is not between
@@ -37,7 +37,7 @@ Counts counts_of(const Call& call) {
   return counts() - before;
 }
 
-/// The names of what this thread launches while it lives, in order.
+/// The names of the operators that this thread launches while it lives, in order.
 class LaunchList {
  public:
   LaunchList();
@@ -51,7 +51,7 @@ class LaunchList {
   std::vector<std::string> names_;
 };
 
-/// Keeps what happens while it lives, with the place in the program that it comes from.
+/// Records the events while it lives, with the place in the program that each comes from.
 class Trace {
  public:
   enum class Of : std::uint8_t { waits, waits_and_launches };
@@ -85,7 +85,7 @@ class Uncounted {
 
 // For the device.
 
-/// A kernel, or a copy that nobody waits for.
+/// A kernel, or a copy for which nobody waits.
 void note_launch(const std::string& what);
 /// A wait. Throws c10::Error while something is recorded.
 void note_wait(const std::string& what);

@@ -61,7 +61,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes,
   return self;
 }
 
-// LibTorch waits unless it is told not to, and CUDA for pageable memory also then.
+// LibTorch waits unless the call says not to, and CUDA then still waits for pageable memory.
 bool waits_for(const at::Tensor& of_host, bool non_blocking) {
   return !non_blocking || !is_pinned(of_host.storage().data());
 }
@@ -74,8 +74,8 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bo
               "strict device: a copy from or to memory of the host, which will hold something else when the "
               "recording is replayed");
   if (on_device(source) && destination.is_cpu() && is_late(source.device())) {
-    // As on CUDA nobody holds the device's memory until the copy is done: who frees it too early gets what
-    // lies there then. Until then the host finds no numbers.
+    // As on CUDA nobody holds the device's memory until the copy is done: freeing it too early copies
+    // whatever is there by then. Until then the host sees no numbers.
     std::memset(destination.mutable_data_ptr(), 0xff, destination.nbytes());
     hand_late(source.device(), [from = borrowed(source), destination] {
       OpenMemory opened;
@@ -127,7 +127,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", TORCH_FN(at::native::unfold));
-  // Unknown devices get a composite of these, CUDA has a kernel.
+  // Unknown devices get composites for these, CUDA has kernels.
   m.impl("_scaled_dot_product_fused_attention_overrideable", &attend);
   m.impl("_fused_rms_norm_backward", &rms_norm_backward);
   for (const char* op :

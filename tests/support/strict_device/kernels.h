@@ -9,7 +9,7 @@
 #include <optional>
 #include <tuple>
 
-/// Kernels that stand for CUDA's where an unknown device would get LibTorch's composites.
+/// Kernels that replace CUDA's; without them an unknown device would get LibTorch's composites.
 namespace hooked::strict {
 
 /// As CUDA chooses: no fused kernel takes float64, none for float32 shares keys between heads, none for 16
@@ -25,7 +25,7 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                 const std::optional<at::Tensor>& mask, double dropout, bool causal, bool debug,
                 std::optional<double> scale);
 
-/// As CUDA: on cards of some generations in bfloat16. The third of these devices is of another one.
+/// As CUDA: on cards of some generations in bfloat16. The third of these devices is of another generation.
 inline bool multiplies_groups(int index, at::ScalarType dtype) {
   return dtype == at::kBFloat16 && index != 2;
 }

@@ -21,7 +21,7 @@ struct Ledger {
   std::array<std::int64_t, kDevices> in_use{};
   std::int64_t limit = kNoLimit, peak = 0, refusals = 0;
   std::int64_t asked = 0;          // pieces since the FailingAllocation is there
-  std::int64_t fails_at = kNever;  // the piece of them that is not there
+  std::int64_t fails_at = kNever;  // the piece of them that cannot be allocated
   RunsOut runs_out = RunsOut::once;
   bool failed = false;
 };

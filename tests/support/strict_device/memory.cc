@@ -23,14 +23,14 @@ namespace {
 struct Block {
   std::size_t bytes = 0;
   c10::DeviceIndex device = 0;  // of the tensor that has it
-  int users = 0;                // kernels that are at work on it
-  bool fresh = true;            // nobody has opened it since it was handed out
+  int users = 0;                // kernels that are working on it
+  bool fresh = true;            // nobody has opened it since it was allocated
 };
 
 struct Memory {
   std::mutex mutex;
   std::map<void*, Block> blocks;                   // of the device, by their first page
-  std::map<std::size_t, std::vector<void*>> free;  // those of a size that nobody has
+  std::map<std::size_t, std::vector<void*>> free;  // free ones, by size
   std::map<const void*, std::size_t> pinned;       // of the host
 };
 
@@ -42,7 +42,7 @@ Memory& memory() {
 
 thread_local c10::DeviceIndex device_of_thread = 0;
 
-// Blocks are used again: the system takes longer to give pages than the kernels of tests take.
+// Blocks are reused: the system takes longer to provide pages than the kernels of tests take.
 void release(void* pages) {
   const std::lock_guard lock(memory().mutex);
   Block& block = memory().blocks.at(pages);
@@ -122,7 +122,7 @@ class PinnedAllocator final : public c10::Allocator {
 
 struct sigaction action_before = {};
 
-// Only what a signal handler may do; the lock is not taken, for the thread that holds it may be the one.
+// Only what a signal handler may do; the lock is not taken, because this thread may hold it.
 void report_touch(int signal, siginfo_t* info, void* context) {
   const auto after = memory().blocks.upper_bound(info->si_addr);
   bool ours = false;

@@ -19,13 +19,13 @@ c10::Allocator* device_allocator();
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* data);
 
-/// Whether a tensor lies on the strict device.
+/// Whether a tensor is on the strict device.
 bool on_device(const at::Tensor& tensor);
 
-/// The same tensor, which does not keep its memory.
+/// The same tensor, without owning its memory.
 at::Tensor borrowed(const at::Tensor& tensor);
 
-/// Memory of the device that its kernels work on: accessible while this lives.
+/// Memory of the device on which its kernels work: accessible while this lives.
 class OpenMemory {
  public:
   OpenMemory() = default;
@@ -33,7 +33,7 @@ class OpenMemory {
   OpenMemory& operator=(const OpenMemory&) = delete;
   ~OpenMemory();
 
-  /// The same numbers as a CPU tensor. Those of one storage share one again.
+  /// The same numbers as a CPU tensor. Tensors of one storage share a storage again.
   at::Tensor alias(const at::Tensor& tensor);
 
  private:
@@ -43,7 +43,7 @@ class OpenMemory {
   std::vector<void*> opened_;  ///< first pages
 };
 
-/// Ends the process with a message where the host touches memory of the device.
+/// Ends the process with a message if the host touches memory of the device.
 void watch_for_touches();
 
 }  // namespace hooked::strict

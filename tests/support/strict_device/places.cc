@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-extern "C" char __executable_start, _end;  // the linker's: where the program lies
+extern "C" char __executable_start, _end;  // the linker's: where the program is loaded
 
 namespace hooked::strict {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostFrames = 128;
 constexpr std::size_t kShown = 6;
 
-// `hooked::Sampler::pick(at::Tensor const&)` without what stands in parentheses.
+// `hooked::Sampler::pick(at::Tensor const&)` without what is in parentheses.
 std::string without_arguments(const std::string& function) {
   std::string shown;
   int depth = 0;
@@ -58,7 +58,7 @@ std::string described(const Frames& frames) {
   std::array<char, 4096> line{};
   std::size_t shown = 0;
   for (bool function = true; std::fgets(line.data(), line.size(), pipe) != nullptr; function = !function) {
-    if (!function) continue;  // file and line, which a program without debug information has not
+    if (!function) continue;  // file and line, which a program without debug information lacks
     const std::string name(line.data(), std::strcspn(line.data(), "\n"));
     if (!worth_telling(name) || name == last || shown == kShown) continue;
     last = name;

@@ -12,7 +12,7 @@ using Frames = std::vector<void*>;
 Frames frames_here();
 
 /// ` < function < function`, of the functions of the engine and the tests, innermost first. Asks addr2line,
-/// which takes a moment; the addresses where it is missing.
+/// which takes a moment; gives the addresses if it is missing.
 std::string described(const Frames& frames);
 
 }  // namespace hooked::strict

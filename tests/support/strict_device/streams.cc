@@ -18,7 +18,7 @@ struct LateWork {
   std::uint64_t done = 0;
 };
 
-// Work may be left when the process ends.
+// Work may be pending when the process ends.
 LateWork& late_work(c10::DeviceIndex device) {
   static auto* const all = new std::array<LateWork, kDevices>;
   return all->at(static_cast<std::size_t>(device));

@@ -4,8 +4,8 @@
 
 namespace hooked {
 
-/// Adds `count` rows, of which neighbours lie `stride` numbers apart, each times its weight, to `sums`; rows
-/// and sums have `width` numbers. A sum is made in the same order whatever the width is.
+/// Adds `count` rows, each times its weight, to `sums`. Neighbouring rows are `stride` numbers apart; rows
+/// and sums have `width` numbers. The order of each sum does not depend on the width.
 void add_product_row(const double* rows, std::int64_t stride, const double* weights, std::int64_t count,
                      double* sums, std::int64_t width);
 

@@ -10,7 +10,7 @@ from ..float64 import float64
 from .hub_models import build, kGreedyTokens, passed, write_folder  # noqa: F401: write_folder is a part of this source
 from .table import Case
 
-kStart = 0  # what decoders begin with
+kStart = 0  # the token that decoders begin with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ kTwoStackCases = [
        written=dict(tie_word_embeddings=False, is_gated_act=None, dense_act_fn=None)),
     t5("mt5_encoder", model_type="mt5", encoder_alone=True, golden=False),
     t5("umt5", model_type="umt5", padded=True),
-    # As published: the output is not scaled. transformers 5.0 to 5.23 scaled it all the same; recorded with 5.24.
+    # As published: the output is not scaled. transformers 5.0 to 5.23 scaled it anyway; recorded with 5.24.
     t5("umt5_plain", model_type="umt5", feed_forward_proj="relu", num_layers=3, num_decoder_layers=1, tie_word_embeddings=False,
        written=dict(tie_word_embeddings=False, scale_decoder_outputs=None, is_gated_act=None, dense_act_fn=None)),
     t5("umt5_encoder", model_type="umt5", encoder_alone=True),
@@ -64,7 +64,7 @@ kTwoStackCases = [
 ]
 
 
-# BART and what grew out of it. The first token of what decoders read is none that stands for padding.
+# BART and its descendants. The first token that decoders read is not the padding token.
 kBart = dict(d_model=12, encoder_ffn_dim=15, decoder_ffn_dim=15, encoder_layers=2, decoder_layers=2, encoder_attention_heads=3,
              decoder_attention_heads=3, vocab_size=23, max_position_embeddings=32, decoder_start_token_id=kStart, pad_token_id=1,
              bos_token_id=0, eos_token_id=2)
@@ -117,7 +117,7 @@ class Recorder:
     def _keep(self, module, name, side, heads=None):
         def hook(_module, args, kwargs, output):
             value = passed(side, args, kwargs, output).detach().clone()
-            if value.dim() == 2 or value.shape[0] == 1:  # one row of positions stands for all
+            if value.dim() == 2 or value.shape[0] == 1:  # one row of positions serves for all
                 value = value.expand(2, *value.shape[-2:])
             self.points[name] = value.unflatten(-1, (heads, -1)) if heads else value
 
@@ -158,7 +158,7 @@ class BartRecorder(Recorder):
             for i, block in enumerate(blocks):
                 at = f"{stack}.{i}."
                 crosses = stack == "decoder"
-                # What each norm reads is the stream, before the sublayer or behind the addition.
+                # Each norm reads the stream, before the sublayer or after the addition.
                 norms = ["self_attn_layer_norm", *(["encoder_attn_layer_norm"] if crosses else []), "final_layer_norm"]
                 stream = ["hook_resid_mid", *(["hook_resid_mid_cross"] if crosses else []), "hook_resid_post"]
                 self._keep(block, at + "hook_resid_pre", "in")
@@ -182,9 +182,9 @@ def recorder_of(model):
 
 def greedy(model, tokens) -> torch.Tensor:
     """The start token and what follows it for row 0, [1, 1 + kGreedyTokens]."""
-    model.generation_config = transformers.GenerationConfig()  # nothing that a config says of it
+    model.generation_config = transformers.GenerationConfig()  # not stated in a config
     count = lambda stack: len(stack.layers if hasattr(stack, "layers") else stack.block)
-    # The cache of transformers fails where the decoder has more layers than the encoder.
+    # The cache of transformers fails if the decoder has more layers than the encoder.
     return model.generate(tokens[:1], attention_mask=torch.ones_like(tokens[:1]), do_sample=False, pad_token_id=0,
                           decoder_start_token_id=kStart, max_new_tokens=kGreedyTokens,
                           use_cache=count(model.get_decoder()) <= count(model.get_encoder()))
@@ -244,7 +244,7 @@ def record(case) -> tuple:
                                       ("decoder", "cross_attn", result.cross_attentions)):
             for i, pattern in enumerate(patterns):
                 points[f"{stack}.{i}.{kind}.hook_pattern"] = pattern
-        if case.padded:  # what stands on padding of the encoder has no meaning
+        if case.padded:  # numbers at the encoder's padding have no meaning
             points = {name: value for name, value in points.items()
                       if not name.startswith(("encoder.", "embed.", "hook_full_embed"))
                       and not name.endswith(("cross_attn.hook_k", "cross_attn.hook_v"))}

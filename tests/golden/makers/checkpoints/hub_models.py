@@ -17,11 +17,11 @@ from . import storage
 
 kGreedyTokens = 20
 
-# How the families name the linear map that a sublayer ends with.
+# The families' names for the last linear map of a sublayer.
 kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin", "Wo")
 kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2", "w2", "output_linear", "Wo")
 
-# The parts of a sum of embeddings, by what they are called in the embeddings module.
+# The parts of a sum of embeddings, by their names in the embeddings module.
 kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
              "token_type_embeddings": "embed.hook_token_type_embed", "LayerNorm": "hook_full_embed"}
 
@@ -51,7 +51,7 @@ def build(case) -> torch.nn.Module:
     return model.eval().requires_grad_(False)
 
 
-# RoBERTa and its kin: positions from pad_token_id + 1.
+# RoBERTa and similar models: positions from pad_token_id + 1.
 kRobertas = ("camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl")
 
 
@@ -85,7 +85,7 @@ def padding(case, tokens) -> dict:
 
 
 def _layers(model):
-    stack = getattr(getattr(model, "model", model), "language_model", model)  # of several models the one that reads text
+    stack = getattr(getattr(model, "model", model), "language_model", model)  # the text model of several models
     count = stack.config.num_hidden_layers
     lists = [m for m in stack.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count]
     return lists[0]
@@ -93,9 +93,9 @@ def _layers(model):
 
 def _named(layer, of_attention: bool, shared: bool = False):
     names = kAttentionOut if of_attention else kMlpOut
-    # Granite's shared MLP stands alone where there are no experts.
+    # Granite's shared MLP is alone if the layer has no experts.
     shared_parts = ("shared_expert", "shared_mlp") if _router(layer) else ("shared_expert",)
-    if getattr(layer, "enable_moe_block", False):  # every token goes to Gemma 4's MLP, beside the experts
+    if getattr(layer, "enable_moe_block", False):  # every token goes to Gemma 4's MLP, in addition to the experts
         shared_parts = ("mlp",)
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
@@ -122,7 +122,7 @@ def norms_after_additions(case) -> bool:
     return case.model_type in kPostNorm or case.keys.get("do_layer_norm_before") is False
 
 
-# Encoders whose stream ends with a norm: their output where there is no head.
+# Encoders whose stream ends with a norm: their output if the head is missing.
 kFinalNorms = ("megatron-bert", "modernbert")
 
 # Routers whose weights exist for the chosen experts only.
@@ -239,7 +239,7 @@ class LatentRecorder:
         return {self.at + name: value for name, value in points.items()}
 
 
-# The norms of a mixture's own, of what a block reads besides the stream, and of all blocks' maps of the embedding.
+# The norms of mixtures, of per-layer embeddings, and of all blocks' maps of the embedding.
 kMixtureNorms = {"router.norm": "mlp.router_ln", "pre_feedforward_layernorm_2": "mlp.experts_ln",
                  "post_feedforward_layernorm_2": "mlp.experts_ln_post",
                  "post_feedforward_layernorm_1": "mlp.shared_expert.ln_post"}
@@ -424,7 +424,7 @@ class Recorder(contextlib.AbstractContextManager):
         tasks = getattr(embeddings, "task_type_embeddings", None)
         self.of_every_position = None if tasks is None else tasks.weight[0]
         unembed = model.get_output_embeddings()
-        if unembed is not None and unembed.in_features == model.config.get_text_config().hidden_size:  # not behind a projection that the engine multiplies in
+        if unembed is not None and unembed.in_features == model.config.get_text_config().hidden_size:  # not after a projection that the engine folds in
             self._keep(unembed, "unembed.hook_in", "in")
 
     def _keep_norms(self, module, at, norms):
@@ -438,7 +438,7 @@ class Recorder(contextlib.AbstractContextManager):
 
         def hook(_module, args, kwargs, output):
             value = passed(side, args, kwargs, output)
-            if name.startswith("embed.hook") and value.shape[0] == 1:  # one row of positions stands for all
+            if name.startswith("embed.hook") and value.shape[0] == 1:  # one row of positions serves for all
                 value = value.expand(2, -1, -1)
             if name == "embed.hook_pos_embed" and self.of_every_position is not None:
                 value = value + self.of_every_position

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from .. import number_codes, packed_numbers
 from ..case_files import generator_for
 
-kBlock = (5, 8)  # so that blocks end beside the matrix
+kBlock = (5, 8)  # so that blocks extend beyond the matrix
 kLargest = 448.0  # of e4m3
 
 
@@ -158,7 +158,7 @@ def bitsandbytes(bits: int) -> dict:
                 llm_int8_threshold=6.0)
 
 
-# What is quantised, how, and what config.json says of it.
+# What is quantised, how, and what config.json says about it.
 kFormats = {
     "mxfp4": (is_experts, mxfp4, dict(quant_method="mxfp4", modules_to_not_convert=[
         "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"])),

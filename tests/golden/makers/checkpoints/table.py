@@ -25,7 +25,7 @@ class Case:
     golden: bool = True
     eager: bool = True
     cached: bool = True
-    greedy: bool = True  # whether a continuation is compared, too
+    greedy: bool = True  # whether a continuation is compared too
     head: str | None = "CausalLM"  # of transformers' AutoModelFor...; None is AutoModel, without a head
     written: dict = dataclasses.field(default_factory=dict)  # keys replaced in the written config.json; None drops one
     inside: str | None = None
@@ -127,7 +127,7 @@ kGemma4Unified = {k: v for k, v in kGemma4.items() if "per_layer_input" not in k
 kXglm = dict(kIds, d_model=12, ffn_dim=15, num_layers=2, attention_heads=2, vocab_size=23, max_position_embeddings=32)
 
 kMoe = dict(kLlama, hidden_size=16, num_local_experts=5, num_experts_per_tok=2)
-# Twice the width of its experts is the model's: which way their matrices lie is not seen by their shapes.
+# Twice the width of its experts is the model's: their shapes do not show whether matrices are transposed.
 kLlama4 = dict(kLlama, **kFour, head_dim=6, intermediate_size=6, intermediate_size_mlp=15, num_local_experts=3,
                attention_chunk_size=4, floor_scale=3, attn_scale=0.3)
 kLlama4Vision = dict(vision_config=dict(hidden_size=8, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
@@ -157,7 +157,7 @@ kDeepseek = dict(kPlain, hidden_size=14, max_position_embeddings=48, q_lora_rank
 kDeepseek2 = dict(kDeepseek, kv_lora_rank=8, n_shared_experts=2, routed_scaling_factor=1.7)
 kDeepseek3 = dict(kDeepseek, num_key_value_heads=2, n_group=3, topk_group=2)
 kDeepseek32 = dict(kDeepseek3, index_topk=40, index_n_heads=3, index_head_dim=6)
-# DeepSeek-V3's mixtures behind other attention.
+# DeepSeek-V3's mixtures after other attention.
 kGroups = dict(n_group=3, topk_group=2, num_experts_per_tok=3, moe_intermediate_size=7, routed_scaling_factor=1.7,
                first_k_dense_replace=1)
 kOneGroup = dict(n_group=1, topk_group=1, norm_topk_prob=False, first_k_dense_replace=0)
@@ -184,7 +184,7 @@ kModernBert = dict(kIds, cls_token_id=1, sep_token_id=2, hidden_size=12, interme
                    num_attention_heads=3, vocab_size=23, max_position_embeddings=32, local_attention=4,
                    rope_parameters=kModernBertRope)
 
-# Of plain MLPs; those that other cases do not have.
+# For plain MLPs; those that other cases lack.
 kActivations = ("gelu_10", "gelu_accurate", "gelu_python_tanh", "hardswish", "laplace", "leaky_relu", "linear", "mish",
                 "relu6", "sqrtsoftplus", "tanh")
 
