@@ -64,7 +64,7 @@ int main(int argc, char** argv) try {
   std::cout << heads;
   print_largest("heads", heads);
 
-  // 2. Where the answer stands in the stream: prompts differ in length, so places are named.
+  // 2. Where the answer is in the stream: prompts differ in length, so places are named.
   const auto place = [&](const char* name) {
     return hooked::SweptPlace(pairs.corrupted_place(name), pairs.clean_place(name));
   };

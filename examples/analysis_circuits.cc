@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   const auto mary = model.to_token(" Mary");
   std::cout << "Mary raises Mary by " << full.at(mary, mary).item<double>() << " logits before any norm\n";
 
-  // Which heads of layer 1 read what heads of layer 0 write, beside random weights.
+  // Which heads of layer 1 read what heads of layer 0 write, compared with random weights.
   const auto keys = hooked::composition_scores(model, HeadInput::key);
   const auto layer_1 = keys.scores.slice("layer", 0).slice("to_layer", 1);  // [head, to_head]
   std::cout << layer_1 << "random heads: " << keys.random_mean << " +- " << keys.random_deviation << '\n';

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   const auto pairs = hooked::PromptPairs::load(model, argc > 3 ? argv[3] : "examples/pairs.jsonl");
   const std::filesystem::path folder = argc > 2 ? argv[2] : ".";
 
-  // Clean prompts are run; what a part would be in the corrupted one stands in for it.
+  // Clean prompts are run; each part is replaced by its value in the corrupted run.
   const hooked::SweepOptions sweep{.from = model.run_with_cache(pairs.corrupted(), act::defaults).cache,
                                    .into = pairs.clean(),
                                    .metric = hooked::logit_difference(pairs.answers(), pairs.against())};
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
       model, {.sweep = sweep, .integration = {.over = hooked::IntegrateOver::inputs, .steps = 5}});
   edges.mean("row").save(folder / "edges.svg");  // [writer, reader]
 
-  // 3. The circuit of the largest nodes, alone, ablated, and beside other sets of as many.
+  // 3. The circuit of the largest nodes, alone, ablated, and compared with other sets of that size.
   const auto circuit = hooked::choose_circuit(model, scores, {.count = 4});
   circuit.save(folder / "circuit.json");
   const auto judged = hooked::judge_circuit(model, circuit, {.sweep = sweep, .sets = 60});
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
             << " % of other sets\n"
             << judged.minimality;
 
-  // 4. A path by itself: from the strongest head straight to the logits.
+  // 4. A single path: from the strongest head straight to the logits.
   const auto strongest = *nodes.grid.mean("row").largest(1, hooked::LargestBy::size).front().place;
   const auto direct = hooked::path_patching(model, {.senders = {strongest}, .sweep = sweep});
   std::cout << "straight to the logits: " << direct.mean("row").at({}) << '\n';

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   std::cout << hooked::head_scores(cache, HeadScore::previous_token, {.exclude_bos = true})
             << hooked::head_scores(cache, HeadScore::distance, {.exclude_bos = true});
 
-  // A pattern of one's own: the last two tokens, and TransformerLens's measure.
+  // A pattern of your own: the last two tokens, and TransformerLens's measure.
   const auto size = tokens.size(1);
   const auto two_back = at::ones({size, size}).tril(-1).triu(-2);  // [query, key]
   std::cout << hooked::head_scores(cache, two_back, {.measure = hooked::HeadMeasure::mul});

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   const auto layer = static_cast<std::int32_t>(best.index[0]);
   std::cout << "head " << best.labels[0] << '.' << best.labels[1] << " gives it " << best.value << '\n';
 
-  // Its last query, and the key that stands behind the token's first occurrence: by how much each pair of
+  // Its last query, and the key that follows the token's first occurrence: by how much each pair of
   // parts raises the score above that of the keys in the mean.
   const auto followed = tokens.size(1) - repeated.half;
   const auto scores = hooked::score_attribution(
@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   for (const auto& cell : above.largest(3))
     std::cout << cell.labels[0] << " looks for " << cell.labels[1] << ": " << cell.value << '\n';
 
-  // Which heads it reads with its keys, and with its queries, beside random weights.
+  // Which heads it reads with its keys, and with its queries, compared with random weights.
   for (const auto input : {hooked::HeadInput::key, hooked::HeadInput::query}) {
     const auto composed = hooked::composition_scores(model, input);
     const auto into = composed.scores.slice("to_layer", best.index[0]).slice("to_head", best.index[1]);

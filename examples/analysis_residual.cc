@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   const auto run = model.run_with_cache(tokens);
   const auto mary = model.to_token(" Mary"), john = model.to_token(" John");
 
-  // What the last token's stream is made of: [row, part, pos, d_model], all parts add up to the stream.
+  // The parts of the last token's stream: [row, part, pos, d_model], all parts add up to the stream.
   const auto parts = hooked::residual_parts(model, run.cache, {.grain = Grain::head});
   std::cout << parts.axis("part").labels.size() << " places: " << parts.title() << '\n';
 

@@ -1,6 +1,7 @@
 #include "hooks/stream.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -78,10 +79,7 @@ class Follower {
 
   /// The token mixer of this block.
   Part mixer() const {
-    for (const Part part : {Part::short_conv, Part::delta_net}) {
-      if (has(part)) return part;
-    }
-    return Part::attention;
+    return *std::find_if(kMixers.begin(), kMixers.end(), [&](Part part) { return has(part); });
   }
 
   void block() {
@@ -184,6 +182,10 @@ ActivationName StreamStep::of_attention(Site plain) const {
   return name;
 }
 
+bool StreamStep::mixes_own_tokens() const {
+  return std::find(kMixers.begin(), kMixers.end(), part) != kMixers.end();
+}
+
 bool StreamStep::shows_within_block() const {
   const bool edge = point.site == Site::resid_pre || point.site == Site::resid_post ||
                     point.site == Site::normalized_resid_post;
@@ -247,6 +249,15 @@ std::vector<StreamWriter> sublayers(const ModelConfig& config, Stack stack) {
     }
   }
   return all;
+}
+
+std::string points_of(const std::vector<StreamWriter>& writers) {
+  std::vector<std::string_view> words;
+  for (const StreamWriter& writer : writers) {
+    const std::string_view word = row(writer.place.name().site).word;
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 std::string in_stack(const std::string& label, Stack stack) {

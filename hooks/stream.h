@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@
 /// What happens to the residual stream, in which order. This is the one place that says so: what analyses
 /// walk, name and refuse follows from it, and a test checks the module graph against it.
 namespace hooked {
+
+/// What may mix the tokens of a block's stream. A block has one of them.
+inline constexpr std::array kMixers{Part::attention, Part::short_conv, Part::delta_net};
 
 /// One thing that happens to the residual stream.
 struct StreamStep {
@@ -46,10 +50,10 @@ struct StreamStep {
   std::string label(std::string_view between = "") const;
   /// The label of a part of it: `head 3.1`, `cross head 3.1`, `neuron 3.1`.
   std::string part_label(std::string_view kind, std::int64_t number) const;
-  /// Whether the sublayer that reads or writes mixes tokens, so is not an MLP.
-  bool mixes_tokens() const { return of_heads() || part == Part::short_conv || part == Part::delta_net; }
-  /// The same, but only within a block's own stream.
-  bool mixes_own_tokens() const { return mixes_tokens() && part != Part::cross_attention; }
+  /// Whether the sublayer that reads or writes mixes the tokens of its block's stream (kMixers).
+  bool mixes_own_tokens() const;
+  /// The same, or cross-attention.
+  bool mixes_tokens() const { return mixes_own_tokens() || crosses(); }
   bool crosses() const { return part == Part::cross_attention; }
   bool of_mlp() const { return part == Part::dense_mlp || part == Part::mixture; }
   /// Whether it shows the stream within a block: after the block's first point and before its
@@ -101,6 +105,9 @@ struct StreamWriter {
 /// The parts of all sublayers, in the order in which they write; an encoder's come first. If a stack is
 /// given, only its parts.
 std::vector<StreamWriter> sublayers(const ModelConfig& config, Stack stack = Stack::none);
+
+/// Where they write, each point once: `z, mlp_out`.
+std::string points_of(const std::vector<StreamWriter>& writers);
 
 /// The label of a part in a model: an encoder's parts get a prefix, those of the stack that predicts have the
 /// plain labels.

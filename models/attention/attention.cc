@@ -340,8 +340,7 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
 
 at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& attended,
                                         const ScoreRules& rules, Run& run) const {
-  std::vector<at::Tensor>
-      parts;  // [batch, head, query, key] each; shared keys are not copied together
+  std::vector<at::Tensor> parts;  // [batch, head, query, key] each; shared keys are not copied together
   for (const KeysAndValues& segment : attended) {
     parts.push_back(ops::scores(q.transpose(1, 2), segment.keys, rules.scale, run));
   }

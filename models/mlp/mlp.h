@@ -19,7 +19,7 @@ struct MlpPlace {
   bool bias;
   Site pre, pre_linear, post;
   std::optional<Site> in = {};  ///< the point of its input, if this config shows it
-  bool linear_names = false;  ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as for experts
+  bool linear_names = false;    ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as for experts
 };
 
 /// The ordinary MLP of block `layer`.

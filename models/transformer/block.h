@@ -61,9 +61,9 @@ class Block : public torch::nn::Module {
   bool lends_keys_;           // later layers attend with its keys and values
   bool reads_through_norms_;  // else norms are on the stream itself
   std::shared_ptr<Norm> ln1_, ln2_, ln3_, ln1_post_, ln2_post_;
-  std::shared_ptr<Norm> mlp_norm_;     // before the MLP: ln2, in decoder blocks ln3; null without norms
-  std::shared_ptr<TokenMixer> mixer_;  // attention, or its replacement
-  std::shared_ptr<Attention> attn_;    // the same, if it is attention, else null
+  std::shared_ptr<Norm> mlp_norm_;         // before the MLP: ln2, in decoder blocks ln3; null without norms
+  std::shared_ptr<TokenMixer> mixer_;      // attention, or its replacement
+  std::shared_ptr<Attention> attn_;        // the same, if it is attention, else null
   std::shared_ptr<Attention> cross_attn_;  // in decoder blocks, else null
   std::shared_ptr<FeedForward> mlp_;
   std::shared_ptr<LayerInputBranch> layer_input_;  // null without per-layer embeddings

@@ -37,7 +37,7 @@ class Embed : public torch::nn::Module {
   const ModelConfig& config_;
   at::Tensor W_E_;           // [vocab, d_model]
   at::Tensor W_token_type_;  // [token type, d_model], undefined without token types
-  at::Tensor scale_;  // factor of the embedding, a number in the weights' dtype; undefined for 1
+  at::Tensor scale_;         // factor of the embedding, a number in the weights' dtype; undefined for 1
   std::shared_ptr<Norm> ln_;
   Point hook_token_type_embed_;
 };

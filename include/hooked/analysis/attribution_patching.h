@@ -89,8 +89,8 @@ struct AttributionCheck {
 
 /// Estimates and how they were computed.
 struct AttributionPatchingReport {
-  Grid grid;       ///< as attribution_patching() returns it; NaN for missing numbers
-  Grid unpatched;  ///< the scores without a patch
+  Grid grid;                              ///< as attribution_patching() returns it; NaN for missing numbers
+  Grid unpatched;                         ///< the scores without a patch
   std::optional<AttributionCheck> check;  ///< if one was asked for
   std::int64_t gradient_runs;             ///< runs with gradients, each of some rows
   double seconds;                         ///< in total

@@ -69,8 +69,8 @@ CompositionScores composition_scores(const HookedTransformer& model, HeadInput i
 struct CopyingOptions {
   CircuitOptions circuits = {};  ///< which weights
   std::int64_t top_k = 5;        ///< a token counts if it is among this many that its copy raises most
-  std::int64_t tokens = 500;  ///< number of tokens asked, drawn from the vocabulary; at most all of it
-  std::uint64_t seed = 0;     ///< of that draw
+  std::int64_t tokens = 500;     ///< number of tokens asked, drawn from the vocabulary; at most all of it
+  std::uint64_t seed = 0;        ///< of that draw
   /// Called after each head; false ends the work.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
@@ -80,8 +80,8 @@ struct CopyingOptions {
 struct CopyingScores {
   Grid eigenvalues;  ///< [layer, head]: the sum of its eigenvalues over the sum of their sizes; 1 copies, -1
                      ///< does the opposite
-  Grid top_k;  ///< [layer, head]: share of tokens that are among the top_k tokens they raise most
-  bool complete;  ///< not ended by `progress`; else missing numbers are NaN
+  Grid top_k;        ///< [layer, head]: share of tokens that are among the top_k tokens they raise most
+  bool complete;     ///< not ended by `progress`; else missing numbers are NaN
 };
 
 /// Copying scores of all heads, from d_head x d_head matrices; NaN in layers without attention. With

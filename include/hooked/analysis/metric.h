@@ -26,11 +26,11 @@ struct MetricInput {
   /// The tokens on the last axis of `logits`, in ascending order, if the metric reads only its answers'
   /// logits; empty: the vocabulary.
   std::vector<std::int64_t> logit_tokens;
-  const ActivationCache& cache;   ///< the activations it asked for
-  at::Tensor columns;             ///< int64 [row, position] on the CPU: where its positions are, absolute
-  at::Tensor real;                ///< bool [row, position] on the CPU: not padding; undefined: all
-  at::Tensor tokens;              ///< int64 [row, pos]: what the rows read; undefined if that is not known
-  std::int64_t first_column = 0;  ///< of `tokens`: the columns before it belong to a prefix
+  const ActivationCache& cache;    ///< the activations it asked for
+  at::Tensor columns;              ///< int64 [row, position] on the CPU: where its positions are, absolute
+  at::Tensor real;                 ///< bool [row, position] on the CPU: not padding; undefined: all
+  at::Tensor tokens;               ///< int64 [row, pos]: what the rows read; undefined if that is not known
+  std::int64_t first_column = 0;   ///< of `tokens`: the columns before it belong to a prefix
   std::vector<std::int64_t> rows;  ///< for each row, its index among the rows that the metric was made for
 };
 

@@ -11,9 +11,8 @@ namespace HOOKED_EXPORT hooked {
 /// How directions share a space (Elhage et al. 2022, "Toy models of superposition"). For directions w_i with
 /// unit vectors u_i; all numbers float64.
 struct Superposition {
-  at::Tensor
-      squared_length;       ///< [feature]: |w_i|^2; near 1 if a feature of a trained model is represented
-  at::Tensor interference;  ///< [feature]: the sum over the others of (u_i . w_j)^2; 0: orthogonal to all
+  at::Tensor squared_length;  ///< [feature]: |w_i|^2; near 1 if a feature of a trained model is represented
+  at::Tensor interference;    ///< [feature]: the sum over the others of (u_i . w_j)^2; 0: orthogonal to all
   /// [feature]: |w_i|^2 over the sum over all features of (u_i . w_j)^2, its share of the space: 1 alone, 1/2
   /// for one of an antipodal pair. They add up to at most the dimensions that are spanned.
   at::Tensor dimensions;

@@ -66,10 +66,10 @@ at::Tensor composition(const FactoredMatrix& left, const FactoredMatrix& right);
 
 /// How two subspaces of the stream overlap.
 struct SubspaceOverlap {
-  at::Tensor cosines;  ///< [angle]: of the principal angles, descending; as many as the smaller space has
-                       ///< dimensions. 1: a direction in both spaces; 0: one orthogonal to the other space
-  double overlap;      ///< the mean of their squares: the share of the smaller space that the larger holds
-  double random;  ///< the same for random spaces of these sizes: the larger one's size / d_model
+  at::Tensor cosines;    ///< [angle]: of the principal angles, descending; as many as the smaller space has
+                         ///< dimensions. 1: a direction in both spaces; 0: one orthogonal to the other space
+  double overlap;        ///< the mean of their squares: the share of the smaller space that the larger holds
+  double random;         ///< the same for random spaces of these sizes: the larger one's size / d_model
   std::int64_t written;  ///< dimensions of the written space
   std::int64_t read;     ///< dimensions of the read space
 };

@@ -91,8 +91,8 @@ struct ModelConfig {
   /// Each head's z is multiplied by the sigmoid of gate logits, which a separate map makes from attention's
   /// input (Qiu et al. 2025).
   bool gated_heads = false;
-  std::optional<Window> window = {};  ///< layers that see only some keys; none: all see every key
-  Positions positions = LearnedPositions{};         ///< how the model encodes positions
+  std::optional<Window> window = {};         ///< layers that see only some keys; none: all see every key
+  Positions positions = LearnedPositions{};  ///< how the model encodes positions
   std::optional<ShortConvolution> short_conv = {};  ///< instead of attention; none: every layer has attention
   std::optional<DeltaNet> delta_net = {};           ///< the same for gated delta nets; none: no layer has one
 
@@ -102,7 +102,7 @@ struct ModelConfig {
   double embedding_scale = 1.0;  ///< the embedding is multiplied by it (rounded to dtype), before positions
 
   // What comes with the weights.
-  bool default_prepend_bos = true;  ///< whether texts get a BOS token if the caller does not say
+  bool default_prepend_bos = true;           ///< whether texts get a BOS token if the caller does not say
   std::vector<std::string> processing = {};  ///< names of the processing steps already applied to the weights
   at::ScalarType dtype = at::kFloat;         ///< dtype of weights and activations
   LeastDtypes least_dtypes = {};             ///< weights that stay in float32 if dtype is narrower

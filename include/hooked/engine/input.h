@@ -26,7 +26,7 @@ struct DecoderInput {
 /// A residual stream to start from, instead of an embedding.
 struct StartAtLayer {
   std::int64_t
-      layer;  ///< the stream is the one before this block; n_layers: after the last. May be negative
+      layer;  ///< the stream given is that before this block; n_layers: after the last; may be negative
   at::Tensor residual;  ///< [batch, pos, d_model] in the model's dtype
   /// [batch, pos] int64: the tokens of these columns, for models with per-layer embeddings (layer_input);
   /// else undefined.

@@ -178,8 +178,7 @@ template <class Elements, int kRows, int kColumns>
 void dots(const BlockProduct& p, std::int64_t column) {
   using Element = typename Elements::Element;
   constexpr std::int64_t kStep = kLanes * Elements::kDepth;
-  constexpr std::int64_t kAhead =
-      2048 / static_cast<std::int64_t>(sizeof(Element));  // half a page
+  constexpr std::int64_t kAhead = 2048 / static_cast<std::int64_t>(sizeof(Element));  // half a page
   const std::int64_t in = p.in, whole = in / kStep * kStep, ahead = kColumns == 1 ? kAhead : kColumns * in;
   const Element* w = static_cast<const Element*>(p.block) + column * in;
   const Element* x = static_cast<const Element*>(p.x);

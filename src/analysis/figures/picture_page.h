@@ -6,9 +6,8 @@
 namespace hooked {
 
 inline constexpr double kPictureMargin = 14;  ///< pixels around all that is drawn
-inline constexpr double kPictureHeader =
-    50;                                     ///< pixels for title and unit and the space below them
-inline constexpr double kPictureFont = 12;  ///< pixels, of ordinary text
+inline constexpr double kPictureHeader = 50;  ///< pixels for title and unit and the space below them
+inline constexpr double kPictureFont = 12;    ///< pixels, of ordinary text
 
 /// The beginning of every picture, which says that hooked drew it.
 inline constexpr std::string_view kPictureStart =

@@ -79,10 +79,10 @@ std::vector<Address> parts_besides(const HookedTransformer& model, const std::ve
     kept.push_back(resolved(given, points, model.config().n_heads));
     if (std::none_of(all.begin(), all.end(),
                      [&](const ModelPart& part) { return holds(kept.back(), part.place); })) {
-      throw HookError(
-          given.to_string(),
-          "this is no part of the model; expected z of a layer or of one of its heads, mlp_out or "
-          "layer_input_out of a layer, or attn_out of a layer that has no attention");
+      throw HookError(given.to_string(),
+                      fmt::format("this is not a part of the model; expected one of {} of a layer, z also of "
+                                  "one of its heads",
+                                  points_of(sublayers(model.config()))));
     }
   }
   std::vector<Address> others;

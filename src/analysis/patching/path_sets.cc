@@ -69,8 +69,9 @@ void PathSets::find_senders(const PathPatchingOptions& options) {
     if (!embeddings && !order_.is_written(place.name())) {
       throw HookError(
           address.to_string(),
-          "this writes nothing to a stream; expected z, attn_out, mlp_out or layer_input_out of a "
-          "layer, an embedding, or resid_pre of the first layer");
+          fmt::format("this writes nothing to a stream; expected one of {}, attn_out of a layer, an "
+                      "embedding, or resid_pre of the first layer",
+                      points_of(sublayers(config_))));
     }
     senders_.push_back({place, embeddings});
   }

@@ -84,8 +84,19 @@ Sums spread_sums(const at::Tensor& attention, const Counted& counted, HeadScore 
   // distribution depends on the implementation.
   const auto any = total.ge(counted.least);
   const auto of_one = left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1);
-  if (score == HeadScore::entropy) return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
-  return {(of_one * counted.distance).sum(kQueriesAndKeys), any.sum(2)};
+  switch (score) {
+    case HeadScore::entropy:
+      return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
+    case HeadScore::distance:
+      return {(of_one * counted.distance).sum(kQueriesAndKeys), any.sum(2)};
+    case HeadScore::previous_token:
+    case HeadScore::current_token:
+    case HeadScore::first_token:
+    case HeadScore::duplicate_token:
+    case HeadScore::induction:
+      break;  // of the kinds `columns` and `ids`: compared with a pattern
+  }
+  throw HookError(head_score_row(score).name, "this score has a pattern; expected one of spread");
 }
 
 /// `attention` [row, head, query, key] in float64; `wanted` [row, 1, query, key] is zero for what does not
@@ -182,24 +193,40 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
 std::function<at::Tensor(const QueryRange&)> pattern_of(HeadScore score, const ActivationCache& cache,
                                                         const ScoredPatterns& attended,
                                                         const HeadScoreOptions& options) {
-  if (score == HeadScore::first_token)
-    return [&](const QueryRange&) { return attended.first_keys().unsqueeze(1); };
-  if (score == HeadScore::current_token || score == HeadScore::previous_token) {
-    return [&attended, back = score == HeadScore::previous_token ? 1 : 0](const QueryRange& some) {
+  const auto at_distance = [&](std::int64_t back) {
+    return [&attended, back](const QueryRange& some) {
       return attended.key_places().eq(some.places() - back).unsqueeze(0);
     };
-  }
-  const bool behind = score == HeadScore::induction;
-  const at::Tensor ids = attended.tokens(cache, options.tokens);
-  return [&attended, ids, behind](const QueryRange& some) {
-    const at::Tensor before = behind ? ids.roll({1}, {1}) : ids;
-    const at::Tensor same =
-        ids.slice(1, some.begin, some.end).unsqueeze(2).eq(before.unsqueeze(1));  // [row, query, key]
-    const at::Tensor keys = attended.key_places();
-    const at::Tensor earlier =
-        behind ? keys.le(some.places()).logical_and(keys.gt(0)) : keys.lt(some.places());
-    return same.logical_and(earlier);
   };
+  // Keys with the query's token, or the ones after them.
+  const auto of_same_token = [&](bool after) {
+    const at::Tensor ids = attended.tokens(cache, options.tokens);
+    return [&attended, ids, after](const QueryRange& some) {
+      const at::Tensor before = after ? ids.roll({1}, {1}) : ids;
+      const at::Tensor same =
+          ids.slice(1, some.begin, some.end).unsqueeze(2).eq(before.unsqueeze(1));  // [row, query, key]
+      const at::Tensor keys = attended.key_places();
+      const at::Tensor earlier =
+          after ? keys.le(some.places()).logical_and(keys.gt(0)) : keys.lt(some.places());
+      return same.logical_and(earlier);
+    };
+  };
+  switch (score) {
+    case HeadScore::first_token:
+      return [&](const QueryRange&) { return attended.first_keys().unsqueeze(1); };
+    case HeadScore::current_token:
+      return at_distance(0);
+    case HeadScore::previous_token:
+      return at_distance(1);
+    case HeadScore::duplicate_token:
+      return of_same_token(false);
+    case HeadScore::induction:
+      return of_same_token(true);
+    case HeadScore::entropy:
+    case HeadScore::distance:
+      break;  // of the kind `spread`: no pattern is looked for
+  }
+  throw HookError(head_score_row(score).name, "this score has no pattern; expected one of columns or ids");
 }
 
 std::string_view unit_of(HeadMeasure measure) {

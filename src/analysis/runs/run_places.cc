@@ -73,8 +73,7 @@ std::vector<RunPlace> run_places(const PatchedRuns& home, const HookedTransforme
   std::vector<RunPlace> places;
   places.push_back(
       {model.device(), [&home](const auto& patches, const auto& batch) { return home.run(patches, batch); }});
-  if (!options.run.hooks.empty() || !model.hooks().empty())
-    return places;  // hooks need not be thread-safe
+  if (!options.run.hooks.empty() || !model.hooks().empty()) return places;  // hooks need not be thread-safe
   for (const HookedTransformer& replica : replicas) {
     if (replica.loaded() == model.loaded()) continue;
     require_same(replica, model);

@@ -1,5 +1,5 @@
 """Records what AutoTokenizer makes of a tokenizer.json for every class of tokenizer that transformers knows, and for the files
-that may lie beside it: tests/text/files/classes/cases.json. Writes the tables of src/text/*.inc, too.
+that may lie beside it: tests/text/files/classes/cases.json. Writes the tables of src/text/classes/*.inc, too.
 
     python tests/golden/make.py tokenizer-classes
 
@@ -260,11 +260,11 @@ def write_tables() -> None:
 
     rows = "".join('    {"%s",\n     %s},\n' % (name, literal(by_class[name], 5)) for name in sorted(by_class))
     made = f"transformers {transformers.__version__}; written by tests/golden/make.py tokenizer-classes."
-    (kRoot / "src" / "text" / "model_types.inc").write_text(
+    (kRoot / "src" / "text" / "classes" / "model_types.inc").write_text(
         f"// TOKENIZER_MAPPING_NAMES of {made}\nconstexpr ModelTypes kModelTypes[] = {{\n{rows}}};\n"
         "// Those whose own tokenizer_config.json it does not believe.\n"
         f"constexpr std::string_view kMistaken =\n    {literal(sorted(MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS), 4)};\n")
-    (kRoot / "src" / "text" / "language_codes.inc").write_text(
+    (kRoot / "src" / "text" / "classes" / "language_codes.inc").write_text(
         f"// The languages of MBart-50 and of NLLB, in the order of {made}\n"
         f"constexpr std::string_view kMbart50Languages =\n    {literal(kMbart50Languages, 4)};\n"
         f"constexpr std::string_view kNllbLanguages =\n    {literal(kNllbLanguages, 4)};\n")

@@ -1,4 +1,4 @@
-"""Writes src/text/unicode_differences.cc and docs/unicode-differences.md: where the PyPI package `tokenizers` and the
+"""Writes src/text/unicode/unicode_differences.cc and docs/unicode-differences.md: where the PyPI package `tokenizers` and the
 libraries that hooked is built on (utf8proc, Oniguruma) know different versions of Unicode.
 
 The package is asked about every code point through its own normalizers and pre-tokenizers, utf8proc and Oniguruma through
@@ -185,7 +185,7 @@ def main(_arguments: list) -> None:
 
 def write_source(rows, cases, lower, decompositions, combining) -> None:
     text = (f"// Written by tests/golden/make.py unicode-differences from tokenizers {tokenizers.__version__}: do not edit.\n"
-            '#include "text/unicode_differences.h"\n\n#include <algorithm>\n#include <array>\n#include <span>\n\n'
+            '#include "text/unicode/unicode_differences.h"\n\n#include <algorithm>\n#include <array>\n#include <span>\n\n'
             "namespace hooked::text {\nnamespace {\n\n"
             "// Characters first to last, all of which have the property or not.\n"
             "struct DifferingRange {\n  char32_t first;\n  char32_t last;\n  bool value;\n};\n\n"
@@ -244,7 +244,7 @@ std::optional<char32_t> differing_lower_case(char32_t code_point) noexcept {
 
 }  // namespace hooked::text
 """
-    (kRoot / "src" / "text" / "unicode_differences.cc").write_text(text)
+    (kRoot / "src" / "text" / "unicode" / "unicode_differences.cc").write_text(text)
 
 
 def shown(found: list) -> str:
@@ -259,7 +259,7 @@ def write_document(lists, classes, utf8proc: str, oniguruma: str) -> None:
     text = (f"# Differences of Unicode versions\n\n<!-- written by tests/golden/make.py unicode-differences -->\n\n"
             f"What the package `tokenizers` {tokenizers.__version__} and the libraries of Debian 12 say differently about\n"
             f"characters: utf8proc {utf8proc} and Oniguruma {oniguruma}. Code points are hexadecimal.\n\n"
-            "## Corrected\n\nThe package's answer is used (`src/text/unicode_differences.cc`), so these make no difference to ids.\n"
+            "## Corrected\n\nThe package's answer is used (`src/text/unicode/unicode_differences.cc`), so these make no difference to ids.\n"
             "The table corrects the version of utf8proc above; a newer one may know further characters.\n\n")
     for name, found in lists.items():
         if found:
