@@ -90,7 +90,7 @@ TEST_F(CircuitOf, AblationTakesSetsAndTheirComplements) {
                      hooked::set(act::mlp_out(1), from_[act::mlp_out(1)].mean(1, true))}),
               1e-12);
   EXPECT_THAT(text_thrown_by<HookError>([&] { parts_besides(model_, {act::pattern(0)}); }),
-              HasSubstr("no part of the model"));
+              HasSubstr("not a part of the model"));
   EXPECT_EQ(parts_besides(model_, {act::z(0), act::mlp_out(1)}).size(), 5U);
 }
 
