@@ -218,14 +218,16 @@ std::optional<ActivationName> norm_before_values(const ModelConfig& config, cons
   return read->through.empty() ? std::nullopt : std::optional(read->through.front());
 }
 
-bool begins_stream(const ActivationName& name, const ModelConfig& config) {
-  if (name.site == Site::resid_pre) return name.layer == 0;
+std::set<ActivationName> stream_beginnings(const ModelConfig& config) {
+  std::set<ActivationName> beginnings;
   for (const Stack stack : stacks_of(config)) {
     for (const StreamStep& step : stream_of(config, stack)) {
-      if (step.kind == Kind::write && !step.by_sublayer() && step.point == name) return true;
+      const bool embeds = step.kind == Kind::write && !step.by_sublayer();
+      const bool first = step.point.site == Site::resid_pre && step.point.layer == 0;
+      if (embeds || first) beginnings.insert(step.point);
     }
   }
-  return false;
+  return beginnings;
 }
 
 std::vector<Stack> stacks_of(const ModelConfig& config) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,9 +87,9 @@ const ActivationName& shown_before(const StreamStep* step);
 /// The norm that a head's values are read through, by its `normalized`; `write` is the head's write step.
 std::optional<ActivationName> norm_before_values(const ModelConfig& config, const StreamStep& write);
 
-/// Whether a model's stream begins with this, alone or with others: the point before the first block, or an
-/// embedding that writes to it.
-bool begins_stream(const ActivationName& name, const ModelConfig& config);
+/// What the streams of a model begin with: the points before their first blocks, and the embeddings that
+/// write to them. By full names.
+std::set<ActivationName> stream_beginnings(const ModelConfig& config);
 
 /// The stacks of a model, the encoder's first.
 std::vector<Stack> stacks_of(const ModelConfig& config);

@@ -66,7 +66,8 @@ struct LogitLens {
 /// Reads each point of the residual stream as if it were the last: final norm (with that point's own scale)
 /// and unembedding. One point is the first block's input, the others follow each block, so the last is what
 /// the run predicted. On an encoder-decoder the stream is the decoder's. Needs resid_pre(0) and every
-/// resid_post in the cache, with `mid` resid_mid (and resid_mid_cross), for parts what residual_parts needs.
+/// resid_post in the cache, with `mid` every point between (resid_mid, resid_mid_cross, resid_mid_mlp), for
+/// parts what residual_parts needs.
 ///
 /// A part is read as if it were all of the stream, with its own scale: this shows what it says alone. For
 /// what it adds to the logits see direct_logit_attribution.

@@ -207,12 +207,19 @@ bool StreamMatrices::attends(std::int64_t layer) const {
   return options_.stack == Stack::encoder || config_.attends(layer);
 }
 
-const StreamStep& StreamMatrices::step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const {
-  return *step_in(steps_, kind, of_mlp ? &StreamStep::of_mlp : &StreamStep::mixes_own_tokens, layer);
+const StreamStep* StreamMatrices::find(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const {
+  return step_in(steps_, kind, of_mlp ? &StreamStep::of_mlp : &StreamStep::mixes_own_tokens, layer);
 }
 
-std::ptrdiff_t StreamMatrices::place(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const {
-  return &step(kind, of_mlp, layer) - steps_.data();
+const StreamStep& StreamMatrices::step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const {
+  return *find(kind, of_mlp, layer);
+}
+
+std::optional<std::ptrdiff_t> StreamMatrices::place(StreamStep::Kind kind, bool of_mlp,
+                                                    std::int64_t layer) const {
+  const StreamStep* step = find(kind, of_mlp, layer);
+  if (step == nullptr) return std::nullopt;
+  return step - steps_.data();
 }
 
 at::Tensor StreamMatrices::read(const StreamStep& step, const at::Tensor& matrix, bool of_experts) const {

@@ -84,7 +84,7 @@ at::Tensor matrix_of(const StreamMatrices& matrices, const StreamPart& part) {
   throw ShapeError("stream_matrix", "there is no matrix of this kind; expected one of StreamMatrix");
 }
 
-/// Throws ShapeError unless `reader` can read what `writer` writes. Both are parts that the model has.
+/// Throws ShapeError unless `reader` can read what `writer` writes.
 void require_meeting(const StreamMatrices& matrices, const StreamPart& writer, const StreamPart& reader,
                      const char* where) {
   const auto refuse = [&](std::string_view why) {
@@ -100,7 +100,8 @@ void require_meeting(const StreamMatrices& matrices, const StreamPart& writer, c
     const auto written =
         matrices.place(StreamStep::Kind::write, from.of == Of::mlp, matrices.layer(writer.layer));
     const auto read = matrices.place(StreamStep::Kind::read, to.of == Of::mlp, matrices.layer(reader.layer));
-    if (read < written) refuse("the second one comes before the first");
+    // A part that the model does not have is for matrix_of() to refuse.
+    if (written && read && *read < *written) refuse("the second one comes before the first");
   }
   if (from.of == Of::embedding && to.of == Of::head && matrices.layer(reader.layer) == 0)
     return;  // the first block's attention has its own norms
@@ -135,9 +136,9 @@ at::Tensor stream_matrix(const HookedTransformer& model, const StreamPart& part,
 FactoredMatrix virtual_weights(const HookedTransformer& model, const StreamPart& writer,
                                const StreamPart& reader, const CircuitOptions& options) {
   const StreamMatrices matrices(model, options, kVirtual);
-  auto written = matrix_of(matrices, writer), read = matrix_of(matrices, reader);
   require_meeting(matrices, writer, reader, kVirtual);
-  return {std::move(written), std::move(read)};
+  auto written = matrix_of(matrices, writer);
+  return {std::move(written), matrix_of(matrices, reader)};
 }
 
 at::Tensor composition(const FactoredMatrix& left, const FactoredMatrix& right) {

@@ -167,8 +167,9 @@ Grid without_rows(const Grid& scores) {
 
 EdgeSpace::EdgeSpace(const HookedTransformer& model)
     : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
+  const std::set<ActivationName> beginnings = stream_beginnings(model.config());
   for (const StreamGraph::Writer& writer : graph_.writers) {
-    if (begins_stream(writer.written.name(), model.config())) embeddings_.insert(writer.first);
+    if (beginnings.contains(writer.written.name())) embeddings_.insert(writer.first);
   }
   for (const StreamGraph::Reader& reader : graph_.readers) {
     const ActivationName& name = reader.gradient.name();

@@ -79,10 +79,11 @@ std::vector<Address> parts_besides(const HookedTransformer& model, const std::ve
     kept.push_back(resolved(given, points, model.config().n_heads));
     if (std::none_of(all.begin(), all.end(),
                      [&](const ModelPart& part) { return holds(kept.back(), part.place); })) {
-      throw HookError(given.to_string(),
-                      fmt::format("this is not a part of the model; expected one of {} of a layer, z also of "
-                                  "one of its heads",
-                                  points_of(sublayers(model.config()))));
+      throw HookError(
+          given.to_string(),
+          fmt::format("this is not a part of the model; expected what a sublayer writes at ({}), of "
+                      "attention z or z of one head",
+                      points_of(sublayers(model.config()))));
     }
   }
   std::vector<Address> others;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "hooked/core/error.h"
@@ -62,15 +63,16 @@ void PathSets::find_senders(const PathPatchingOptions& options) {
   if (given.empty()) {
     for (const StreamWriter& writer : sublayers(config_, config_.main_stack())) given.push_back(writer.place);
   }
+  const std::set<ActivationName> beginnings = stream_beginnings(config_);
   for (const Address& address : given) {
     const Site site = address.name().site;
     const Address place = checked(address, is_of_heads(site), "sender");
-    const bool embeddings = begins_stream(place.name(), config_);
+    const bool embeddings = beginnings.contains(place.name());
     if (!embeddings && !order_.is_written(place.name())) {
       throw HookError(
           address.to_string(),
-          fmt::format("this writes nothing to a stream; expected one of {}, attn_out of a layer, an "
-                      "embedding, or resid_pre of the first layer",
+          fmt::format("this writes nothing to a stream; expected what a sublayer of a layer adds ({}, or "
+                      "attn_out for all heads), an embedding, or resid_pre of the first layer",
                       points_of(sublayers(config_))));
     }
     senders_.push_back({place, embeddings});

@@ -178,7 +178,7 @@ ReadPoints read_stream(const RunReading& run, const LogitLensOptions& options) {
   GridAxis axis{.name = "point", .labels = {}};
   for (const auto& point : points) {
     axis.labels.push_back(fmt::format("{} {}", row(point.name.site).word, point.name.layer));
-    axis.places.emplace_back(point.name);
+    axis.places.emplace_back(run.cache.entry(point.name).name);  // throws for a missing one before any work
   }
   ReadPoints read(run.model, options, std::move(axis), run.columns);
   for (const auto& point : points) {
