@@ -1,4 +1,4 @@
-// Circuits of heads from weights only: docs/analysis.md.
+// Circuits of heads from weights only: docs/analysis/weight-circuits.md.
 #include <hooked/hooked.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Which parts matter, by gradients, and a circuit of them judged by runs: docs/analysis.md.
+// Which parts matter, by gradients, and a circuit of them: docs/analysis/attribution-patching.md.
 #include <hooked/hooked.h>
 
 #include <filesystem>

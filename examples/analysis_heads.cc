@@ -1,5 +1,5 @@
 // What heads attend to, how well the model repeats, and prompts that ask for an indirect object:
-// docs/analysis.md.
+// docs/analysis/heads.md.
 #include <hooked/hooked.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Paths, virtual weights and directions from weights: docs/analysis.md.
+// Paths, virtual weights and directions from weights: docs/analysis/virtual-weights.md.
 #include <hooked/hooked.h>
 
 #include <filesystem>

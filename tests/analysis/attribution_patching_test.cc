@@ -467,8 +467,8 @@ TEST_F(AttributionPatchingOf, TakesPresets) {
   EXPECT_TRUE(every.slice("site", "z").values().allclose(z.values()));
 }
 
-/// A row of the table of docs/analysis.md: an option, and the correlation of its estimates with exact
-/// patching at each kind of place of the shipped model; NaN where it has none.
+/// A row of the table of docs/analysis/attribution-patching.md: an option, and the correlation of its
+/// estimates with exact patching at each kind of place of the shipped model; NaN where it has none.
 struct Foretold {
   const char* name;
   AttributionPatchingOptions options;

@@ -1,5 +1,5 @@
-// What docs/analysis.md says of positions in the stream and outside it: the routes to induction heads, and
-// what stays the same when a window moves. On models whose weights are set by hand.
+// What docs/analysis/positional-circuits.md says of positions in the stream and outside it: the routes to
+// induction heads, and what stays the same when a window moves. On models whose weights are set by hand.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>

@@ -328,7 +328,7 @@ TEST_F(Guide, AttributesAllOfTheLogit) {
   EXPECT_NEAR(std::stod(output.substr(output.find(mark) + mark.size())), difference, 1e-3);
 }
 
-// The programs of docs/analysis.md.
+// The programs of docs/analysis/.
 TEST_F(Guide, ComputesWithGrids) {
   const auto output = output_of("analysis_grid");
   EXPECT_THAT(output, HasSubstr("Attention to the previous token, averaged over row"));
