@@ -181,13 +181,15 @@ struct PatternChange {
                        .together = ((changed[pattern].to(at::kDouble) - p) * g).sum(3)};
     if (made.of_queries) return made;
     const double least = least_whole(kept.scalar_type());
-    const at::Tensor sinks = attention.sinks(layer);
+    const at::Tensor before = runs.value(scores.name()).to(at::kDouble),
+                     higher = changed[scores].to(at::kDouble) - before;
+    at::Tensor sinks = attention.sinks(layer);
+    if (sinks.defined()) sinks = to_device(sinks, p.device());
     std::vector<at::Tensor> by_key;
     for (std::int64_t head = 0; head < p.size(1); ++head) {
-      const at::Tensor before = runs.value(scores.name())[0][head].to(at::kDouble);
-      const at::Tensor sink = sinks.defined() ? to_device(sinks[head], p.device()) : sinks;
-      const AgainstOtherKeys keys(before, p[0][head], g[0][head], sink, least);
-      by_key.push_back(keys.effects(changed[scores].select(1, head).to(at::kDouble) - before).sum(1));
+      const at::Tensor sink = sinks.defined() ? sinks[head] : sinks;
+      const AgainstOtherKeys keys(before[0][head], p[0][head], g[0][head], sink, least);
+      by_key.push_back(keys.effects(higher.select(1, head)).sum(1));
     }
     made.by_key = at::stack(by_key, 1);
     return made;

@@ -17,6 +17,7 @@
 #include "analysis/stream/final_stage.h"
 #include "analysis/stream/logit_reading.h"
 #include "analysis/stream/part_measures.h"
+#include "analysis/stream/stream_graph.h"
 #include "analysis/stream/stream_path.h"
 #include "analysis/values/numberless.h"
 #include "hooked/core/error.h"
@@ -188,7 +189,6 @@ Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cac
                       const UnnormedReadingOptions& options) {
   const auto& config = model.config();
   const RunReading run = reading_of(model, cache, {act::resid_pre.in(options.stack, 0), options.positions});
-  const auto weights = options.stack == Stack::encoder ? model.weights().encoder() : model.weights();
   const auto n_layers = options.stack == Stack::encoder ? config.n_encoder_layers() : config.n_layers;
   const std::vector<StreamStep> steps = stream_of(config, options.stack);
   const bool some_read_through_norms = std::ranges::any_of(steps, [](const StreamStep& step) {
@@ -209,7 +209,8 @@ Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cac
       by_layer.push_back(numberless({run.columns.rows(), 3, run.columns.positions()}));
       continue;
     }
-    const NormedMlp mlp{weights, stream_norm_at(model, read->through.front()), shown_before(read)};
+    const NormedMlp mlp{weights_around(model, read->point), stream_norm_at(model, read->through.front()),
+                        shown_before(read)};
     const auto [through_norm, unnormed, scaled] = readings_of(run, mlp, layer);
     const auto whole = length(through_norm);
     const auto cosine = (through_norm * unnormed).sum(-1) / (whole * length(unnormed));

@@ -246,7 +246,7 @@ RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>&
 
 std::vector<ActivationName> PatchedRuns::read_to_resume(const ModelConfig& config, std::int64_t layer) {
   const std::int64_t start = config.last_start(layer, config.n_layers);
-  return {PointIndex(config).resolve(act::resid_pre(static_cast<std::int32_t>(start)).name())};
+  return {act::resid_pre.in(config.main_stack(), static_cast<std::int32_t>(start)).name()};
 }
 
 ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,

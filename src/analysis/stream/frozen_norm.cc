@@ -9,8 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/weight_table.h"
 #include "hooks/norm_points.h"
-#include "hooks/stream.h"
 
 namespace hooked {
 namespace {
@@ -28,20 +28,6 @@ NormKind kind_of(Site scale, const ModelConfig& config) {
   const SiteScope scope = row(scale).scope;
   if (scope == SiteScope::entry) return config.embedding_norm;
   return scope == SiteScope::exit ? config.final_norm : config.norm;
-}
-
-/// Folding removes the weights of norms that something reads through, but not those of norms on embeddings or
-/// on the outputs of sublayers and their parts.
-bool keeps_weight(Site normalized, const ModelConfig& config) {
-  if (!config.norm_folded) return true;
-  for (const Stack stack : stacks_of(config)) {
-    for (const StreamStep& step : stream_of(config, stack)) {
-      if (step.kind != StreamStep::Kind::read) continue;
-      if (std::ranges::find(step.through, normalized, &ActivationName::site) != step.through.end())
-        return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace
@@ -94,19 +80,23 @@ StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& 
   norm.scale.site = points->scale;
   norm.normalized.site = points->normalized;
   norm.kind = kind_of(norm.scale.site, config);
-  if (!keeps_weight(norm.normalized.site, config)) return norm;
   // If one norm precedes both branches of a block, its weights are under ln1.
   auto owner = norm.scale;
   if (owner.site == Site::ln2_scale && config.layout == BlockLayout::parallel_one_norm)
     owner.site = Site::ln1_scale;
   const auto name = owner.to_string();
   const auto path = std::string_view(name).substr(0, name.rfind('.'));
-  const auto read = [&](const char* leaf) {
-    return model.weights()[fmt::format("{}.{}", path, leaf)].to(at::kCPU, at::kDouble);
+  // The table of weights says which norms still have theirs: folding moves them into what reads the norm.
+  const auto read = [&](const WeightRow* row, const std::string& weight) {
+    const bool there = row != nullptr && row->also.holds(config);
+    return there ? model.weights()[weight].to(at::kCPU, at::kDouble) : at::Tensor();
   };
-  norm.weight = read("w");
-  if (config.norm_offset && owner.site != Site::embed_ln_scale) norm.weight = norm.weight + 1.0;
-  if (config.norm_bias && norm.centres()) norm.bias = read("b");
+  const auto w = fmt::format("{}.w", path), b = fmt::format("{}.b", path);
+  const WeightRow* const gain = find_weight_row(w);
+  norm.weight = read(gain, w);
+  if (norm.weight.defined() && config.norm_offset && gain->kind == WeightKind::gain)
+    norm.weight = norm.weight + 1.0;
+  norm.bias = read(find_weight_row(b), b);
   return norm;
 }
 

@@ -49,7 +49,7 @@ struct StreamGraph {
 
 /// Whether queries, keys, values or z belong to cross-attention.
 bool is_of_cross_attention(Site site);
-/// The weights of the attention that an activation belongs to: of either stack, or cross-attention's.
+/// The weights that an activation belongs to: those of its stack, or cross-attention's.
 WeightView weights_around(const HookedTransformer& model, const ActivationName& name);
 
 }  // namespace hooked

@@ -11,6 +11,7 @@
 
 #include "analysis/places/cache_reading.h"
 #include "analysis/stream/expert_tokens.h"
+#include "analysis/stream/stream_graph.h"
 #include "analysis/stream/stream_path.h"
 #include "analysis/work/obstacles.h"
 #include "hooked/hooks/act.h"
@@ -21,11 +22,6 @@ namespace {
 at::Tensor in_float64(const at::Tensor& value) { return value.to(at::kCPU, at::kDouble); }
 
 std::int32_t layer_of(const BlockPlace& block) { return static_cast<std::int32_t>(block.layer); }
-
-WeightView weights_of(const RunReading& run, const BlockPlace& block) {
-  const auto weights = run.model.weights();
-  return block.stack == Stack::encoder ? weights.encoder() : weights;
-}
 
 StreamNorm norm_at(Site normalized, const BlockPlace& block, const RunReading& run) {
   return stream_norm_at(run.model, {.site = normalized, .stack = block.stack, .layer = layer_of(block)});
@@ -70,7 +66,7 @@ std::vector<Writing> heads_written(const StreamStep& step, const Split& split, c
   const auto layer = step.point.layer;
   const bool crosses = step.part == Part::cross_attention;
   const HeadWriter writer{.result = crosses ? act::cross_result : act::result,
-                          .weights = crosses ? run.model.weights().cross_attention() : weights_of(run, block),
+                          .weights = weights_around(run.model, step.of_attention(Site::z)),
                           .norm = norm_before_values(config, step)};
   Writing heads;
   for (std::int64_t head = 0; head < config.n_heads; ++head) {
@@ -202,7 +198,7 @@ std::vector<Writing> mixture_written(const BlockPlace& block, Grain grain, const
 std::vector<Writing> neurons_of_mlp(const StreamStep& step, const RunReading& run) {
   const auto layer = step.point.layer;
   const auto post = act::post.in(step.point.stack, layer);
-  const auto weights = weights_of(run, step.block());
+  const auto weights = weights_around(run.model, step.point);
   run.cache.entry(post.name());  // so that an error is thrown here, not later
   // Read on request: for many layers it is larger than the result.
   return {neurons_written(
