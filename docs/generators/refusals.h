@@ -80,7 +80,7 @@ inline std::vector<Refusal> of_runs() {
       {of_final_norm, "models without a final norm", "there is no norm to measure",
        [](Config c, Asked) { return c.final_norm == NormKind::none; }},
       {{"`unnormed_reading`"},
-       "models whose MLPs do not read through a norm that stands beside the stream",
+       "models whose MLPs do not read through a norm that leaves the stream as it is",
        "there is no such reading",
        [](Config c, Asked) {
          return !c.has_mlp() || c.norm == NormKind::none || c.norms_stream() ||
@@ -88,7 +88,7 @@ inline std::vector<Refusal> of_runs() {
        }},
       row<obstacles::kConstantValues>({"`ValueBiases::in_bias`"}),
       {joined({{"`head_scores`", "`source_attribution`", "`score_attribution`"}, paths}),
-       "caches of runs behind a prefix", "the prefix's attention, keys and values are not in the cache",
+       "caches of runs after a prefix", "the prefix's attention, keys and values are not in the cache",
        [](Config, Asked a) { return a.prefix; }},
       row<obstacles::kLinearHeads>({"`score_attribution`"}),
       {{"`score_attribution`"},
@@ -132,7 +132,7 @@ inline std::vector<Refusal> of_weights() {
        full_ov});
   const Calls of_unembedding = joined({{"`stream_matrix` of the unembedding"}, singular, full_ov});
   return {
-      {of_heads, "latent attention", "queries, keys and values come from behind norms of their own", latents},
+      {of_heads, "latent attention", "queries, keys and values are computed from normed latents", latents},
       row<obstacles::kLinearHeads>(of_heads),
       row<obstacles::kOwnKeys>(of_heads),
       {{"`qk_circuits`", "`composition_scores` by queries and keys"},
@@ -151,12 +151,12 @@ inline std::vector<Refusal> of_weights() {
                singular,
                full_ov}),
        "norms on the stream itself and numbers that multiply it, with `.norms`",
-       "between the two ends stands what only a run has the scale of",
+       "only a run has the scale of what is between the two ends",
        [](Config c, Asked a) { return a.norms && meets<obstacles::kPlainStream>(c, a); }},
-      {full_qk, "the same, behind the first layer", "the same",
+      {full_qk, "the same, after the first layer", "the same",
        [](Config c, Asked a) { return a.norms && a.layer > 0 && meets<obstacles::kPlainStream>(c, a); }},
       {{"`full_qk_circuit` of positions", "`full_ov_circuit` of positions", "`stream_matrix` of positions"},
-       "positions that are no embeddings",
+       "positions that are not embeddings",
        "nothing of them is in the stream",
        [](Config c, Asked) { return !c.has_pos_embed(); }},
       {{"`full_ov_circuit` of positions"},

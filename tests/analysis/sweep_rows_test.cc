@@ -504,7 +504,7 @@ TEST_F(SweepOfOneRow, RowsThatAreNotSweptMayHavePaddingThere) {
   second.over[0] = {Axis::batch, {1}};
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { sweep(model_, second); }), HasSubstr("padding in row 1"));
   second.over[0] = {Axis::batch, {{0, 1}}};
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, second); }), HasSubstr("no row"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, second); }), HasSubstr("not a row"));
   const auto shares = sweep(model_, first)
                           .rescaled(scores(model_, into, first.metric),
                                     scores(model_, at::cat({clean_, clean_}), first.metric), "share");

@@ -173,7 +173,7 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
       place = SweptPlace(*number < 0 ? *number + size : *number);
       continue;
     }
-    throw HookError("sweep", fmt::format("{} is no place on axis {}; expected a number from {} to {}",
+    throw HookError("sweep", fmt::format("{} is not a place on axis {}; expected a number from {} to {}",
                                          place.into.label(), axis_name(asked.axis), -size, size - 1));
   }
   return axis;

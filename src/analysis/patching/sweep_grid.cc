@@ -60,7 +60,7 @@ std::vector<std::int64_t> rows_of(const SweepOptions& options, const SweepInput&
     for (const SweptPlace& place : axis.places) {
       const auto number = place.into.column();
       if (!number || place.from != place.into || *number < -into.rows() || *number >= into.rows()) {
-        throw HookError("sweep", fmt::format("{} is no row of `into`; expected a number from {} to {}",
+        throw HookError("sweep", fmt::format("{} is not a row of `into`; expected a number from {} to {}",
                                              place.into.label(), -into.rows(), into.rows() - 1));
       }
       rows.push_back(*number < 0 ? *number + into.rows() : *number);

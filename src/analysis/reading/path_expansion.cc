@@ -279,10 +279,9 @@ void require_chain(const ModelConfig& config, const std::vector<HeadPlace>& path
       before = layer;
       continue;
     }
-    throw ShapeError("path_logits",
-                     fmt::format("{} is no path of this model; expected heads 0 to {} of later and later "
-                                 "layers with attention, 0 to {}",
-                                 name_of(path), config.n_heads - 1, config.n_layers - 1));
+    throw ShapeError("path_logits", fmt::format("{} is not a path of this model; expected heads 0 to {} in "
+                                                "increasing layers with attention, 0 to {}",
+                                                name_of(path), config.n_heads - 1, config.n_layers - 1));
   }
 }
 
