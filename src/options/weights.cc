@@ -42,15 +42,14 @@ Reader define_weights(CLI::App& app) {
   static constexpr auto* kShown = "What is shown, one of";
   auto options = std::make_shared<WeightsOptions>();
   add_model_options(app, options->model);
-  auto* composition =
-      app.add_option("--composition", options->composition,
-                     "how much of what each head writes later heads read by queries (q), keys (k) and values "
-                     "(v), beside random heads")
-          ->option_text("LIST")
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->check(CLI::IsMember({"q", "k", "v"}))
-          ->group(kShown);
+  auto* composition = app.add_option("--composition", options->composition,
+                                     "how much of what each head writes later heads read by queries (q), "
+                                     "keys (k) and values (v), compared with random heads")
+                          ->option_text("LIST")
+                          ->delimiter(',')
+                          ->allow_extra_args(false)
+                          ->check(CLI::IsMember({"q", "k", "v"}))
+                          ->group(kShown);
   auto* copying = app.add_flag("--copying", options->copying,
                                "whether heads copy: eigenvalues of W_E W_V W_O W_U, and tokens that raise "
                                "themselves most")
@@ -65,16 +64,15 @@ Reader define_weights(CLI::App& app) {
           ->check(CLI::IsMember(matrices))
           ->group(kShown);
   std::vector<OfSome> some;
-  some.push_back(
-      {app.add_option("--layer", options->layer, "of which layer; negative from the end (default: 0)")
-           ->option_text("L"),
-       {singular}});
-  some.push_back({app.add_option("--index", options->index,
-                                 "of which head, or of which expert of a mixture (default: 0)")
-                      ->option_text("I"),
+  some.push_back({app.add_option("--layer", options->layer, "the layer; negative from the end (default: 0)")
+                      ->option_text("L"),
                   {singular}});
+  some.push_back(
+      {app.add_option("--index", options->index, "the head, or the expert of a mixture (default: 0)")
+           ->option_text("I"),
+       {singular}});
   some.push_back({app.add_option("--directions", options->directions,
-                                 "so many of the largest singular values (default: 10)")
+                                 "how many of the largest singular values are shown (default: 10)")
                       ->option_text("N")
                       ->check(at_least_one()),
                   {singular}});
@@ -98,7 +96,7 @@ Reader define_weights(CLI::App& app) {
                       ->option_text("X"),
                   {composition, copying}});
   some.push_back(
-      {app.add_option("--largest", options->largest, "so many pairs of heads are shown (default: 20)")
+      {app.add_option("--largest", options->largest, "how many pairs of heads are shown (default: 20)")
            ->option_text("N")
            ->check(at_least_one()),
        {composition}});

@@ -385,9 +385,8 @@ TEST_F(PatchTest, TheCommandLineIsChecked) {
   usage(scored({"--sweep", "post:leyer"}), "did you mean 'layer'?");
   usage(scored({"--sweep", "post:d_mlp"}), "has no axis layer");
   usage(scored({"--sweep", "post:layer,d_mpl"}),
-        "'d_mpl' behind 'post:layer' is neither an axis nor a sweep; expected one of the site's axes, or a "
-        "name "
-        "that --help lists; did you mean 'd_mlp'?");
+        "'d_mpl' after 'post:layer' is neither an axis nor a sweep; expected one of the site's axes, or a "
+        "name that --help lists; did you mean 'd_mlp'?");
   usage(scored({"--sweep", "post:layer,head"}), "cannot be swept over head");
   usage(scored({"--sweep", "embed:layer"}), "outside the blocks");
   usage(call({"--sweep", "resid_pre"}), "nothing says what is scored");
