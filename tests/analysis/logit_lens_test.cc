@@ -358,7 +358,7 @@ TEST_F(PickledLens, AJacobianLensAndWhatItSaysOfItself) {
                 "of 0, 1"));
   EXPECT_THAT(not_taken({{"J", matrices({0})}, {"d_model", pickled(std::int64_t{8})}}),
               HasSubstr("d_model of the lens is not what the file says of it; expected 8, got 16"));
-  EXPECT_THAT(not_taken({{"J", matrices({0, 0})}}), HasSubstr("'J.0': the name stands twice"));
+  EXPECT_THAT(not_taken({{"J", matrices({0, 0})}}), HasSubstr("'J.0': the name occurs twice"));
   EXPECT_THAT(not_taken({{"J", matrices({-1})}}), HasSubstr("'J.-1' is not a map"));
   EXPECT_THAT(not_taken({{"jacobian_sum", matrices({0})}, {"n_done", pickled(std::int64_t{2})}}),
               HasSubstr("a fit that has not ended"));

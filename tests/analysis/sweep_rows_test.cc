@@ -312,10 +312,11 @@ TEST(SweepSources, AMeanThatNoRowHasIsRefused) {
                   .into = random_row(6, 11, 3),
                   .metric = logit(3)});
   };
-  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(both_ways); }), HasSubstr("never stand together"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(both_ways); }),
+              HasSubstr("a pair of a query and a key has padding in all rows"));
   // Without later keys: query 5 and key 0 are in no row, as rows are padded on different sides.
   EXPECT_THAT(text_thrown_by<HookError>([&] { swept(random_model_of(two_layer_config())); }),
-              HasSubstr("never stand together"));
+              HasSubstr("a pair of a query and a key has padding in all rows"));
 }
 
 TEST_F(SweepOfOneRow, EditsStayInForce) {

@@ -312,7 +312,7 @@ TEST_F(Sweep, RefusesAxesThatTheSiteDoesNotHave) {
   wrong.over = {Axis::pos};
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("no Axis::layer"));
   wrong.over = {Axis::layer, Axis::pos, Axis::pos};
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("pos stands twice"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("pos occurs twice"));
   wrong.over = {Axis::layer, {Axis::pos, {6}}};
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { sweep(model_, wrong); }), HasSubstr("outside the tokens"));
   wrong.over = {{Axis::layer, {2}}};

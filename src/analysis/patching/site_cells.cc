@@ -132,7 +132,7 @@ SiteCells::SiteCells(const HookedTransformer& model, const SweepOptions& options
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       require(axes_[i].own != axes_[j].own,
-              fmt::format("{} stands twice in `over`", axis_name(axes_[i].asked)));
+              fmt::format("{} occurs twice in `over`", axis_name(axes_[i].asked)));
     }
   }
 }

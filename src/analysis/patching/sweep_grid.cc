@@ -56,7 +56,7 @@ std::vector<std::int64_t> rows_of(const SweepOptions& options, const SweepInput&
   std::vector<std::int64_t> rows;
   for (const SweptAxis& axis : options.over) {
     if (axis.axis != Axis::batch) continue;
-    if (&axis != &*batch_of(options)) throw HookError("sweep", "batch stands twice in `over`");
+    if (&axis != &*batch_of(options)) throw HookError("sweep", "batch occurs twice in `over`");
     for (const SweptPlace& place : axis.places) {
       const auto number = place.into.column();
       if (!number || place.from != place.into || *number < -into.rows() || *number >= into.rows()) {

@@ -45,9 +45,9 @@ class ExpandedRun {
     const auto& config = model.config();
     require_free_of(config, kPaths, obstacles::kPaths);
     if (!cache.tokens() || cache.tokens()->first != 0) {
-      throw HookError(kPaths,
-                      "the cache does not say which tokens stand before its own; expected that of a run "
-                      "without a prefix");
+      throw HookError(
+          kPaths,
+          "the cache does not say which tokens come before its own; expected that of a run without a prefix");
     }
     for (const auto& step : path_to(end_, {}, run_)) {
       if (step.norm) events_.push_back({.norm = step.norm});
