@@ -201,10 +201,10 @@ TEST(GgufHeader, S5Names) {
 TEST(GgufHeader, S8NothingTwice) {
   GgufBytes file = two_tensors();
   file.uint32("k", 1).uint32("k", 1);
-  refused(file, {"metadata 'k' stands twice"});
+  refused(file, {"metadata 'k' occurs twice"});
   file = {};
   file.tensor("a", {8}, 0, 0).tensor("a", {8}, 0, 32).data = std::string(64, '\0');
-  refused(file, {"tensor 'a': the name stands twice"});
+  refused(file, {"tensor 'a': the name occurs twice"});
 }
 
 TEST(GgufHeader, S9TypesOfMetadata) {

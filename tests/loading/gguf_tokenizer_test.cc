@@ -117,7 +117,7 @@ TEST(GgufTokenizer, EveryPreTokenizerKeepsTheText) {
   std::set<std::string_view> names;
   for (const GgufPreTokenizer& row : gguf_pre_tokenizers()) {
     for (const std::string_view name : row.names)
-      EXPECT_TRUE(names.insert(name).second) << name << " stands twice";
+      EXPECT_TRUE(names.insert(name).second) << name << " occurs twice";
     SCOPED_TRACE(row.names.front());
     const auto file = vocabulary_of(document, std::string(row.names.front()));
     const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), with_vocabulary(1 << 20), "m.gguf");

@@ -180,7 +180,7 @@ class GgufParser {
     GgufValue value =
         kind == GgufType::text ? texts(what, array, elements) : numbers(what, kind, array, elements);
     if (!header_.metadata.emplace(std::move(key), std::move(value)).second)
-      cursor_.refuse(fmt::format("{} stands twice; expected it once", what));
+      cursor_.refuse(fmt::format("{} occurs twice; expected it once", what));
   }
 
   GgufValue numbers(const std::string& what, GgufType kind, bool array, std::uint64_t elements) {
@@ -286,7 +286,7 @@ class GgufParser {
     for (const GgufTensor& tensor : header_.tensors) {
       if (names.insert(tensor.info.name).second) continue;
       cursor_.refuse(
-          fmt::format("tensor '{}': the name stands twice; expected it once", printable(tensor.info.name)));
+          fmt::format("tensor '{}': the name occurs twice; expected it once", printable(tensor.info.name)));
     }
   }
 

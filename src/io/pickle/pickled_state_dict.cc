@@ -27,7 +27,7 @@ constexpr std::size_t kListed = 20;
 /// Of two equal keys, Python would keep the last; another reader the first.
 [[noreturn]] void throw_twice(std::string_view key, std::string_view where) {
   throw CheckpointError(
-      where, fmt::format("'{}': the name stands twice in a dict; expected it once", printable(key)));
+      where, fmt::format("'{}': the name occurs twice in a dict; expected it once", printable(key)));
 }
 
 /// Copies values of the document that contain no tensors. A document may contain one value in many places,

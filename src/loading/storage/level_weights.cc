@@ -38,7 +38,7 @@ struct LevelState {
 LevelState state_of(const NamedTensor& stored) {
   const std::vector<std::int64_t>& shape = stored.tensor.shape;
   if (stored.tensor.dtype_name != "U8" || shape.size() != 1 || shape[0] > kMostStateBytes) {
-    refuse_part(stored, fmt::format("is not text; expected U8 [bytes], {} of them at the most, got {} {}",
+    refuse_part(stored, fmt::format("is not text; expected U8 [bytes], at most {} of them, got {} {}",
                                     kMostStateBytes, stored.tensor.dtype_name, shape_text(shape)));
   }
   const std::vector<std::byte> bytes = part_bytes(stored.tensor, 0, shape[0]);
