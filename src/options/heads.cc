@@ -24,7 +24,7 @@ void require_fit(const HeadsOptions& options, bool draws) {
   require_grid_file(options.out);
   for (const std::string& score : options.scores) {
     if (std::count(options.scores.begin(), options.scores.end(), score) > 1)
-      throw UsageError(fmt::format("--score: {} stands twice; expected each score once", score));
+      throw UsageError(fmt::format("--score: {} occurs twice; expected each score once", score));
   }
   if (draws && options.half == 0)
     throw UsageError("--rows and --seed are of random tokens; expected --half with them");

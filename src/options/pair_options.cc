@@ -74,7 +74,7 @@ void require_scored(const ScoredPairOptions& options) {
   require_answers(options);
   for (std::size_t i = 0; i < options.metrics.size(); ++i) {
     if (std::count(options.metrics.begin(), options.metrics.end(), options.metrics[i]) > 1)
-      throw UsageError(fmt::format("--metric: {} stands twice; expected each metric once",
+      throw UsageError(fmt::format("--metric: {} occurs twice; expected each metric once",
                                    metric_name(options.metrics[i]).name));
   }
 }

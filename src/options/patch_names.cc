@@ -129,7 +129,7 @@ std::vector<SweepChoice> read_sweeps(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < choices.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (choices[i].name == choices[j].name)
-        throw UsageError(fmt::format("--sweep: {} stands twice; expected each sweep once", choices[i].name));
+        throw UsageError(fmt::format("--sweep: {} occurs twice; expected each sweep once", choices[i].name));
     }
   }
   return choices;

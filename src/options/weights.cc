@@ -24,7 +24,7 @@ void require_fit(const WeightsOptions& options, const std::vector<OfSome>& some)
   require_grid_file(options.out);
   for (const std::string& input : options.composition) {
     if (std::count(options.composition.begin(), options.composition.end(), input) > 1)
-      throw UsageError("--composition: " + input + " stands twice; expected each input once");
+      throw UsageError("--composition: " + input + " occurs twice; expected each input once");
   }
   for (const auto& [option, of] : some) {
     if (option->count() == 0) continue;
@@ -76,13 +76,12 @@ Reader define_weights(CLI::App& app) {
                       ->option_text("N")
                       ->check(at_least_one()),
                   {singular}});
-  some.push_back(
-      {app.add_option("--top-k", options->top_k,
-                      "tokens of each side of a direction; of copying how far up a token must stand "
-                      "among those that it raises (default: 5)")
-           ->option_text("K")
-           ->check(at_least_one()),
-       {copying, singular}});
+  some.push_back({app.add_option("--top-k", options->top_k,
+                                 "tokens of each side of a direction; for copying, how high a token must "
+                                 "rank among those that it raises (default: 5)")
+                      ->option_text("K")
+                      ->check(at_least_one()),
+                  {copying, singular}});
   some.push_back({app.add_option("--sample", options->sample,
                                  "tokens that are asked whether they are copied (default: 500)")
                       ->option_text("N")
