@@ -95,7 +95,7 @@ def main() -> None:
                         busy.join()
     for threads in sorted({1, args.threads}):
         alone, beside = times[threads, "alone"], times[threads, "busy"]
-        print(f"{threads} threads: alone {spread(alone)} s, beside a busy process {spread(beside)} s, "
+        print(f"{threads} threads: alone {spread(alone)} s, next to a busy process {spread(beside)} s, "
               f"ratio {sorted(beside)[len(beside) // 2] / sorted(alone)[len(alone) // 2]:.2f}")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times hooked beside transformers, TransformerLens and nnsight on one machine, in one run, with compared results.
+"""Times hooked against transformers, TransformerLens and nnsight on one machine, in one run, with compared results.
 
     python3 -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt -r benchmarks/requirements.txt
     cmake --build --preset release --target bench_rival_runner
@@ -54,7 +54,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", choices=[shape.name for shape in models.SHAPES], help="one shape")
     parser.add_argument("--dtypes", choices=("float32", "both"), default="both")
     parser.add_argument("--questions", help="keys of rivals/questions.py, with commas, and `fresh` for costs of fresh processes; all")
-    parser.add_argument("--seconds", type=float, help="ask nothing more after so long, and name what was left out")
+    parser.add_argument("--seconds", type=float, help="ask nothing more after this many seconds, and report what was left out")
     parser.add_argument("--write-docs", action="store_true", help="write the tables of docs/speed.md")
     parser.add_argument("--json", type=pathlib.Path, help="write everything to this file")
     parser.add_argument("--text", type=pathlib.Path, help="write the tables to this file, after each answer")
@@ -181,7 +181,7 @@ class Comparison:
             return []
 
     def answers(self, question, key: str, processes: dict) -> dict:
-        """Milliseconds by engine and round; whoever cannot answer is noted, and the others are asked again."""
+        """Milliseconds by engine and round; an engine that cannot answer is noted, and the others are asked again."""
         engines = [engine for engine in question.engines if engine in processes]
         while engines:
             asked = dataclasses.replace(question, engines=tuple(engines))

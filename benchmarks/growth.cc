@@ -271,7 +271,7 @@ Curve new_tokens(const Effort& effort) {
   std::map<std::size_t, std::vector<double>> steps;
   return measured(
       {.name = "new_tokens",
-       .description = {"A generation by its length", "ms of the newest of so many tokens, one row"},
+       .description = {"A generation by its length", "ms of the last of that many new tokens, one row"},
        .line_axis = "model",
        .axis = "new tokens",
        .per_unit = true,

@@ -239,7 +239,7 @@ void patch(const hooked::HookedTransformer& model, const hooked::RunResult& clea
   for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
     const auto column = by_word.values()[layer];
     const auto place = column.argmax().item<std::int64_t>();
-    say(fmt::format("   Before block {} the decision stands at \"{}\" ({:.2f}).", layer,
+    say(fmt::format("   Before block {} the decision is at \"{}\" ({:.2f}).", layer,
                     by_word.axes()[1].labels[static_cast<std::size_t>(place)], column[place].item<double>()));
   }
   say("\n   Which heads take it from one word to another? The same with what each head read, at all words at "

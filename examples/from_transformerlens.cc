@@ -81,7 +81,7 @@ void running(const HookedTransformer& model) {
   require_same("logits with a mask of ones", model({tokens, {.attention_mask = mask}}), logits);
   const auto first = tokens.slice(1, 0, 8), rest = tokens.slice(1, 8);
   const auto prefix = model.run(first, {.keep_prefix = true}).prefix;
-  require_same("logits behind a prefix", model({rest, {.prefix = prefix}}), logits.slice(1, 8));
+  require_same("logits after a prefix", model({rest, {.prefix = prefix}}), logits.slice(1, 8));
   const auto last = model.run(tokens, {.logit_positions = {{-1}}}).logits();
   require_same("logits of one position", last[0][0], logits[0][-1]);
   const std::vector<std::int64_t> ids{7, 3};
@@ -149,7 +149,7 @@ void hooks(HookedTransformer model) {
       act::resid_pre(1), [](const at::Tensor& g) { return g * 0.0; }, HookDirection::backward);
   const auto stopped = model.run(
       tokens, {.hooks = {stop}, .gradients = GradientRequest{.of = act::resid_pre, .metric = metric}});
-  require_same("no gradient behind a hook", stopped.gradients["resid_pre0"].norm(), at::zeros({}));
+  require_same("no gradient past a hook", stopped.gradients["resid_pre0"].norm(), at::zeros({}));
   std::cout << "  " << from_shorthand("z", 1) << " is " << act::z(1) << '\n';
 
   const auto results = model.run_with_cache(tokens, act::result).cache;
@@ -214,7 +214,7 @@ void attributing(const HookedTransformer& model) {
   require_same("the sum of direct_logit_attribution", by_head.values().sum().to(at::kFloat),
                difference[0][-1]);
   const auto of_stack = direct_logit_attribution(model, cache, heads, options);  // the same without biases
-  require_same("a stack of one's own", of_stack.slice("part", "head 1.3").values().to(at::kFloat),
+  require_same("a custom stack", of_stack.slice("part", "head 1.3").values().to(at::kFloat),
                by_head.slice("part", "head 1.3").values().to(at::kFloat));
 }
 

@@ -252,7 +252,7 @@ RecognisedFamily text_part(const Composite& composite, const ConfigText& config)
       grouped ? text.text_or("model_type", composite.text_type) : std::string(composite.text_type);
   for (const std::string_view key : composite.unsettled_text_keys) {
     if (text.is_unset(key)) continue;
-    text.refuse(key, fmt::format("means nothing definite inside of a {} checkpoint: it depends on the kernel "
+    text.refuse(key, fmt::format("means nothing definite inside a {} checkpoint: it depends on the kernel "
                                  "of attention that transformers runs; expected null, false or no such key",
                                  composite.model_type));
   }
@@ -273,10 +273,10 @@ void settle_logits(const Composite& composite, FamilyConfig& read) {
   if (composite.own_logits || !read.config.unembedding) return;
   Unembedding& unembedding = *read.config.unembedding;
   if (unembedding.scale == 1.0 && unembedding.soft_cap == 0.0) return;
-  read.notes.push_back(fmt::format(
-      "logits are neither scaled (by {}) nor capped (at {}): inside of a {} checkpoint transformers does "
-      "not do what it does for the text model by itself",
-      unembedding.scale, unembedding.soft_cap, composite.model_type));
+  read.notes.push_back(
+      fmt::format("logits are neither scaled (by {}) nor capped (at {}): inside a {} checkpoint transformers "
+                  "does not do what it does for the text model alone",
+                  unembedding.scale, unembedding.soft_cap, composite.model_type));
   unembedding.scale = 1.0;
   unembedding.soft_cap = 0.0;
 }

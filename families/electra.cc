@@ -21,10 +21,9 @@ ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_bert_config(hf);  // the head's activation is exact GELU, whatever hidden_act says
   constexpr std::string_view kWidth = "embedding_size";
   if (const std::int64_t width = json.integer_or(kWidth, 128); width != c.d_model) {
-    json.refuse(kWidth,
-                fmt::format("is not hidden_size, and a projection behind the normed sum of embeddings "
-                            "is not supported; expected {}",
-                            c.d_model));
+    json.refuse(kWidth, fmt::format("is not hidden_size, and a projection after the normed sum of embeddings "
+                                    "is not supported; expected {}",
+                                    c.d_model));
   }
   // Of the sequence head.
   json.ignore({"summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"});

@@ -85,10 +85,9 @@ RecognisedFamily named_family(const ConfigText& config) {
     for (const Composite& composite : all_composites()) known.push_back(composite.model_type);
     throw ConfigError(
         reader.where("model_type"),
-        fmt::format(
-            "checkpoints of type '{}' hold several models and are not supported; expected one of [{}], "
-            "of which the text part is read; save the text part as a model of its own",
-            printable(model_type), fmt::join(known, ", ")));
+        fmt::format("checkpoints of type '{}' hold several models and are not supported; expected one of "
+                    "[{}], whose text part is read; save the text part as a model of its own",
+                    printable(model_type), fmt::join(known, ", ")));
   }
   return {family_of(model_type, config.where), config};
 }

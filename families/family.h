@@ -146,7 +146,7 @@ struct Family {
   /// checkpoint is not of this family. If config.json names the family, this is called as well and adds what
   /// the file lacks. Null: config.json as it is, and only by its `model_type`.
   std::optional<ConfigText> (*recognise)(const CheckpointTraits& seen) = nullptr;
-  /// What `recognise` looks at, for messages and docs: `'model_args' beside the tensors`.
+  /// What `recognise` looks at, for messages and docs: `'model_args' next to the tensors`.
   std::string_view recognised_by = {};
   /// Replaces `read` and `recipes` for configs without the keys that all of transformers' configs have.
   FamilyConfig (*read_all)(const ConfigText& config) = nullptr;

@@ -33,9 +33,8 @@ ModelConfig read(HfConfig& hf) {
   if (has_bias_option && !json.has("activation_function")) {
     hf.note(
         "nanoGPT computed the tanh approximation of GELU before 17 May 2023, which its files do not say; the "
-        "exact GELU was taken: \"activation_function\": \"gelu_new\" in a config.json beside the file "
-        "changes "
-        "it");
+        "exact GELU was taken: \"activation_function\": \"gelu_new\" in a config.json next to the file "
+        "changes it");
   }
   json.ignore({"model_type", "dropout"});
   json.refuse_unread();
@@ -51,6 +50,6 @@ extern const Family kFamily{.model_type = kModelType,
                             .unembedding = "lm_head.weight",
                             .buffers = kGpt2Buffers,
                             .recognise = recognise,
-                            .recognised_by = "'model_args' beside the tensors"};
+                            .recognised_by = "'model_args' next to the tensors"};
 
 }  // namespace hooked::families::nanogpt

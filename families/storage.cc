@@ -100,8 +100,9 @@ constexpr std::string_view kMethod = "quant_method";
 std::string expected_storage() {
   std::vector<std::string_view> methods;
   for (const StorageMethod& method : kMethods) methods.push_back(method.method);
-  return fmt::format("is no storage that this engine reads; expected null, or a group whose {} is {}",
-                     kMethod, fmt::join(methods, ", "));
+  return fmt::format(
+      "is not a storage format that this engine reads; expected null, or a group whose {} is {}", kMethod,
+      fmt::join(methods, ", "));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ void refuse_set(const ConfigReader& group, Keys keys) {
 void read_block(const ConfigReader& group, std::string_view key, QuantisedStorage& storage) {
   const std::vector<std::int64_t> sizes = group.integers(key);
   if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1)
-    group.refuse(key, "is no size of blocks; expected two numbers above 0, rows and columns");
+    group.refuse(key, "is not a block size; expected two numbers above 0, rows and columns");
   storage.block = {sizes[0], sizes[1]};
 }
 
@@ -55,7 +55,7 @@ void read_group_size(const ConfigReader& group, std::int64_t fallback, Quantised
     storage.whole_axis = true;
     return;
   }
-  if (size < 1) group.refuse(key, "is no size of groups; expected a number above 0, or -1 for one group");
+  if (size < 1) group.refuse(key, "is not a group size; expected a number above 0, or -1 for one group");
   storage.group = size;
 }
 
@@ -110,11 +110,12 @@ void read_compressed_weights(const ConfigReader& weights, std::string_view forma
     return row.name == format && row.type == type;
   });
   if (found == std::end(kCompressedFormats)) {
-    weights.refuse("type", format.empty()
-                               ? std::string("stands there without a format; expected one beside the weights "
-                                             "or of all groups")
-                               : fmt::format("is not supported with the format {}; expected {}", format,
-                                             format == "float-quantized" ? "float" : "int"));
+    weights.refuse(
+        "type",
+        format.empty()
+            ? std::string("is given without a format; expected one next to the weights or for all groups")
+            : fmt::format("is not supported with the format {}; expected {}", format,
+                          format == "float-quantized" ? "float" : "int"));
   }
   codes.push_back(found->code);
   const bool symmetric = weights.boolean_or("symmetric", true);

@@ -7,13 +7,13 @@ namespace {
 
 // Gemma 3n (Google 2025).
 constexpr std::string_view kGemma3n =
-    "several streams that predict one another (altup_num_inputs), a low-rank path beside attention "
+    "several streams that predict one another (altup_num_inputs), a low-rank path parallel to attention "
     "(laurel_rank), inputs of their own for each layer (hidden_size_per_layer_input), layers that read the "
     "keys and values of others (num_kv_shared_layers) and MLPs that keep their largest neurons only "
     "(activation_sparsity_pattern)";
 
 constexpr std::string_view kStateSpace =
-    "layers of a state-space model (Mamba) in attention's place or beside it";
+    "layers of a state-space model (Mamba) instead of attention or parallel to it";
 
 constexpr UnsupportedKind kKinds[] = {
     {"albert", "blocks that share one block's weights, and an embedding narrower than the stream"},

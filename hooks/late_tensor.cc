@@ -15,8 +15,8 @@ namespace {
 
 [[noreturn]] void refuse_written(const ActivationName& name) {
   throw HookError(name.to_string(),
-                  "somebody has written into this tensor since it was captured, so it is not the activation "
-                  "any more; expected an unchanged one; write into a copy: cache[...].clone()");
+                  "this tensor was written into after it was captured, so it is not the activation any more; "
+                  "expected an unchanged one; write into a copy: cache[...].clone()");
 }
 
 // What `make` returns for the activation `name`.

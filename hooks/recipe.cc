@@ -66,11 +66,12 @@ std::vector<at::Tensor> Recipe::inputs() const {
 void Recipe::require_unchanged() const {
   for (const Kept& kept : inputs_) {
     if (version_of(kept.input.value) == kept.version) continue;
-    throw HookError(name_.to_string(),
-                    fmt::format("somebody has written into {} since they were captured, of which this "
-                                "activation is made when it is first read; expected unchanged ones; write "
-                                "into a copy: cache[...].clone()",
-                                kept.input.what));
+    throw HookError(
+        name_.to_string(),
+        fmt::format(
+            "{} were written into after they were captured, and this activation is computed from them when "
+            "it is first read; expected them unchanged; write into a copy: cache[...].clone()",
+            kept.input.what));
   }
 }
 

@@ -59,8 +59,7 @@ Selection Selection::of_text(std::string_view texts) {
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
     text.remove_suffix(text.size() - (text.find_last_not_of(' ') + 1));
     if (text.empty()) {
-      throw HookError(texts,
-                      "an empty name stands in this list; expected names or globs separated by commas");
+      throw HookError(texts, "this list contains an empty name; expected names or globs separated by commas");
     }
     selection.parts_.emplace_back(Text{std::string(text)});
     if (comma == std::string_view::npos) return selection;

@@ -104,9 +104,11 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
   }
 
   if (!layer && find_row(word, type) != nullptr) {
-    throw HookError(name, fmt::format("every block has one, so this names no single activation; expected a "
-                                      "layer behind it, as in '{}0'",
-                                      name));
+    throw HookError(
+        name,
+        fmt::format(
+            "every block has one, so this names no single activation; expected a layer after it, as in '{}0'",
+            name));
   }
   std::vector<std::string> words;
   for (const SiteRow& row : site_table()) words.emplace_back(row.word);

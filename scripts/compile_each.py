@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles each source and each public header by itself, syntax only.
+"""Compiles each source and each public header separately, syntax only.
 
 Other builds compile several sources as one object, in which a source finds what its neighbours include. Here each has its own
 includes alone. Sources of the program and of the fuzz targets are compiled with clang++ as well, where there is one.
@@ -85,8 +85,8 @@ def commands_for(name, entries):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="so many at a time; one per processor")
-    parser.add_argument("--minutes", type=float, help="start nothing new after so many, and say what was left out")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="how many at a time; one per processor")
+    parser.add_argument("--minutes", type=float, help="start nothing new after this many, and say what was left out")
     parser.add_argument("--since", metavar="REVISION", help="what changed since then, and what includes changed headers")
     parser.add_argument("files", metavar="FILE", nargs="*", help="these alone; without any, everything")
     options = parser.parse_args()
@@ -131,7 +131,7 @@ def main():
             if run.returncode:
                 failed.setdefault(name, run.args)
                 said = "\n".join(run.stderr.splitlines()[:12])
-                print(f"\n[each] {name} does not compile by itself:\n{said}\n{shlex.join(run.args)}", flush=True)
+                print(f"\n[each] {name} does not compile alone:\n{said}\n{shlex.join(run.args)}", flush=True)
     for name in unknown:
         print(f"[each] no target compiles {name}")
     if left_out:

@@ -205,7 +205,7 @@ measure() {
 
   {
     printf 'Measured on %s: %s. %s\n\n' "$(date +%F)" "$card" "$(grep -h '^The device suite:' "$out/suite.log" 2>/dev/null || echo 'The device suite was not run.')"
-    cat "$out/rivals.md" 2>/dev/null || echo "Nothing was measured beside the rivals."
+    cat "$out/rivals.md" 2>/dev/null || echo "Nothing was compared with the rivals."
   } >"$out/table.md"
   [[ $device != cuda ]] || (cd benchmarks && "$python" -m rivals.page ../docs/gpu.md "$out/table.md")
   printf '\n'

@@ -40,7 +40,7 @@ for mutation in "${mutations[@]}"; do
   build
   run "$test" > /dev/null || { echo "$name: $test fails without it"; exit 1; }
   if [[ $(grep -cF -- "$behind" "$source") != 1 ]]; then
-    echo "$name: expected one line '$behind' in $source; mend the table in $0"
+    echo "$name: expected one line '$behind' in $source; fix the table in $0"
     exit 1
   fi
   cp "$source" "$source.unchanged"

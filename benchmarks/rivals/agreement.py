@@ -57,7 +57,7 @@ def cut(value, columns: int | None):
 
 
 def float32(question: str, engine: str, mine_file: str, theirs_file: str, columns: int | None) -> Agreement:
-    """Our tensors beside those of a rival, which may have fewer. `columns`: only so many positions of activations are
+    """Compares our tensors with a rival's, which may have fewer. `columns`: how many positions of activations are
     compared (of a generation we also keep the column of the last token, which nobody else runs)."""
     result = Agreement(question, engine)
     with safe_open(mine_file, "pt") as mine, safe_open(theirs_file, "pt") as theirs:
@@ -90,8 +90,8 @@ def error(value, exact) -> float:
 
 
 def bfloat16(question: str, exact_file: str, files: dict, columns: int | None) -> list:
-    """`files` by engine, ours among them. `columns`: only so many positions are compared (those of a generation's prompt:
-    behind it other tokens may have been chosen)."""
+    """`files` by engine, ours among them. `columns`: how many positions are compared (those of a generation's prompt:
+    after it other tokens may have been chosen)."""
     results = {engine: Agreement(question, engine, "bfloat16") for engine in files}
     opened = {engine: safe_open(file, "pt") for engine, file in files.items()}
     exact = safe_open(exact_file, "pt")

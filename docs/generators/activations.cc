@@ -75,7 +75,7 @@ Position rows of padding are zero. Shortformer positions are added to what queri
 In models that norm the sum of token, position and token type embeddings, the parts are `embed.hook_embed`,
 `embed.hook_pos_embed` and `embed.hook_token_type_embed`, and what enters the first block is `hook_full_embed`.
 
-**Norms.** `hook_scale` is what the input is divided by: sqrt(mean(x²) + eps), of the centred input for LayerNorm, of the
+**Norms.** `hook_scale` is the divisor of the input: sqrt(mean(x²) + eps), of the centred input for LayerNorm, of the
 input itself for RMSNorm. `hook_normalized` is the quotient, before weight and bias. An edit of `hook_scale` changes
 `hook_normalized`. Each fires once per norm.
 
@@ -104,7 +104,7 @@ no split inputs: heads do not read the stream one by one.
 
 **What is added to the stream.** `hook_attn_out` and `hook_mlp_out` are exactly what is added, after any norm on the output,
 in every family. So resid_post = resid_pre + attn_out + mlp_out wherever norms do not stand after the additions.
-In models whose blocks read something of each token besides the stream (Gemma 4 E2B and E4B) a third output is added behind the MLP, `hook_layer_input_out`, to
+In models whose blocks read something of each token besides the stream (Gemma 4 E2B and E4B) a third output is added after the MLP, `hook_layer_input_out`, to
 `hook_resid_mid_mlp` = resid_mid + mlp_out.
 In models whose blocks end with a number of their own (Gemma 4) that sum is `hook_resid_sum`, and `hook_resid_post` the sum times the number.
 `hook_result` is each head's share of the attention output without `b_O`: summed over heads plus `b_O` it is the output
@@ -123,14 +123,14 @@ Where a token's experts come from a few groups (DeepSeek), the weights are still
 The shared expert has the names of an ordinary MLP, and `hook_weight` for the sigmoid that its output is multiplied by.
 Where a mixture has norms of its own (Gemma 4), router and routed experts read the stream, which `hook_mlp_in` shows, through `mlp.router_ln` and `mlp.experts_ln`,
 and the shared expert alone what `ln2` makes. What experts and shared expert write goes through `mlp.experts_ln_post` and `mlp.shared_expert.ln_post`, and their sum
-through `ln2_post`. `expert_scale` multiplies the weights of the chosen behind `hook_expert_weights`, before an edit of `hook_expert_indices`.
+through `ln2_post`. `expert_scale` multiplies the weights of the chosen after `hook_expert_weights`, before an edit of `hook_expert_indices`.
 With attention sinks rows of a pattern sum to less than 1; the sink is not a column of scores or pattern.
 
 **Logits.** `unembed.hook_out` is before a soft cap on the logits; the run's result is after it. With
 `RunOptions::logit_positions`, `mlm_head.*` and `unembed.*` cover those positions only, and `ln_final.*` cover all positions if watched.
 
 **The masked-LM head** (BERT) is a layer with an activation, a norm (`mlm_head.ln.*`) and the unembedding, whose input is
-`unembed.hook_in`. A model without unembedding has no points behind its last block.
+`unembed.hook_in`. A model without unembedding has no points after its last block.
 
 **Gradients** of a metric exist for every point but ids, with the name and shape of the activation, and are with
 respect to what downstream saw. They are zero where the metric does not depend on the point.

@@ -132,8 +132,8 @@ void checkpoint_errors(const HookedTransformer& model, const std::filesystem::pa
           std::filesystem::remove("no-weights/model.safetensors");
           (void)HookedTransformer::load("no-weights");
         },
-        "Put one of these files, for an index with its shards, beside config.json. Convert other formats "
-        "first."},
+        "Put one of these files next to config.json; an index needs its shards there too. Convert other "
+        "formats first."},
        {"Shards are missing",
         [&] {
           model.save("shards");
@@ -154,7 +154,7 @@ void checkpoint_errors(const HookedTransformer& model, const std::filesystem::pa
                 R"({"weight_map": {"embed.W_E": "../other/a.safetensors"}})");
           (void)HookedTransformer::load("elsewhere");
         },
-        "Put the shards beside their index. Nothing was opened."},
+        "Put the shards next to their index. Nothing was opened."},
        {"An adapter is of another model",
         [&] {
           model.save("base");
@@ -238,7 +238,7 @@ void config_errors(const HookedTransformer& model) {
           save_with(model, "type", "\"n_layers\": 2", "\"n_layers\": \"2\"");
           (void)HookedTransformer::load("type");
         },
-        "Mend config.json."},
+        "Fix config.json."},
        {"Sizes contradict each other",
         [] {
           auto config = small_config();

@@ -69,8 +69,8 @@ before a real one.
 
 Models that read images or sounds as well are published in one checkpoint with their towers. The text model inside is loaded as a
 model of its own: what its group of config.json says, `text_config`, is honoured or refused by key as above; the keys of the whole that
-concern the towers are ignored by name; and the towers' tensors are left unread, which a note counts. Its only input is token ids, of which those
-that stand for images mean no more than their embedding. Rotary positions in sections (m-rope) are plain ones for text.
+concern the towers are ignored by name; and the towers' tensors are left unread, which a note counts. Its only input is token ids; those of
+images mean no more than their embedding. Rotary positions in sections (m-rope) are plain ones for text.
 
 | `model_type` | text part | names in the files begin with | left unread |
 |---|---|---|---|
@@ -82,7 +82,7 @@ Other checkpoints of several models are refused by name. `hooked save` makes a n
 
 ## Quantised storage
 
-Matrices that are stored in fewer bits are read as the numbers that they stand for, into the dtype asked for, block by block while they
+Matrices that are stored in fewer bits are dequantised when read, into the dtype asked for, block by block while they
 are loaded: nothing is computed in the storage's format. They are the weights of the quantised model; its activations, keys and values are not quantised
 here, and factors for them are left unread. A note says what the storage was.
 
@@ -90,8 +90,8 @@ here, and factors for them are left unread. A note says what the storage was.
 |---|---|---|
 {formats}
 MXFP4 is `*_blocks` with `*_scales`: groups of 32 numbers (e2m1), two in a byte, the first in its lower half, times a power of two. fp8 is e4m3
-times a factor (`weight_scale_inv`, `weight_scale`) for the whole matrix, for each row, or for each block of rows and columns (`weight_block_size`),
-of which the last may be smaller. Factors are floating point numbers or powers of two (e8m0). The product is rounded once, to float32, that of
+times a factor (`weight_scale_inv`, `weight_scale`) for the whole matrix, for each row, or for each block of rows and columns (`weight_block_size`;
+the last may be smaller). Factors are floating point numbers or powers of two (e8m0). The product is rounded once, to float32, that of
 compressed-tensors to the dtype of the factors.
 
 GPTQ, AWQ, bitsandbytes and compressed-tensors, and which package each form is compared with: [loading.md](loading.md#quantised-storage). Each key of
@@ -114,17 +114,17 @@ These are known by what their files hold; a `model_type` in config.json goes fir
 {recognised}
 A folder's weights are `final.pth`, `ckpt.pt`, `model.pt` or another of the names that `hooked info` lists when there is none; else
 its only `.pt` or `.pth` file, the only one of several that ends in `final.pth`, or the only one in `checkpoints/`. Where there are
-several the path of one is given instead of the folder: config.json and tokenizer are looked for beside it, for a file in
+several the path of one is given instead of the folder: config.json and tokenizer are looked for next to it, for a file in
 `checkpoints/` also in the folder above.
 
-**`transformer_lens`**: a state dict beside a config.json, either `HookedTransformerConfig.to_dict()` or the settings of a training
+**`transformer_lens`**: a state dict next to a config.json, either `HookedTransformerConfig.to_dict()` or the settings of a training
 run (`normalization`, `shortformer_pos`, `ln_eps`). Biases that the file lacks are zero, as in TransformerLens. The first SoLU models
 are known by their names of norms (`blocks.0.norm1.w`) or by `"architecture": "neel-solu-old"`; up to 6 layers all their matrices
-are the other way round, up to 8 the positions. minGPT's early tensors beside such a config are read as TransformerLens reads them.
+are the other way round, up to 8 the positions. minGPT's early tensors next to such a config are read as TransformerLens reads them.
 
 **`nanogpt`**: `ckpt.pt` as train.py saves it; every key of `model_args` is honoured or refused. The file does not say which GELU the
 model was trained with: without the key `bias` (before 27 January 2023) it is the tanh approximation, else the exact one, which
-nanoGPT has since 17 May 2023. For a file from between, or to correct any other key, write a config.json beside it
+nanoGPT has since 17 May 2023. For a file from between, or to correct any other key, write a config.json next to it
 (`"activation_function": "gelu_new"`): its keys go before those of `model_args`.
 
 **`mingpt`**: a state dict, and the config.json of its trainer, whose `model` group gives the number of heads itself or by name

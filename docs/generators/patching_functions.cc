@@ -34,10 +34,10 @@ const auto heads = sweep(model, patching_preset("attn_head_out_by_pos"), options
 const auto paths = direct_path(model, {.input = HeadInput::query, .sweep = options});
 ```
 
-A test holds them to what {oracle} returned in float64 for {models} models, each as it is and with folded weights, on one
+A test checks them against what {oracle} returned in float64 for {models} models, each as it is and with folded weights, on one
 pair of prompts and on three pairs padded on the left: {recorded} results, each number within 1e-9. In {absent} more
 TransformerLens crashes or returns another number than its definition says. There a sample of our
-numbers is held to runs of their own, without padding, and to the algebra of a path; the last column says why.
+numbers is checked against separate runs, without padding, and against the algebra of a path; the last column says why.
 What is refused is in [reading-functions.md](reading-functions.md#what-is-refused).
 
 | function | ours | axes | patches | not TransformerLens's number where |
@@ -49,9 +49,9 @@ constexpr std::string_view kHabits = R"(
 
 | | TransformerLens | hooked |
 |---|---|---|
-| several pairs | one number of the metric for the whole batch | an axis `row` in front, each row by itself |
+| several pairs | one number of the metric for the whole batch | an axis `row` in front, each row separately |
 | padding | no function takes an attention mask; a place in the padding has the metric of the corrupted run | from the mask of the input; NaN |
-| keys and values of grouped queries beside queries (`every`) | 0 behind the last key/value head | NaN |
+| keys and values of grouped queries next to queries (`every`) | 0 after the last key/value head | NaN |
 | a layer that does not follow the source's (direct paths) | 0 | NaN |
 | a site that no layer has | KeyError | an error that names the point |
 | dtype of the result | torch's default, float32 unless it is changed | float64 |

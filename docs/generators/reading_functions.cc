@@ -69,9 +69,9 @@ constexpr std::string_view kHabits = R"(
 constexpr std::string_view kHeads = R"(
 ## Heads
 
-`detect_head` is `head_scores`. A test holds it to what {oracle}'s returned in float64 for {models} models, on two whole prompts and on three
+`detect_head` is `head_scores`. A test checks it against what {oracle}'s returned in float64 for {models} models, on two whole prompts and on three
 rows padded on the left: `{patterns}`, `{measures}`, with and without each exclusion, each number within 1e-9. Its rounding of `abs` to three
-digits is left out, and each row of the padded batch was given to it by itself, for it takes one prompt at a time.
+digits is left out, and each row of the padded batch was given to it separately, for it takes one prompt at a time.
 
 | of a row padded on the left | TransformerLens's number is not taken because |
 |---|---|
@@ -80,7 +80,7 @@ digits is left out, and each row of the padded batch was given to it by itself, 
 constexpr std::string_view kCircuits = R"(
 ## Circuits
 
-`FactoredMatrix` has the names of {oracle}'s; a test holds it to what theirs returned for {matrices} shapes of factors: products on either
+`FactoredMatrix` has the names of {oracle}'s; a test checks it against what theirs returned for {matrices} shapes of factors: products on either
 side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and `collapse_r`, slices. `all_composition_scores` is `composition_scores`, `OV.eigenvalues` are those of
 `ov_circuits`, for {models} models, each raw and folded, with `.norms = false`. `composition_scores` of two matrices is `composition`. `SVDInterpreter.get_singular_vectors` is
 `singular_directions`, whose signs are free, with the singular values of torch; `copying_scores` equal plain PyTorch's, by the vocabulary's whole matrix. Each number within 1e-9.

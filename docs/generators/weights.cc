@@ -31,7 +31,7 @@ Generated from the table of weights (`src/core/weights.inc`) and the module grap
 Those of TransformerLens; they are also the names in a native folder's `model.safetensors`. `{stack}` is `blocks`, or `encoder`
 and `decoder` in an encoder-decoder. Where queries have more heads than keys, weights with a kv_head axis carry an underscore
 (`attn._W_K`). A matrix is stored [in, out], with its heads in front; those called `.weight` are stored [out, in]. What reads a
-value behind a norm takes the norm's weights in when they are folded; what writes to the stream loses its mean when
+value after a norm takes the norm's weights in when they are folded; what writes to the stream loses its mean when
 `center_writing_weights` is applied.
 
 | name | shape | what it is | reads | writes to the stream | there when |
@@ -43,7 +43,7 @@ constexpr std::string_view kNames = R"(
 names for latent attention; these are the letters of DeepSeek-V2's paper
 ([decision 19](decisions/0019-latent-attention.md)). A norm of queries or keys spans one
 head, or all heads one after another. RMSNorms have `.w` only. Absent optional biases are zeros. Buffers that
-TransformerLens writes beside them (`mask`, `IGNORE`, rotary tables) are skipped.
+TransformerLens writes in addition (`mask`, `IGNORE`, rotary tables) are skipped.
 
 ## Packed parameters
 

@@ -136,7 +136,7 @@ DeltaNet read_delta_nets(HfConfig& hf, const ModelConfig& c, LayerFlags layers,
                .layers = std::move(layers)};
   if (net.n_heads % net.n_key_heads != 0) {
     json.refuse("linear_num_value_heads",
-                fmt::format("is no multiple of linear_num_key_heads = {}; expected one", net.n_key_heads));
+                fmt::format("is not a multiple of linear_num_key_heads = {}; expected one", net.n_key_heads));
   }
   if (c.activation.kind() != Activation::silu) {
     json.refuse("hidden_act",

@@ -31,7 +31,7 @@ std::int64_t layer_number(const ConfigReader& layers, const std::string& key, co
   std::int64_t layer = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
   if (error != std::errc() || end != key.data() + key.size() || layer < 0 || layer >= c.n_layers) {
-    layers.refuse(key, fmt::format("is no layer; expected keys from 0 to {}", c.n_layers - 1));
+    layers.refuse(key, fmt::format("is not a layer; expected keys from 0 to {}", c.n_layers - 1));
   }
   return layer;
 }
@@ -118,7 +118,7 @@ void read_shared_keys(HfConfig& hf, ModelConfig& c) {
                 fmt::format("is {} of {} layers; expected 0 to {}", layers, c.n_layers, c.n_layers - 1));
   }
   if (wide && c.experts) {
-    json.refuse("use_double_wide_mlp", "beside experts is not supported; expected false");
+    json.refuse("use_double_wide_mlp", "is not supported together with experts; expected false");
   }
   hf.comes_from("shared_keys.layers", json.where(kShared));
   hf.comes_from("shared_keys.d_mlp", json.where("intermediate_size"));

@@ -255,7 +255,7 @@ std::vector<std::string> HfConfig::ignored_keys() {
 std::optional<QuantisedStorage> HfConfig::storage() const {
   if (group_.empty() || json_.is_unset(kQuantisationKey)) return read_storage(whole_);
   if (!whole_.is_unset(kQuantisationKey)) {
-    json_.refuse(kQuantisationKey, "stands beside another one of the whole; expected one of them");
+    json_.refuse(kQuantisationKey, "is given both here and for the whole model; expected one of the two");
   }
   return read_storage(json_);
 }

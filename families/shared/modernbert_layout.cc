@@ -56,7 +56,7 @@ ModelConfig read_modernbert_config(HfConfig& hf,
     const std::int64_t reach = c.window->size / 2;
     if (reach < 1)
       json.refuse(kModernBertWindow,
-                  "leaves windows without a key beside the token's own; expected at least 2");
+                  "leaves windows without any key but the token's own; expected at least 2");
     c.window->size = window_of(reach);
   }
   read_modernbert_positions(hf, c);

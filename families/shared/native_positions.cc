@@ -25,7 +25,7 @@ RopeScaling read_scaling(const NativeSource& in) {
     in.top.refuse(yarn     ? "use_yarn_rope"
                   : llama3 ? "use_NTK_by_parts_rope"
                            : "rotary_scaling_factor",
-                  "stands beside another rotary scaling; expected only one of use_NTK_by_parts_rope, "
+                  "is set together with another rotary scaling; expected only one of use_NTK_by_parts_rope, "
                   "use_yarn_rope, rotary_scaling_factor, hooked.dynamic_rope and hooked.longrope");
   }
   // Required numbers; the others are used if the file has them.

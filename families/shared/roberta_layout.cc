@@ -14,9 +14,10 @@ ModelConfig read_roberta_config(HfConfig& hf) {
   ModelConfig c = read_bert_config(hf);
   const std::int64_t offset = roberta_position_offset(hf);
   if (offset < 1 || offset >= c.n_ctx) {
-    hf.json().refuse("pad_token_id", fmt::format("is out of range: positions are counted from the row behind "
-                                                 "it; expected 0 to {}",
-                                                 c.n_ctx - 2));
+    hf.json().refuse(
+        "pad_token_id",
+        fmt::format("is out of range: positions are counted from the row after it; expected 0 to {}",
+                    c.n_ctx - 2));
   }
   c.n_ctx -= offset;
   hf.positions_count_without(offset - 1);

@@ -315,8 +315,9 @@ void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefau
   };
   if (grouped || (!defaults.full_group.empty() && !json.has("rope_parameters"))) {
     if (!json.is_unset("rope_scaling")) {
-      json.refuse("rope_scaling",
-                  "stands beside groups for each kind of layers in rope_parameters; expected one of the two");
+      json.refuse(
+          "rope_scaling",
+          "is set together with groups for each kind of layer in rope_parameters; expected one of the two");
     }
     windowed = group("sliding_attention", config, "{}");
     // Last, so that errors name its keys.

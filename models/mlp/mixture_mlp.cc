@@ -45,8 +45,7 @@ void require_experts(const at::Tensor& experts, std::int64_t n_experts, const st
   if (!(experts < 0).logical_or(experts >= n_experts).any().item<bool>()) return;
   throw HookError(
       where,
-      fmt::format("a hook or edit chose an expert that is not there; expected 0 to {}, got "
-                  "{} to {}",
+      fmt::format("a hook or edit chose an expert that does not exist; expected 0 to {}, got {} to {}",
                   n_experts - 1, experts.min().item<std::int64_t>(), experts.max().item<std::int64_t>()));
 }
 

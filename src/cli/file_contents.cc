@@ -171,7 +171,7 @@ void add_tensors(const FileContents& contents, Detail detail, Fields& fields) {
   if (!outside.empty())
     fields.push_back({groups.empty() ? "activations" : "outside them", list_text(outside, detail)});
   if (gradients > 0) fields.push_back({"gradients", fmt::format("of {} activations", gradients)});
-  if (!others.empty() && activations) fields.push_back({"beside them", list_text(others, detail)});
+  if (!others.empty() && activations) fields.push_back({"other tensors", list_text(others, detail)});
 }
 
 std::uint64_t bytes_of(const FileContents& contents) {

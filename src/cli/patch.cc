@@ -108,7 +108,7 @@ void print_rest(const Patching& made, const PatchOptions& options) {
   fmt::print("\nended early: {}", fmt::join(rest, ", "));
   fmt::print("{}\n", options.partial.empty()
                          ? "; nothing is kept for another call, which --partial F would do"
-                         : "; the same command line goes on from there");
+                         : "; the same command line continues from there");
 }
 
 Json with_tokens(Json json, const PatchPrompts& prompts, const PatchSweeps& sweeps, bool complete) {

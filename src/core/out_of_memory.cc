@@ -100,7 +100,7 @@ MemoryError memory_error(const OutOfMemory& said, const MemoryUse& use) {
     free += fmt::format("{}{} has {} of {} free", free.empty() ? "" : ", ", device.str(),
                         size_text(room->free), size_text(room->total));
   }
-  if (!free.empty()) text += "; with all of it let go, " + free;
+  if (!free.empty()) text += "; with all of it freed, " + free;
   return {use.where, fmt::format("{}; {}", text, use.cure)};
 }
 

@@ -24,7 +24,7 @@ const Tokenizer& tokenizer_of(const LoadedModel& model) {
   if (model.tokenizer_problem) throw *model.tokenizer_problem;
   if (!model.tokenizer) {
     throw TokenizerError("tokenizer",
-                         "this model has no tokenizer; expected a tokenizer.json beside its weights; pass "
+                         "this model has no tokenizer; expected a tokenizer.json next to its weights; pass "
                          "token ids instead of text");
   }
   return *model.tokenizer;

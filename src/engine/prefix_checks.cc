@@ -32,7 +32,7 @@ void require_first_columns(const Input& input, const ModelConfig& config) {
   constexpr const char* where = "first_columns";
   if (!input.prefix || input.prefix->batch() != 1 || config.has_encoder()) {
     throw ShapeError(where,
-                     "rows begin at columns of their own behind a prefix of one row, in models with one "
+                     "rows begin at columns of their own only after a prefix of one row, in models with one "
                      "stack; expected such a prefix");
   }
   if (input.attention_mask.defined()) {

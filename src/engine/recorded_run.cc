@@ -142,8 +142,8 @@ std::string refusal_of_steps(const WatchPlan& plan) {
     const auto fits = [&](const WatchPlan::PointEdit& edit) { return Watch::fits_all_keys(edit, name.site); };
     if (by_key && !std::ranges::all_of(point.edits, fits)) {
       return fmt::format(
-          "an edit of {} with a number for each key, of which every step has more, is not "
-          "recorded in a generation",
+          "an edit of {} with a number for each key is not recorded in a generation, where every step has "
+          "more keys",
           name.to_string());
     }
   }

@@ -47,9 +47,9 @@ at::Tensor check_token_types(const at::Tensor& given, const Input& input, const 
                      "this model has no token types; expected none to be given; leave token_types out");
   }
   if (input.start) {
-    throw ShapeError("token_types",
-                     "the run starts behind the embedding, where token types are added; expected none with "
-                     "start_at_layer");
+    throw ShapeError(
+        "token_types",
+        "the run starts after the embedding, where token types are added; expected none with start_at_layer");
   }
   if (types.scalar_type() != at::kLong) {
     throw ShapeError("token_types", fmt::format("the types have the wrong dtype; expected int64, got {}",
@@ -109,7 +109,7 @@ at::Tensor check_start_tokens(const StartAtLayer& start, std::int64_t layer, con
   if (!start.tokens.defined() && (!model.config.layer_input || layer == model.config.n_layers)) return {};
   if (!model.config.layer_input) {
     throw ShapeError("start.tokens",
-                     "blocks of this model read the stream alone; expected no tokens beside a residual");
+                     "blocks of this model read only the stream; expected no tokens with a residual");
   }
   if (!start.tokens.defined()) {
     throw ShapeError("start.tokens",
@@ -153,13 +153,13 @@ void check_one_stack(Input& input, const LoadedModel& model) {
   if (input.decoder.tokens.defined() || input.decoder.attention_mask.defined()) {
     throw ShapeError(input.decoder.tokens.defined() ? "decoder_tokens" : "decoder_attention_mask",
                      model.config.has_encoder()
-                         ? "behind a prefix the tokens are the decoder's; expected none beside them"
+                         ? "after a prefix the tokens are the decoder's; expected none in addition"
                          : "this model has no encoder, so the input is all that is read; expected none");
   }
   if (input.start) {
     if (input.tokens.defined()) {
       throw ShapeError("start_at_layer",
-                       "a run that starts from a residual reads no tokens; expected none beside it");
+                       "a run that starts from a residual reads no tokens; expected none with it");
     }
     input.start = check_start(*input.start, model);
   } else {
@@ -179,7 +179,7 @@ void check_two_stacks(Input& input, const LoadedModel& model) {
   if (input.start) {
     if (decoder.tokens.defined()) {
       throw ShapeError("start_at_layer",
-                       "a decoder that starts from a residual reads no tokens; expected none beside it");
+                       "a decoder that starts from a residual reads no tokens; expected none with it");
     }
     input.start = check_start(*input.start, model);
   } else {

@@ -28,7 +28,7 @@ std::string_view instead_of(std::string_view local_name) {
   if (const auto instead = instead_of(local_name); !instead.empty() && model.config.latent_attention()) {
     throw ConfigError(
         name,
-        fmt::format("heads are made from a latent behind a norm, so no single matrix makes them; expected {}",
+        fmt::format("heads are computed from a normed latent, so no single matrix gives them; expected {}",
                     instead));
   }
   throw ConfigError(name, fmt::format("this model does not have this weight; models have it when {}; "

@@ -44,7 +44,7 @@ void add_estimates(CLI::App& app, CircuitsOptions& options, CircuitWords& words)
                "scores of what each part reads of each other, not of heads and MLPs")
       ->group(kGroup);
   app.add_option("--steps", options.steps,
-                 "integrate over so many runs between the two prompts' embeddings (default: one gradient)")
+                 "integrate over N runs between the two prompts' embeddings (default: one gradient)")
       ->option_text("N")
       ->check(at_least_one())
       ->group(kGroup);
@@ -55,9 +55,9 @@ void add_estimates(CLI::App& app, CircuitsOptions& options, CircuitWords& words)
       ->check(CLI::IsMember({"norms", "patterns"}))
       ->group(kGroup);
   app.add_option("--from", words.with,
-                 "what stands in for a part: its value in the corrupted run, zero, the mean over all "
-                 "corrupted prompts of the file (by position, or over all positions as well), or a resampled "
-                 "one of these (default: corrupted)")
+                 "what replaces a part: its value in the corrupted run, zero, the mean over all corrupted "
+                 "prompts of the file (by position, or over all positions as well), or a resampled one of "
+                 "these (default: corrupted)")
       ->option_text("WHAT")
       ->check(CLI::IsMember(patch_with_names("corrupted")))
       ->group(kGroup);

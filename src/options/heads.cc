@@ -24,12 +24,12 @@ void require_fit(const HeadsOptions& options, bool draws) {
   require_grid_file(options.out);
   for (const std::string& score : options.scores) {
     if (std::count(options.scores.begin(), options.scores.end(), score) > 1)
-      throw UsageError(fmt::format("--score: {} stands twice; expected each score once", score));
+      throw UsageError(fmt::format("--score: {} occurs twice; expected each score once", score));
   }
   if (draws && options.half == 0)
     throw UsageError("--rows and --seed are of random tokens; expected --half with them");
   if (options.half == 1)
-    throw UsageError("--half: one token has none behind it to be predicted; expected at least 2");
+    throw UsageError("--half: one token has none after it to be predicted; expected at least 2");
   if (options.half > 0 && !options.of.empty())
     throw UsageError("--half repeats tokens for one stack; expected a text or tokens with --of");
 }
@@ -41,8 +41,8 @@ Reader define_heads(CLI::App& app) {
   add_model_options(app, options->model);
   auto inputs = add_input_options(app, options->input);
   inputs.push_back(app.add_option("--half", options->half,
-                                  "random tokens instead, so many of them said twice: what shows induction "
-                                  "heads; besides, how well the model repeats them")
+                                  "N random tokens instead, said twice: what shows induction heads; also how "
+                                  "well the model repeats them")
                        ->option_text("N")
                        ->check(at_least_one())
                        ->group(kInputGroup));

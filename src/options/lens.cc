@@ -37,7 +37,7 @@ Reader define_lens(CLI::App& app) {
                    "a token whose rank and probability are shown at each point");
   auto* mid = app.add_flag("--mid", options->mid, "also the points between sublayers");
   auto* parts = add_grain(app, "--parts", options->parts,
-                          "what each layer, head, expert or neuron wrote, by itself, instead of the stream");
+                          "what each layer, head, expert or neuron wrote on its own, instead of the stream");
   auto* maps =
       app.add_option("--maps", options->maps,
                      "read the stream through a tuned or a Jacobian lens, a file or the folder it is in");

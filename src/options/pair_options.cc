@@ -74,7 +74,7 @@ void require_scored(const ScoredPairOptions& options) {
   require_answers(options);
   for (std::size_t i = 0; i < options.metrics.size(); ++i) {
     if (std::count(options.metrics.begin(), options.metrics.end(), options.metrics[i]) > 1)
-      throw UsageError(fmt::format("--metric: {} stands twice; expected each metric once",
+      throw UsageError(fmt::format("--metric: {} occurs twice; expected each metric once",
                                    metric_name(options.metrics[i]).name));
   }
 }
@@ -114,7 +114,7 @@ void add_scores(CLI::App& app, ScoredPairOptions& options, std::vector<std::stri
     return add_integers(app, name, values, text)->group(kGroup);
   };
   auto* answer = texts("--answer", options.answers,
-                       "the token that the clean prompt asks for; repeat for a set of which any will do");
+                       "the token that the clean prompt asks for; repeat to accept any of a set");
   auto* against = texts("--against", options.against, "the token that it is held against, or a set");
   ids("--answer-token", options.answer_tokens, "the same as ids")->excludes(answer);
   ids("--against-token", options.against_tokens, "the same as ids")->excludes(against);

@@ -31,7 +31,7 @@ std::pair<std::int64_t, std::int64_t> read_head(std::string_view text) {
   const auto head = dot == std::string_view::npos ? std::nullopt : parse_integer(text.substr(dot + 1));
   if (layer && head) return {*layer, *head};
   throw UsageError(
-      fmt::format("--source: '{}' is no head; expected LAYER.HEAD such as 9.6", printable(text)));
+      fmt::format("--source: '{}' is not a head; expected LAYER.HEAD such as 9.6", printable(text)));
 }
 
 void require_fit(const PatchOptions& options) {
@@ -71,7 +71,7 @@ void add_sweeps(CLI::App& app, PatchOptions& options, PatchWords& words) {
   add_integers(app, "--heads", options.heads, "only these heads")->option_text("LIST")->group(kGroup);
   app.add_option("--positions", options.positions,
                  "only these columns (negative from the end), last, or names of places in the file of pairs, "
-                 "which may stand in other columns of the clean prompt")
+                 "which may be in other columns of the clean prompt")
       ->option_text("LIST")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -109,8 +109,7 @@ void add_outputs(CLI::App& app, PatchOptions& options) {
   add_force_option(app, options.force, {out})->group(kGroup);
   app.add_option("--partial", options.partial,
                  "a file (.safetensors) for what is done so far: Ctrl-C leaves it, the same command line "
-                 "goes on from it, "
-                 "and it is gone when all is done")
+                 "continues from it, and it is gone when all is done")
       ->option_text(kFileWord)
       ->group(kGroup);
   add_json_option(app, options.json)->group(kGroup);

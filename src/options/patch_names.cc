@@ -42,10 +42,10 @@ bool is_axis(std::string_view word) {
 void require_axis(std::string_view word, std::string_view sweep) {
   if (is_axis(word)) return;
   const std::vector<std::string> known(kAxisNames.begin(), kAxisNames.end());
-  throw UsageError(fmt::format(
-      "--sweep: '{}' in '{}' is no axis; expected SITE:layer and any of the site's own axes, such as "
-      "post:layer,d_mlp; did you mean '{}'?",
-      printable(word), printable(sweep), nearest(word, known)));
+  throw UsageError(
+      fmt::format("--sweep: '{}' in '{}' is not an axis; expected SITE:layer and any of the site's own axes, "
+                  "such as post:layer,d_mlp; did you mean '{}'?",
+                  printable(word), printable(sweep), nearest(word, known)));
 }
 
 // `site`: the preceding choice if it is a site; then the word may be meant as one of its axes.
@@ -59,9 +59,8 @@ void require_axis(std::string_view word, std::string_view sweep) {
   }
   known.insert(known.end(), kAxisNames.begin(), kAxisNames.end());
   throw UsageError(
-      fmt::format("--sweep: '{}' behind '{}' is neither an axis nor a sweep; expected one of the site's "
-                  "axes, or a name that "
-                  "--help lists; did you mean '{}'?",
+      fmt::format("--sweep: '{}' after '{}' is neither an axis nor a sweep; expected one of the site's axes, "
+                  "or a name that --help lists; did you mean '{}'?",
                   printable(word), printable(site->name), nearest(word, known)));
 }
 
@@ -130,7 +129,7 @@ std::vector<SweepChoice> read_sweeps(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < choices.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (choices[i].name == choices[j].name)
-        throw UsageError(fmt::format("--sweep: {} stands twice; expected each sweep once", choices[i].name));
+        throw UsageError(fmt::format("--sweep: {} occurs twice; expected each sweep once", choices[i].name));
     }
   }
   return choices;

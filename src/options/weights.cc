@@ -24,7 +24,7 @@ void require_fit(const WeightsOptions& options, const std::vector<OfSome>& some)
   require_grid_file(options.out);
   for (const std::string& input : options.composition) {
     if (std::count(options.composition.begin(), options.composition.end(), input) > 1)
-      throw UsageError("--composition: " + input + " stands twice; expected each input once");
+      throw UsageError("--composition: " + input + " occurs twice; expected each input once");
   }
   for (const auto& [option, of] : some) {
     if (option->count() == 0) continue;
@@ -42,15 +42,14 @@ Reader define_weights(CLI::App& app) {
   static constexpr auto* kShown = "What is shown, one of";
   auto options = std::make_shared<WeightsOptions>();
   add_model_options(app, options->model);
-  auto* composition =
-      app.add_option("--composition", options->composition,
-                     "how much of what each head writes later heads read by queries (q), keys (k) and values "
-                     "(v), beside random heads")
-          ->option_text("LIST")
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->check(CLI::IsMember({"q", "k", "v"}))
-          ->group(kShown);
+  auto* composition = app.add_option("--composition", options->composition,
+                                     "how much of what each head writes later heads read by queries (q), "
+                                     "keys (k) and values (v), compared with random heads")
+                          ->option_text("LIST")
+                          ->delimiter(',')
+                          ->allow_extra_args(false)
+                          ->check(CLI::IsMember({"q", "k", "v"}))
+                          ->group(kShown);
   auto* copying = app.add_flag("--copying", options->copying,
                                "whether heads copy: eigenvalues of W_E W_V W_O W_U, and tokens that raise "
                                "themselves most")
@@ -65,26 +64,24 @@ Reader define_weights(CLI::App& app) {
           ->check(CLI::IsMember(matrices))
           ->group(kShown);
   std::vector<OfSome> some;
-  some.push_back(
-      {app.add_option("--layer", options->layer, "of which layer; negative from the end (default: 0)")
-           ->option_text("L"),
-       {singular}});
-  some.push_back({app.add_option("--index", options->index,
-                                 "of which head, or of which expert of a mixture (default: 0)")
-                      ->option_text("I"),
+  some.push_back({app.add_option("--layer", options->layer, "the layer; negative from the end (default: 0)")
+                      ->option_text("L"),
                   {singular}});
+  some.push_back(
+      {app.add_option("--index", options->index, "the head, or the expert of a mixture (default: 0)")
+           ->option_text("I"),
+       {singular}});
   some.push_back({app.add_option("--directions", options->directions,
-                                 "so many of the largest singular values (default: 10)")
+                                 "how many of the largest singular values are shown (default: 10)")
                       ->option_text("N")
                       ->check(at_least_one()),
                   {singular}});
-  some.push_back(
-      {app.add_option("--top-k", options->top_k,
-                      "tokens of each side of a direction; of copying how far up a token must stand "
-                      "among those that it raises (default: 5)")
-           ->option_text("K")
-           ->check(at_least_one()),
-       {copying, singular}});
+  some.push_back({app.add_option("--top-k", options->top_k,
+                                 "tokens of each side of a direction; for copying, how high a token must "
+                                 "rank among those that it raises (default: 5)")
+                      ->option_text("K")
+                      ->check(at_least_one()),
+                  {copying, singular}});
   some.push_back({app.add_option("--sample", options->sample,
                                  "tokens that are asked whether they are copied (default: 500)")
                       ->option_text("N")
@@ -98,7 +95,7 @@ Reader define_weights(CLI::App& app) {
                       ->option_text("X"),
                   {composition, copying}});
   some.push_back(
-      {app.add_option("--largest", options->largest, "so many pairs of heads are shown (default: 20)")
+      {app.add_option("--largest", options->largest, "how many pairs of heads are shown (default: 20)")
            ->option_text("N")
            ->check(at_least_one()),
        {composition}});

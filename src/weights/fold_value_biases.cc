@@ -74,7 +74,7 @@ Obstacle gates_obstacle() {
 }
 
 Obstacle value_norm_obstacle() {
-  return {Obstacle::Kind::would_change, "norms of values stand between the bias and the pattern"};
+  return {Obstacle::Kind::would_change, "norms of values are between the bias and the pattern"};
 }
 
 Obstacle shared_keys_obstacle() {

@@ -91,7 +91,7 @@ std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
     return Obstacle{would_change, "queries, keys and values are clamped between the two factors"};
   }
   if (config.qk_norm) {
-    return Obstacle{would_change, "the norms of queries and keys stand between the two factors"};
+    return Obstacle{would_change, "the norms of queries and keys are between the two factors"};
   }
   if (config.grouped_query()) {
     return Obstacle{would_change, "heads that share keys and values cannot each have factors of their own"};

@@ -232,7 +232,7 @@ TEST_F(AttributionPatchingOf, ChecksSomeCellsExactly) {
   const auto top = report.grid.largest(5, LargestBy::size);
   for (std::size_t i = 0; i < 10; ++i) {
     const CheckedCell& cell = report.check->cells[i];
-    EXPECT_TRUE(seen.insert(cell.index).second) << "a cell stands twice";
+    EXPECT_TRUE(seen.insert(cell.index).second) << "a cell occurs twice";
     EXPECT_EQ(cell.drawn, i >= 5);
     if (i < 5) {
       EXPECT_EQ(cell.index, top[i].index);

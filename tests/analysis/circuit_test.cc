@@ -185,7 +185,7 @@ TEST_F(CircuitOf, IsPrunedAndSearched) {
   EXPECT_THAT(text_thrown_by<HookError>([&] {
                 Circuit::of_edges(model_, {{"mlp 1", "head 0.0 q"}});
               }),
-              HasSubstr("stands before the writer"));
+              HasSubstr("comes before the writer"));
   EXPECT_THAT(text_thrown_by<HookError>([&] {
                 Circuit::of_edges(model_, {{"head 0.1", "hed 1.0 q"}});
               }),
@@ -209,7 +209,7 @@ TEST_F(CircuitOf, IsReadAsItWasSaved) {
   };
   const std::string head = R"({"format": "hooked circuit 1", )";
   EXPECT_THAT(refusal(""), HasSubstr("Circuit::save"));
-  EXPECT_THAT(refusal("[1]"), HasSubstr("no object"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("not an object"));
   EXPECT_THAT(refusal("{}"), HasSubstr("format"));
   EXPECT_THAT(refusal(R"({"format": "hooked circuit 2", "kind": "nodes", "nodes": []})"),
               HasSubstr("expected 'hooked circuit 1'"));
@@ -378,7 +378,7 @@ TEST_F(CircuitOf, RefusesEdgesThatAreNoSums) {
                 run_circuits(model, {circuit},
                              {.from = PatchSource::zero(), .into = clean_, .metric = metric_});
               }),
-              HasSubstr("no sum of edges"));
+              HasSubstr("not a sum of edges"));
 }
 
 }  // namespace

@@ -364,7 +364,7 @@ TEST_F(EdgeAttributionOf, RefusesWhatItDoesNotCarry) {
   options.sweep.site = act::z;
   EXPECT_THAT(text(options), HasSubstr("neither `site`"));
   options = {.sweep = sweep(), .integration = {.over = IntegrateOver::activations}};
-  EXPECT_THAT(text(options), HasSubstr("no activation to integrate over"));
+  EXPECT_THAT(text(options), HasSubstr("not an activation to integrate over"));
   options = {.sweep = sweep(), .by_position = true, .check = 2};
   EXPECT_THAT(text(options), HasSubstr("expected `by_position` or `check`"));
   options = {.sweep = sweep(), .check = -1};

@@ -194,9 +194,9 @@ TEST_F(EdgesOfTwoStacks, CircuitsGoThroughTheBoundary) {
   EXPECT_THAT(text_thrown_by<HookError>([&] {
                 Circuit::of_edges(model_, {{"encoder embed", "logits"}});
               }),
-              HasSubstr("expected one behind it"));
+              HasSubstr("expected one after it"));
   EXPECT_THAT(text_thrown_by<HookError>([&] { run_circuits(model_, {circuit}, sweep_); }),
-              HasSubstr("no sum of edges"));
+              HasSubstr("not a sum of edges"));
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ TEST(Grid, SlicesByIndexOrLabel) {
               testing::AllOf(HasSubstr("no place '4'"), HasSubstr("0 <bos>")));
   EXPECT_THAT(text_thrown_by<ShapeError>([] { two_by_three().slice("pos", 3); }), HasSubstr("index 3"));
   const Grid twice(at::arange(2, at::kDouble), {{"token", {"a", "a"}}}, {.title = "t", .unit = "u"});
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { twice.slice("token", "a"); }), HasSubstr("several places"));
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { twice.slice("token", "a"); }),
+              HasSubstr("occurs several times"));
 }
 
 TEST(Grid, MeansLeaveOutWhatWasNotComputed) {
@@ -346,7 +347,7 @@ TEST(Grid, FilesThatAreNoGridsAreRefused) {
                         R"("values":[1]})"),
       HasSubstr("the address 'x!'"));
   EXPECT_THAT(refusal("g.csv", "a,value\n1,2\n"), HasSubstr("value, unit and title"));
-  EXPECT_THAT(refusal("g.csv", "a,value,unit,title\n1,2x,u,t\n"), HasSubstr("line 2: '2x' is no number"));
+  EXPECT_THAT(refusal("g.csv", "a,value,unit,title\n1,2x,u,t\n"), HasSubstr("line 2: '2x' is not a number"));
   EXPECT_THAT(refusal("g.csv", "a,value,unit,title\n1,2\n"), HasSubstr("line 2: expected 4 fields"));
   EXPECT_THAT(refusal("g.csv", "a,value,unit,title\n\"1,2,u,t\n"), HasSubstr("never closed"));
   const auto csv = two_by_three().to_csv();

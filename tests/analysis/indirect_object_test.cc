@@ -92,7 +92,7 @@ TEST(IndirectObject, PairsOfTheShippedModel) {
     (giver.equal(first) ? first_gives : second_gives) = true;
   }
   EXPECT_EQ(prompts.size(), 24u);
-  EXPECT_TRUE(first_gives && second_gives) << "the answer always stands at the same place";
+  EXPECT_TRUE(first_gives && second_gives) << "the answer is always at the same place";
   // The model was trained to name the person who did not give.
   const auto difference = logit_difference(pairs.answers(), pairs.against());
   EXPECT_GT(difference.score(model, pairs.clean()).gt(0).to(at::kDouble).mean().item<double>(), 0.9);

@@ -283,7 +283,7 @@ TEST_F(LensFile, AJacobianLensMapsTheStreamBehindItsLayers) {
 }
 
 TEST_F(LensFile, SaysWhatIsWrong) {
-  EXPECT_THAT(refused({{"0.bias", b_}}), HasSubstr("no '0.weight'"));
+  EXPECT_THAT(refused({{"0.bias", b_}}), HasSubstr("without '0.weight'"));
   EXPECT_THAT(refused({{"0.weight", b_}}), HasSubstr("not square"));
   EXPECT_THAT(refused({{"0.weight", A_}, {"0.bias", A_}}), HasSubstr("'0.bias'"));
   EXPECT_THAT(refused({{"unembed", A_}}), HasSubstr("'unembed'"));
@@ -293,11 +293,11 @@ TEST_F(LensFile, SaysWhatIsWrong) {
               HasSubstr("width 4"));
   const auto of_a_deeper = written({{"J.0", A_}, {"J.2", A_}});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit_lens(model_, run_.cache, {.maps = of_a_deeper}); }),
-              HasSubstr("behind 3 blocks; expected one of a model with 2"));
+              HasSubstr("after 3 blocks; expected one of a model with 2"));
   auto of_a_target = written({{"J.0", A_}});
   of_a_target.target_depth = 1;
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit_lens(model_, run_.cache, {.maps = of_a_target}); }),
-              HasSubstr("leads to the stream behind 1 blocks; expected the end of this model, behind 2"));
+              HasSubstr("leads to the stream after 1 blocks; expected the end of this model, after 2"));
   EXPECT_THAT(refused({{"0.weight", A_}, {"J.0", A_}}), HasSubstr("two kinds"));
   EXPECT_THAT(refused({{"0.weight", A_}, {"1.weight", at::ones({4, 4})}}),
               HasSubstr("not those of one model"));
@@ -358,11 +358,11 @@ TEST_F(PickledLens, AJacobianLensAndWhatItSaysOfItself) {
                 "of 0, 1"));
   EXPECT_THAT(not_taken({{"J", matrices({0})}, {"d_model", pickled(std::int64_t{8})}}),
               HasSubstr("d_model of the lens is not what the file says of it; expected 8, got 16"));
-  EXPECT_THAT(not_taken({{"J", matrices({0, 0})}}), HasSubstr("'J.0': the name stands twice"));
-  EXPECT_THAT(not_taken({{"J", matrices({-1})}}), HasSubstr("'J.-1' is no map"));
+  EXPECT_THAT(not_taken({{"J", matrices({0, 0})}}), HasSubstr("'J.0': the name occurs twice"));
+  EXPECT_THAT(not_taken({{"J", matrices({-1})}}), HasSubstr("'J.-1' is not a map"));
   EXPECT_THAT(not_taken({{"jacobian_sum", matrices({0})}, {"n_done", pickled(std::int64_t{2})}}),
               HasSubstr("a fit that has not ended"));
-  EXPECT_THAT(not_taken({{"J", matrices({0})}, {"unembed", ones()}}), HasSubstr("'unembed' is no map"));
+  EXPECT_THAT(not_taken({{"J", matrices({0})}, {"unembed", ones()}}), HasSubstr("'unembed' is not a map"));
   EXPECT_THAT(not_taken({{"J", pickled("none")}}), HasSubstr("holds no map"));
 }
 

@@ -175,7 +175,7 @@ TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {
                 path_logits(model, cache, {{1, 0}, {0, 0}});
               }),
-              HasSubstr("1.0 > 0.0 is no path"));
+              HasSubstr("1.0 > 0.0 is not a path"));
   EXPECT_THROW(path_logits(model, cache, {{0, 4}}), ShapeError);
 }
 

@@ -54,7 +54,7 @@ TEST(PromptPairs, AreBatchesOfTheSameColumns) {
   const auto lengths = pairs.clean().attention_mask.sum(1);
   EXPECT_LT(lengths[0].item<std::int64_t>(), lengths[1].item<std::int64_t>());
   EXPECT_EQ(lengths[1].item<std::int64_t>(), pairs.clean().tokens.size(1));
-  EXPECT_FALSE(pairs.clean().attention_mask[0][0].item<bool>()) << "padding stands on the left";
+  EXPECT_FALSE(pairs.clean().attention_mask[0][0].item<bool>()) << "padding is on the left";
   EXPECT_TRUE(pairs.clean().attention_mask[0][-1].item<bool>());
   for (std::int64_t row = 0; row < 2; ++row) {
     const auto alone =
@@ -137,7 +137,7 @@ TEST(PromptPairs, PlacesAndAnswersMustBeThere) {
       refusal([](PromptPair& p) {
         p.places["x"] = {"John", "John"};
       }),
-      AllOf(HasSubstr("[pair 1] place 'x' of the clean prompt"), HasSubstr("stands at the tokens 2, 10")));
+      AllOf(HasSubstr("[pair 1] place 'x' of the clean prompt"), HasSubstr("occurs at the tokens 2, 10")));
   EXPECT_THAT(refusal([](PromptPair& p) {
                 p.places["x"] = {"Paris", "Paris"};
               }),
@@ -230,7 +230,7 @@ TEST_F(PromptPairFile, WhatIsNotKnownIsRefusedWithItsLine) {
   EXPECT_THAT(refusal("p.csv", "clean,corupted\na,b\n"), HasSubstr("'corrupted' and 'corrupted_tokens'"));
   EXPECT_THAT(refusal("p.csv", "clean,corrupted,plaec:x\na,b,1\n"), HasSubstr("'plaec:x' is not known"));
   EXPECT_THAT(refusal("p.csv", "clean,corrupted,clean_place:x\na,b,1\n"),
-              HasSubstr("'corrupted_place:x' beside it"));
+              HasSubstr("'corrupted_place:x' as well"));
   EXPECT_THAT(refusal("p.csv", "clean,corrupted_tokens\na,1 x\n"), HasSubstr("line 2: 'x' is not an id"));
   EXPECT_THROW(read_prompt_pairs(folder_ / "p.txt"), IoError);
 }

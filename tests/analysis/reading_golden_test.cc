@@ -307,7 +307,7 @@ TEST_P(ReadingGoldenFile, EqualsWhatTransformerLensReturns) {
     if (call.method == "stack_activation") {
       EXPECT_FALSE(ours.isnan().any().item<bool>());
     } else {
-      EXPECT_TRUE(ours.isnan().equal(padding)) << "NaN stands for padding, and for nothing else";
+      EXPECT_TRUE(ours.isnan().equal(padding)) << "NaN marks padding, and nothing else";
     }
     EXPECT_GT(ours.masked_fill(padding, 0.0).abs().max().item<double>(), 0);
     EXPECT_TRUE(agrees(recorded->first, ours, theirs, {.tolerance = kTolerance, .left_out = padding}));

@@ -603,7 +603,7 @@ std::vector<Asking> askings(const Call& call, const ModelConfig& config) {
 std::string text_of(const Asking& a) {
   return fmt::format("{}{} of layer {}{}{}", a.norms ? "" : " without norms",
                      a.stack == Stack::encoder ? " of the encoder" : "", a.layer,
-                     a.crosses ? " of cross-attention" : "", a.prefix ? " behind a prefix" : "");
+                     a.crosses ? " of cross-attention" : "", a.prefix ? " after a prefix" : "");
 }
 
 // --- The models.
@@ -729,7 +729,7 @@ std::string refused_by(const Call& call, const Subject& subject, const Asking& a
   } catch (const ConfigError& error) {
     return error.what();
   } catch (const std::exception& error) {
-    ADD_FAILURE() << "this is no refusal: " << error.what();
+    ADD_FAILURE() << "this is not a refusal: " << error.what();
   }
   return {};
 }

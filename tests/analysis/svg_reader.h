@@ -118,7 +118,7 @@ class SvgReader {
       }
       expect("\"");
       if (peek() != ' ' && peek() != '>' && peek() != '/') fail("expected a blank after an attribute");
-      if (!read.attributes.emplace(key, value).second) fail("attribute " + key + " stands twice");
+      if (!read.attributes.emplace(key, value).second) fail("attribute " + key + " occurs twice");
     }
     if (take("/>")) return read;
     expect(">");

@@ -312,10 +312,11 @@ TEST(SweepSources, AMeanThatNoRowHasIsRefused) {
                   .into = random_row(6, 11, 3),
                   .metric = logit(3)});
   };
-  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(both_ways); }), HasSubstr("never stand together"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(both_ways); }),
+              HasSubstr("a pair of a query and a key has padding in all rows"));
   // Without later keys: query 5 and key 0 are in no row, as rows are padded on different sides.
   EXPECT_THAT(text_thrown_by<HookError>([&] { swept(random_model_of(two_layer_config())); }),
-              HasSubstr("never stand together"));
+              HasSubstr("a pair of a query and a key has padding in all rows"));
 }
 
 TEST_F(SweepOfOneRow, EditsStayInForce) {
@@ -504,7 +505,7 @@ TEST_F(SweepOfOneRow, RowsThatAreNotSweptMayHavePaddingThere) {
   second.over[0] = {Axis::batch, {1}};
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { sweep(model_, second); }), HasSubstr("padding in row 1"));
   second.over[0] = {Axis::batch, {{0, 1}}};
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, second); }), HasSubstr("no row"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, second); }), HasSubstr("not a row"));
   const auto shares = sweep(model_, first)
                           .rescaled(scores(model_, into, first.metric),
                                     scores(model_, at::cat({clean_, clean_}), first.metric), "share");

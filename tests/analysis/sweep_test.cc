@@ -312,14 +312,14 @@ TEST_F(Sweep, RefusesAxesThatTheSiteDoesNotHave) {
   wrong.over = {Axis::pos};
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("no Axis::layer"));
   wrong.over = {Axis::layer, Axis::pos, Axis::pos};
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("pos stands twice"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("pos occurs twice"));
   wrong.over = {Axis::layer, {Axis::pos, {6}}};
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { sweep(model_, wrong); }), HasSubstr("outside the tokens"));
   wrong.over = {{Axis::layer, {2}}};
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }),
-              HasSubstr("2 is no place on axis layer"));
+              HasSubstr("2 is not a place on axis layer"));
   wrong.over = {Axis::layer, {Axis::batch, {1}}};
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("1 is no row"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("1 is not a row"));
   wrong.table = {{act::z(0)}};
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }),
               HasSubstr("either `site` and `over`"));
@@ -350,7 +350,7 @@ TEST_F(Sweep, RefusesMetricsThatMixRows) {
   const auto error = thrown_by<ShapeError>([&] { sweep(model_, mixed); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->where(), "running sum");
-  EXPECT_THAT(error->what(), HasSubstr("looks at each row alone"));
+  EXPECT_THAT(error->what(), HasSubstr("looks at each row separately"));
 }
 
 TEST_F(Sweep, LeavesNothingBehind) {

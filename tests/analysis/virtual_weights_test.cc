@@ -80,7 +80,7 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
             model, cache, {.of = act::mlp_out(layer), .grain = Grain::neuron, .positions = {}});
         const auto shown =
             neurons.values().narrow(1, 0, config.mlp_width(layer)).sum(1);  // [row, pos, d_model]
-        expect_same(written / cache[act::ln2_post_scale(layer)], shown, "mlp_out behind its norm");
+        expect_same(written / cache[act::ln2_post_scale(layer)], shown, "mlp_out after its norm");
         continue;
       }
       expect_same(difference(written), difference(cache[act::mlp_out(layer)]), "mlp_out");

@@ -5,7 +5,7 @@ set -euo pipefail
 script=$1/scripts/checkout_size.sh
 cd "$1"
 if ! git rev-parse --git-dir >/dev/null 2>&1; then
-  echo "skipped: $1 is no git checkout, so no file is tracked"
+  echo "skipped: $1 is not a git checkout, so no file is tracked"
   exit 77
 fi
 bash "$script" 22000000

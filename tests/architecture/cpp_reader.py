@@ -33,7 +33,7 @@ def tokens_of(text):
 
 
 class Group(str):
-    """A pair of brackets in a head, with what stands in it."""
+    """A pair of brackets in a head, with what is in it."""
 
     def __new__(cls, brackets, tokens):
         group = super().__new__(cls, brackets)
@@ -158,7 +158,7 @@ def without_templates(head):
 
 
 def holds_value(head):
-    """Whether the `{` behind a head holds the value of a variable or a member, and no body."""
+    """Whether the `{` after a head holds the value of a variable or a member, and no body."""
     plain = without_templates(head)
     if type_name(head) is not None:
         return False

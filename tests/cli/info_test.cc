@@ -73,7 +73,7 @@ TEST_F(InfoTest, SaysHowWeightsAreStored) {
     EXPECT_EQ(in_form, parts) << name << json["storage"].dump();
     EXPECT_NE(json["notes"].dump().find(std::string("stored as ") + form), std::string::npos)
         << json["notes"].dump();
-    EXPECT_NE(json["notes"].dump().find("those of the quantised model"), std::string::npos)
+    EXPECT_NE(json["notes"].dump().find("the numbers of the quantised model"), std::string::npos)
         << json["notes"].dump();
   }
 }

@@ -381,13 +381,12 @@ TEST_F(PatchTest, TheCommandLineIsChecked) {
   usage({"patch", model(), "--clean-tokens", "1", "--sweep", "resid_pre"}, "--corrupted-tokens");
   usage(scored(), "--sweep");
   usage(scored({"--sweep", "resid_pr"}), "there is no sweep 'resid_pr'");
-  usage(scored({"--sweep", "resid_pre,resid_pre"}), "resid_pre stands twice");
+  usage(scored({"--sweep", "resid_pre,resid_pre"}), "resid_pre occurs twice");
   usage(scored({"--sweep", "post:leyer"}), "did you mean 'layer'?");
   usage(scored({"--sweep", "post:d_mlp"}), "has no axis layer");
   usage(scored({"--sweep", "post:layer,d_mpl"}),
-        "'d_mpl' behind 'post:layer' is neither an axis nor a sweep; expected one of the site's axes, or a "
-        "name "
-        "that --help lists; did you mean 'd_mlp'?");
+        "'d_mpl' after 'post:layer' is neither an axis nor a sweep; expected one of the site's axes, or a "
+        "name that --help lists; did you mean 'd_mlp'?");
   usage(scored({"--sweep", "post:layer,head"}), "cannot be swept over head");
   usage(scored({"--sweep", "embed:layer"}), "outside the blocks");
   usage(call({"--sweep", "resid_pre"}), "nothing says what is scored");
@@ -395,7 +394,7 @@ TEST_F(PatchTest, TheCommandLineIsChecked) {
   usage(call({"--sweep", "resid_pre", "--metric", "logit_difference", "--answer-token", "1"}),
         "needs what the answer is held against");
   usage(scored({"--sweep", "resid_pre", "--metric", "lss"}), "did you mean 'loss'?");
-  usage(scored({"--sweep", "resid_pre", "--metric", "loss,loss"}), "loss stands twice");
+  usage(scored({"--sweep", "resid_pre", "--metric", "loss,loss"}), "loss occurs twice");
   usage(scored({"--sweep", "resid_pre", "--from", "mean_rows"}), "expected --pairs");
   usage(scored({"--sweep", "resid_pre", "--from", "clean", "--noising"}), "--noising patches into");
   usage(scored({"--sweep", "resid_pre", "--from", "zero", "--seed", "1"}), "--seed is of --from resampled");

@@ -43,7 +43,7 @@ TEST_F(Show, SaysWhereACacheComesFrom) {
             "dtype           float32\n", "processing      applied: fold_ln",
             "edits           z0[head=1] zero; hook_embed scale 2\n",
             "input           1,2,3 (1 x 3 tokens in all)\n", "layers 0-1      resid_pre, ",
-            "outside them    embed, ", "beside them     tokens, logits\n"});
+            "outside them    embed, ", "other tensors   tokens, logits\n"});
   EXPECT_EQ(out.find("not recorded"), std::string::npos) << out;
   EXPECT_EQ(out.find("revision"), std::string::npos) << "the model came from no hub cache";
   expect_parts(succeed({"show", cached()}).out, {"edits           none\n"});
@@ -111,7 +111,7 @@ TEST_F(Show, CapturesOfAGenerationSayWhyTheyEnd) {
            "--prompt-edit", "hook_embed scale 2", "--capture", "*.hook_resid_post", "--out", out});
   expect_parts(succeed({"show", out}).out,
                {"1,2 (1 x 5 tokens in all)\n", "stopped         [\"length\"]\n",
-                "prompt_edits    [\"hook_embed scale 2\"]\n", "beside them     tokens, attention_mask\n"});
+                "prompt_edits    [\"hook_embed scale 2\"]\n", "other tensors   tokens, attention_mask\n"});
   const auto cache = ActivationCache::load(out);
   EXPECT_EQ(cache.size(), 2u);
   EXPECT_EQ(cache["resid_post1[pos=last]"].sizes(), (at::IntArrayRef{1, 12}));
@@ -155,7 +155,7 @@ TEST_F(Show, ACacheOfADecoderAndItsEncoderReadsBack) {
   succeed({"cache", t5, "--tokens-file", out, "--out", again});
   EXPECT_TRUE(at::equal(SafetensorsFile::open(again).read("logits"), file.read("logits")));
   EXPECT_EQ(ActivationCache::load(out)["encoder.0.hook_resid_pre[pos=last]"].size(0), 2);
-  expect_parts(succeed({"show", out}).out, {"encoder layers 0-", "decoder layers 0-", "beside them"});
+  expect_parts(succeed({"show", out}).out, {"encoder layers 0-", "decoder layers 0-", "other tensors"});
 }
 
 TEST_F(Show, AGenerationOfADecoderIsAnInputToo) {

@@ -31,7 +31,7 @@ std::string changes_text(const std::vector<Change>& changes) {
 }
 
 std::string less_text(const Less& less) {
-  constexpr std::array<std::string_view, 4> kSplits{"", "behind a prefix", "joined", "first columns"};
+  constexpr std::array<std::string_view, 4> kSplits{"", "after a prefix", "joined", "first columns"};
   std::string text;
   if (less.split != Split::none) text += fmt::format("{} at {}", word(kSplits, less.split), less.at);
   if (!less.first_columns.empty()) text += fmt::format(" {}", less.first_columns);

@@ -59,7 +59,7 @@ Outcome compared_with(const Subject& subject) {
     }
     return {.difference = fmt::format("refused, and no row of the table says why: {}", text)};
   } catch (const std::exception& error) {
-    return {.difference = fmt::format("threw what is no Error: {}", error.what())};
+    return {.difference = fmt::format("threw what is not an Error: {}", error.what())};
   }
   for (const Refusal& row : refusals()) {
     if (row.always && comparison.outcome().difference.empty() && holds(row)) {

@@ -253,7 +253,7 @@ std::vector<Refusal> refusals_of_runs() {
            return change.made == Made::replace && of_asked_rows(change.where);
          });
        }},
-      {"a run from layer", "a start behind the layers that make shared keys",
+      {"a run from layer", "a start after the layers that make shared keys",
        [](C c, M config) { return c.less.start.value_or(0) > 0 && config.shared_keys; }},
       {"has no unembedding", "logit_positions of a model without logits",
        [](C c, M config) { return runs(c) && c.less.asked.given() && !config.has_unembedding(); }, true},

@@ -63,7 +63,7 @@ std::vector<Refusal> refusals_of_analyses() {
        [](C c, M) { return c.consumer == Consumer::estimates && c.sweep.path.ends_with("scores"); }},
       {"edges are carried from writers to readers", "edges under changes between writers and readers",
        [](C c, M) { return c.consumer == Consumer::edges && !c.changes.empty(); }},
-      {"from a prefix", "scores of heads behind a prefix",
+      {"from a prefix", "scores of heads after a prefix",
        [](C c, M) { return c.consumer == Consumer::head_scores && c.less.split == Split::prefix; }, true},
       {"edges are carried from writers to readers",
        "circuits of edges under changes between writers and readers",
@@ -79,7 +79,7 @@ std::vector<Refusal> refusals_of_analyses() {
          return c.consumer == Consumer::edges && documented(config, "`edge_attribution`");
        },
        true},
-      {"", "a model whose logits are no sum",
+      {"", "a model whose logits are not a sum",
        [](C c, M config) {
          return c.consumer == Consumer::attribution && documented(config, "`direct_logit_attribution`");
        },

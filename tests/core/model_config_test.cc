@@ -596,7 +596,7 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(c.attention_sinks, "sinks");
     note(c.gate_limit > 0 && c.up_offset, "held gate");
     note(c.experts && experts.dense_layers.empty(), "experts");
-    note(!experts.dense_layers.empty() && experts.d_shared > 0, "experts beside MLPs and a shared one");
+    note(!experts.dense_layers.empty() && experts.d_shared > 0, "experts next to MLPs and a shared one");
     note(experts.choice_bias && experts.least_sum > 0.5, "choice bias, least sum");
     note(experts.router == RouterKind::sparse_mixer, "sparse mixer");
     note(experts.shared_gate_bias, "shared gate with bias");
@@ -611,8 +611,8 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(c.window && c.window->kind == Window::chunks, "chunks");
     note(c.qk_norm && !c.qk_norm->layers.empty(), "norms of some layers' queries and keys");
     note(experts.weighted_inputs && experts.per_token > 1, "weighted inputs of several experts");
-    note(experts.own_norms && !experts.dense_layers.empty(), "norms of a mixture's own beside MLPs");
-    note(experts.own_norms && experts.expert_scale && experts.bias, "norms behind scaled and biased experts");
+    note(experts.own_norms && !experts.dense_layers.empty(), "norms of a mixture's own next to MLPs");
+    note(experts.own_norms && experts.expert_scale && experts.bias, "norms after scaled and biased experts");
   }
   EXPECT_EQ(norms.size(), 3u);
   EXPECT_EQ(final_norms.size(), 3u);

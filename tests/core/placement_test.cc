@@ -105,7 +105,7 @@ TEST(Placement, KnowsWhereEachLayerLies) {
   EXPECT_EQ(some.exit(), gpu(1));
   EXPECT_EQ(some.of({Stack::blocks, 1}), gpu(0));
   EXPECT_EQ(some.of({Stack::blocks, 2}), gpu(1));
-  EXPECT_EQ(some.of({Stack::blocks, 3}), gpu(1)) << "behind the last layer";
+  EXPECT_EQ(some.of({Stack::blocks, 3}), gpu(1)) << "after the last layer";
   EXPECT_THAT(some.devices(), ElementsAre(gpu(0), gpu(1)));
   EXPECT_EQ(some.text(), "the model is spread over devices: layers 0 to 1 on cuda:0, layer 2 on cuda:1");
 }

@@ -32,9 +32,9 @@ copy to or from memory that is not pinned. Numbers are `launches / waits`.
 - **A step of a generation** waits once: for the ids that were picked, which the caller sees.
 - **A run that is replayed** ([gpu.md](gpu.md)) is one launch, and the copies of what it reads and of what it made. The rest of
   a replayed step is what picks the token: penalties, the likeliest, its probability.
-- **What is kept on the host** goes there in one copy a run, and whoever reads it first waits ([gpu.md](gpu.md#to-the-host)).
+- **What is kept on the host** goes there in one copy a run, and its first reader waits ([gpu.md](gpu.md#to-the-host)).
 - **A block** is what the last block adds, which finds the masks that others made.
-- **Cached**: with all default points kept but those of single experts. Whoever watches these waits for how many tokens each
+- **Cached**: with all default points kept but those of single experts. Watching these waits for how many tokens each
   expert got, and the experts compute one by one ([decision 61](decisions/0061-mixtures-that-wait-nowhere.md)).
 
 Checkpoints are the small ones of the tests, in float32, with the steps of processing that apply.
@@ -68,7 +68,7 @@ constexpr const char* kEnd = R"(
 - A mixture's router takes 3 (product, softmax, the largest; renormalised 2 more), its experts 6 in place of an MLP's 4.
 - deepseek_v3 has two norms and two products more for its latents, turns queries and keys apart (9), has a shared expert (5, with
   its sum), and chooses experts in groups (17).
-- qwen3_next's last block is a gated delta net beside a mixture, computed in chunks of tokens by products and one triangular system; lfm2's is a
+- qwen3_next's last block is a gated delta net next to a mixture, computed in chunks of tokens by products and one triangular system; lfm2's is a
   short convolution.
 - The places of all waits: `strict::Trace` in a test (tests/support/strict_device/counts.h).
 )";

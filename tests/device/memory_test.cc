@@ -285,7 +285,7 @@ TEST_F(MemoryRunsOut, RecordedRunsMakeRoom) {
     }
     ASSERT_TRUE(agree(all_of(*result), expected, kExact));
     result.reset();
-    EXPECT_EQ(bytes_in_use() < held, !all) << "what was recorded is let go when memory runs out, not before";
+    EXPECT_EQ(bytes_in_use() < held, !all) << "what was recorded is freed when memory runs out, not before";
   }
 }
 
@@ -345,7 +345,7 @@ TEST_F(MemoryRunsOut, TheErrorSaysHowMuch) {
   EXPECT_THAT(
       error->what(),
       testing::AllOf(testing::StartsWith("[run] the device's memory ran out; expected room for another "),
-                     testing::HasSubstr("; with all of it let go, strict:0 has 8.0 KiB of "),
+                     testing::HasSubstr("; with all of it freed, strict:0 has 8.0 KiB of "),
                      testing::EndsWith(" free; give fewer rows or columns, or keep fewer points")));
   EXPECT_EQ(limit.refusals(), 1);
 }

@@ -52,7 +52,7 @@ TEST_F(OnTheHost, ARunHandsOutOneCopyAndWaitsNowhere) {
   EXPECT_THAT(text, testing::HasSubstr("1 launches: copy_ < hooked::HostTransport::send")) << text;
   EXPECT_THAT(text, testing::HasSubstr("1 launches: aten::cat.out < hooked::HostTransport::send")) << text;
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("hooked::Watch::kept")))
-      << "nothing is copied by itself\n"
+      << "nothing is copied separately\n"
       << text;
 }
 

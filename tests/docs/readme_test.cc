@@ -187,7 +187,7 @@ TEST(Pages, CallsForTransformerLensAreThoseOfTheProgram) {
     int calls = 0;
     for (std::sregex_iterator at(ours.begin(), ours.end(), code), end; at != end; ++at, ++calls) {
       EXPECT_NE(program.find(without_blanks((*at)[1])), std::string::npos)
-          << (*at)[1] << " does not stand in " << row.source;
+          << (*at)[1] << " is not in " << row.source;
     }
     EXPECT_TRUE(calls > 0 || row.cells[2].starts_with(" none")) << row.cells.front() << " has no counterpart";
     ++rows;
@@ -320,7 +320,7 @@ TEST(Readme, RoomsAreThoseOfTheTable) {
     const std::string may = std::regex_replace(row[1].str(), std::regex(" "), ", ");
     const std::string start = "\n| " + room + " | ";
     const auto found = page.find(start, place);
-    ASSERT_NE(found, std::string::npos) << room << " is missing or stands in another order";
+    ASSERT_NE(found, std::string::npos) << room << " is missing or in another order";
     const std::string line = page.substr(found + 1, page.find('\n', found + 1) - found - 1);
     EXPECT_TRUE(line.ends_with(" | " + (may.empty() ? "–" : may) + " |")) << line << "\nexpected: " << may;
     place = found + 1;

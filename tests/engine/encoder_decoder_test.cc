@@ -228,7 +228,7 @@ TEST_F(EncoderDecoder, TheDecoderStartsFromAResidual) {
   const Prefix prefix = model_.run(beginning, {.output = Output::none, .keep_prefix = true}).prefix.value();
   const at::Tensor rest = full.cache[act::resid_pre.decoder(1)].narrow(1, 2, 2);
   expect_near(model_.run(Input::start_at_layer(1, rest, {.prefix = prefix})).logits(),
-              full.logits().narrow(1, 2, 2), "behind a prefix");
+              full.logits().narrow(1, 2, 2), "after a prefix");
 }
 
 TEST_F(EncoderDecoder, WhatDoesNotFitAPrefixOrAResidualIsRefused) {

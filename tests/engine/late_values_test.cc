@@ -332,7 +332,8 @@ TEST_F(SmallModel, AreRefusedWhereSomebodyWroteIntoWhatTheyAreMadeOf) {
   const auto error = thrown_by<HookError>([&] { late.cache[act::pattern(1)]; });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->where(), "blocks.1.attn.hook_pattern");
-  EXPECT_NE(std::string(error->what()).find("written into the queries"), std::string::npos) << error->what();
+  EXPECT_NE(std::string(error->what()).find("the queries were written into"), std::string::npos)
+      << error->what();
   EXPECT_THROW(late.cache[Address(act::pattern(1)).head(0).pos(1)], HookError) << "blocks as well";
   EXPECT_THROW(late.cache.row(0), HookError);
   EXPECT_THROW(late.cache[act::attn_scores(0)], HookError) << "nobody had read it";

@@ -211,7 +211,7 @@ TEST_F(SmallRagged, APrefixIsCutToItsFirstColumns) {
   EXPECT_LT(relative_difference(model_.run(Input::start_at_layer(2, stream, {.prefix = cut})).logits(),
                                 model_(rows_.shared).slice(1, 3)),
             kTolerance)
-      << "start_at_layer behind a prefix";
+      << "start_at_layer after a prefix";
   EXPECT_THAT(text_thrown_by<Error>([&] { return details_.prefix->first(8); }), HasSubstr("expected 1 to 7"));
   EXPECT_THAT(text_thrown_by<Error>([&] { return details_.prefix->first(0); }), HasSubstr("expected 1 to 7"));
 }

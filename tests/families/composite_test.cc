@@ -290,7 +290,7 @@ TEST(CompositeConfigs, BothDirectionsInsideOfGemma) {
     return text(R"("use_bidirectional_attention": )" + value);
   };
   expect_refused(whole("gemma3", both("true")), "text_config.use_bidirectional_attention",
-                 {"inside of a gemma3 checkpoint", "depends on the kernel of attention", "expected null"});
+                 {"inside a gemma3 checkpoint", "depends on the kernel of attention", "expected null"});
   for (const char* unset : {"false", "null"}) {
     EXPECT_EQ(read(whole("gemma3", both(unset))).config.direction, AttentionDirection::causal) << unset;
   }

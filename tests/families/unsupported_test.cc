@@ -42,13 +42,11 @@ TEST(UnsupportedKinds, StandInOrderAndAreNotRead) {
 // The whole sentence, for every kind, wherever the kind is named.
 TEST(UnsupportedKinds, ErrorsAreWhole) {
   constexpr std::string_view kStateSpace =
-      "layers of a state-space model (Mamba) in attention's place or beside it";
+      "layers of a state-space model (Mamba) instead of attention or parallel to it";
   constexpr std::string_view kGemma3n =
-      "several streams that predict one another (altup_num_inputs), a low-rank path beside attention "
-      "(laurel_rank), "
-      "inputs of their own for each layer (hidden_size_per_layer_input), layers that read the keys and "
-      "values of "
-      "others (num_kv_shared_layers) and MLPs that keep their largest neurons only "
+      "several streams that predict one another (altup_num_inputs), a low-rank path parallel to attention "
+      "(laurel_rank), inputs of their own for each layer (hidden_size_per_layer_input), layers that read the "
+      "keys and values of others (num_kv_shared_layers) and MLPs that keep their largest neurons only "
       "(activation_sparsity_pattern)";
   const std::map<std::string_view, std::string_view> kinds = {
       {"albert", "blocks that share one block's weights, and an embedding narrower than the stream"},

@@ -137,7 +137,7 @@ def layer_kinds(rng, keys: dict, names: set) -> None:
 
 
 def deepseek_experts(rng, keys: dict, names: set) -> None:
-    """DeepSeek-V3's mixtures, whose experts stand in groups of two at least."""
+    """DeepSeek-V3's mixtures, whose experts are in groups of at least two."""
     groups = rng.choice([1, 2, 3])
     count = groups * rng.choice([2, 3])
     drawn = dict(n_routed_experts=count, num_experts=count, n_group=groups, topk_group=rng.randint(1, groups),

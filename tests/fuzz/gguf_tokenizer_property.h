@@ -32,7 +32,7 @@ inline bool gguf_tokenizer_property(std::string_view bytes) {
   config.d_vocab = kVocabulary;
   const TokenizerFiles read = read_gguf_tokenizer(metadata, config, "input");
   hold(!read.tokenizer || !read.problem, "a tokenizer, and a reason why there is none");
-  hold(read.tokenizer || !read.problem || !read.notes.empty(), "a problem that nobody is told");
+  hold(read.tokenizer || !read.problem || !read.notes.empty(), "a problem that is not reported");
   if (!read.tokenizer) return false;
   hold(read.files.contains("tokenizer.json"), "a tokenizer that cannot be saved");
   for (const std::string_view text : {"", "a", "Hello, world! It's 12345.",

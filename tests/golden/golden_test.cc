@@ -318,7 +318,7 @@ TEST(GoldenCases, AreTheFoldersThatAreThere) {
   for (const auto& folder : std::filesystem::directory_iterator(HOOKED_SOURCE_DIR "/tests/golden/cases"))
     there.insert(folder.path().filename());
   EXPECT_EQ(listed, there);
-  EXPECT_EQ(listed.size(), golden_cases().size()) << "a name stands twice";
+  EXPECT_EQ(listed.size(), golden_cases().size()) << "a name occurs twice";
 }
 
 }  // namespace

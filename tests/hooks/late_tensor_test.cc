@@ -71,7 +71,7 @@ TEST(LateTensor, IsMadeOnceAndItsFormIsKnownBefore) {
   EXPECT_TRUE(copy.made()) << "copies share it";
   EXPECT_TRUE(copy.value(kName).is_same(late.value(kName)));
   EXPECT_EQ(*made.numbers, 72);
-  EXPECT_TRUE(late.held().front().is_same(late.value(kName))) << "what it was made of is let go";
+  EXPECT_TRUE(late.held().front().is_same(late.value(kName))) << "what it was made of is freed";
 }
 
 TEST(LateTensor, BlocksMakeThemselvesOnly) {
@@ -128,11 +128,10 @@ TEST(LateTensor, WritingIntoWhatItIsMadeOfIsFound) {
   made.keys[0][0].fill_(9.0);  // through another view
   const auto error = thrown_by<HookError>([&] { late.value(kName); });
   ASSERT_TRUE(error);
-  EXPECT_EQ(
-      std::string(error->what()),
-      "[blocks.0.attn.hook_pattern] somebody has written into the keys since they were captured, of which "
-      "this activation is made when it is first read; expected unchanged ones; write into a copy: "
-      "cache[...].clone()");
+  EXPECT_EQ(std::string(error->what()),
+            "[blocks.0.attn.hook_pattern] the keys were written into after they were captured, and this "
+            "activation is computed from them when it is first read; expected them unchanged; write into a "
+            "copy: cache[...].clone()");
   EXPECT_THROW(late.require_unchanged(kName), HookError);
   EXPECT_THROW(late.block(kName, at_axis(Axis::head, 0), {kName.site, "here", {}}), HookError);
   EXPECT_THROW(cut.value(kName), HookError);

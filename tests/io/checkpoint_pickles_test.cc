@@ -267,7 +267,7 @@ TEST_F(PickledModel, TensorsMayBeNamedByTheKeysOnTheWayToThem) {
         [&] { CheckpointReader::open_file(odd, MissingShards::refused, PickledNames::paths); }, odd.native(),
         parts);
   };
-  refused(pickled_dict({{"a.b", tensor}, {"a", pickled_dict({{"b", tensor}})}}), {"'a.b'", "stands twice"});
+  refused(pickled_dict({{"a.b", tensor}, {"a", pickled_dict({{"b", tensor}})}}), {"'a.b'", "occurs twice"});
   refused("}(" + pickled_tuple({}) + tensor + "u", {"the name is not a text"});
   refused(tensor, {"holds no state dict"});
   // A dict that holds itself: put into the memo, then among its own values.

@@ -177,10 +177,10 @@ TEST(GgufHeader, S5Names) {
        {std::string("a\0b", 3), std::string("\xC0\xAF"), std::string("\xED\xA0\x80")}) {
     GgufBytes file;
     file.uint32(bad, 1);
-    refused(file, {"a metadata key at byte 24 is no name", "UTF-8"});
+    refused(file, {"a metadata key at byte 24 is not a name", "UTF-8"});
     file = {};
     file.tensor(bad, {1}, 0, 0);
-    refused(file, {"a tensor's name at byte 24 is no name"});
+    refused(file, {"a tensor's name at byte 24 is not a name"});
   }
   GgufBytes file;
   refused(file.uint32("", 1), {"a metadata key at byte 24 is empty"});
@@ -201,10 +201,10 @@ TEST(GgufHeader, S5Names) {
 TEST(GgufHeader, S8NothingTwice) {
   GgufBytes file = two_tensors();
   file.uint32("k", 1).uint32("k", 1);
-  refused(file, {"metadata 'k' stands twice"});
+  refused(file, {"metadata 'k' occurs twice"});
   file = {};
   file.tensor("a", {8}, 0, 0).tensor("a", {8}, 0, 32).data = std::string(64, '\0');
-  refused(file, {"tensor 'a': the name stands twice"});
+  refused(file, {"tensor 'a': the name occurs twice"});
 }
 
 TEST(GgufHeader, S9TypesOfMetadata) {
@@ -242,10 +242,10 @@ TEST(GgufHeader, Alignments) {
   for (const std::uint32_t bad : {0U, 3U, 24U, (1U << 20U) + 1, 1U << 21U, 0xFFFFFFFFU}) {
     GgufBytes file = two_tensors();
     refused(file.uint32("general.alignment", bad),
-            {"'general.alignment' is no alignment", std::to_string(bad)});
+            {"'general.alignment' is not an alignment", std::to_string(bad)});
   }
   GgufBytes file = two_tensors();
-  refused(file.text("general.alignment", "32"), {"'general.alignment' is no alignment", "got string"});
+  refused(file.text("general.alignment", "32"), {"'general.alignment' is not an alignment", "got string"});
   file = {};
   file.tensor("a", {1}, 24, 0).tensor("b", {1}, 24, 31).data = std::string(64, '\0');
   refused(file, {"tensor 'b' is not aligned", "multiple of 32", "got 31"});
@@ -267,7 +267,7 @@ TEST(GgufHeader, S10Types) {
     if (type.elements == 1) continue;
     file.tensors.clear();
     file.tensor("a", {static_cast<std::uint64_t>(type.elements) + 1, 2}, type.number, 0);
-    refused(file, {"tensor 'a' has rows that are no whole blocks", std::string(type.name)});
+    refused(file, {"tensor 'a' has rows that are not whole blocks", std::string(type.name)});
   }
 }
 

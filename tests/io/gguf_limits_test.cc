@@ -63,13 +63,13 @@ TEST(GgufLimits, S4AlignmentLimitIsExact) {
     file.data = std::string(alignment + 1, '\0');
     const std::string bytes = file.bytes();
     const GgufHeader header = parse(bytes, bytes.size());
-    EXPECT_EQ(header.tensors[0].info.begin, alignment) << "the first multiple behind the header";
+    EXPECT_EQ(header.tensors[0].info.begin, alignment) << "the first multiple after the header";
     EXPECT_EQ(header.tensors[1].info.begin, 2 * std::uint64_t{alignment});
   }
   GgufBytes file;
   const std::string bytes = file.uint32("general.alignment", 1U << 21U).bytes();
   expect_refused<CheckpointError>([&] { parse(bytes, bytes.size()); }, kFile,
-                                  {"'general.alignment' is no alignment", "up to 1048576, got 2097152"});
+                                  {"'general.alignment' is not an alignment", "up to 1048576, got 2097152"});
 }
 
 std::string texts(std::size_t count, std::size_t bytes_each) {

@@ -268,15 +268,15 @@ TEST_F(GgufSplits, I8CountsOfAWrongType) {
     put_file(path(1), file.bytes());
   };
   with_count([](GgufBytes& file) { file.text("split.count", "3"); });
-  refused(path(1), path(1), {"'split.count' is no number of files", "got string"});
+  refused(path(1), path(1), {"'split.count' is not a number of files", "got string"});
   with_count([](GgufBytes& file) { file.float32("split.count", 3.0F); });
-  refused(path(1), path(1), {"'split.count' is no number of files", "got float32"});
+  refused(path(1), path(1), {"'split.count' is not a number of files", "got float32"});
   with_count([](GgufBytes& file) { file.boolean("split.count", 1); });
-  refused(path(1), path(1), {"'split.count' is no number of files", "got bool"});
+  refused(path(1), path(1), {"'split.count' is not a number of files", "got bool"});
   with_count([](GgufBytes& file) { file.array("split.count", GgufType::uint16, 1, little(3, 2)); });
-  refused(path(1), path(1), {"'split.count' is no number of files", "got array of uint16"});
+  refused(path(1), path(1), {"'split.count' is not a number of files", "got array of uint16"});
   with_count([](GgufBytes& file) { file.uint32("split.count", 100'000); });
-  refused(path(1), path(1), {"'split.count' is no number of files", "expected 0 to 99999, got 100000"});
+  refused(path(1), path(1), {"'split.count' is not a number of files", "expected 0 to 99999, got 100000"});
 }
 
 TEST_F(GgufSplits, MissingFilesAreAllNamed) {
@@ -296,10 +296,9 @@ TEST_F(GgufSplits, MissingFilesCanBeLeftOut) {
   EXPECT_EQ(model.file_of("c"), path(3));
   EXPECT_EQ(model.bytes(), 16U);
   EXPECT_EQ(model.fetch(), "");
-  expect_refused<CheckpointError>(
-      [&] { model.require_whole(); }, path(1).native(),
-      {"1 of 3 files of the model are missing: m-00002-of-00003.gguf; expected them "
-       "beside this one; fetch them again"});
+  expect_refused<CheckpointError>([&] { model.require_whole(); }, path(1).native(),
+                                  {"1 of 3 files of the model are missing: m-00002-of-00003.gguf; expected "
+                                   "them next to this one; fetch them again"});
   std::filesystem::create_symlink("gone", path(2));
   EXPECT_EQ(CheckpointReader::open_file(path(1), MissingShards::left_out).missing_shards().size(), 1U);
   refused(path(1), path(1), {"1 of 3 files"});
@@ -344,7 +343,7 @@ TEST_F(GgufSplits, FilesThatDoNotBelongTogether) {
   GgufBytes wild = part(0, "a");
   wild.entries.erase(wild.entries.begin() + 1);
   put_file(path(1), wild.number("split.count", GgufType::int64, ~std::uint64_t{0}, 8).bytes());
-  refused(path(1), path(1), {"'split.count' is no number of files", "got -1"});
+  refused(path(1), path(1), {"'split.count' is not a number of files", "got -1"});
 }
 
 }  // namespace

@@ -256,9 +256,9 @@ TEST_F(ZipFile, WhereTheStateDictMayBe) {
 TEST_F(ZipFile, Names) {
   const auto tensor = pickled_tensor(floats("0", 1), {});
   const auto storage = counted_floats(1);
-  refused(pickled_dict({{"w", tensor}, {"w", tensor}}), {storage}, {"'w'", "stands twice"});
+  refused(pickled_dict({{"w", tensor}, {"w", tensor}}), {storage}, {"'w'", "occurs twice"});
   refused(pickled_dict({{"w", tensor}, {"args", pickled_dict({{"n", "K\x01"}, {"n", "K\x02"}})}}), {storage},
-          {"'n'", "stands twice"});
+          {"'n'", "occurs twice"});
   refused("}K\x07" + tensor + "s", {storage}, {"the name is not a text"});
   refused(pickled_dict({{std::string("a\0b", 3), tensor}}), {storage}, {"'a\\x00b'", "NUL"});
   const std::string longest(Limits::kNameBytes, 'n');

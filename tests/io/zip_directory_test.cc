@@ -116,7 +116,7 @@ TEST_F(Zip, NamesOutsideTheArchiveAreRefused) {
   refused({{.name = "m/a\x1B[2J", .content = "x"}}, {"\\x1b[2J"});
   EXPECT_EQ(read(zip_bytes({{.name = "..m/a..b/...", .content = "x"}})).entries().size(), 1U);
   refused({{.name = "m/a", .content = "x"}, {.name = "m/b", .content = "y"}, {.name = "m/a", .content = "z"}},
-          {"'m/a'", "stands twice"});
+          {"'m/a'", "occurs twice"});
   refused({{.name = "m/a", .content = "x", .local_name = "m/b"}}, {"another name", "'m/b'"});
   refused({{.name = "m/a", .content = "x", .local_name = "m/ab"}}, {"another name"});
 }

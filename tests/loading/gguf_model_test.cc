@@ -299,7 +299,7 @@ TEST_F(SmallGguf, RotaryKeys) {
   entries_.erase("rope.scaling.type");
   EXPECT_EQ(std::get<RotaryPositions>(load().config().positions), rotary) << "linear is what a factor means";
   tensor("rope_freqs.weight", {2});
-  refused({"'llama.rope.scaling.type' stands beside 'rope_freqs.weight'"});
+  refused({"'llama.rope.scaling.type' is set together with 'rope_freqs.weight'"});
 }
 
 TEST_F(SmallGguf, WindowsAreMistrals) {

@@ -117,7 +117,7 @@ TEST(GgufTokenizer, EveryPreTokenizerKeepsTheText) {
   std::set<std::string_view> names;
   for (const GgufPreTokenizer& row : gguf_pre_tokenizers()) {
     for (const std::string_view name : row.names)
-      EXPECT_TRUE(names.insert(name).second) << name << " stands twice";
+      EXPECT_TRUE(names.insert(name).second) << name << " occurs twice";
     SCOPED_TRACE(row.names.front());
     const auto file = vocabulary_of(document, std::string(row.names.front()));
     const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), with_vocabulary(1 << 20), "m.gguf");
@@ -239,11 +239,11 @@ TEST(GgufTokenizer, WhatIsNotReadIsANote) {
   problem(types, [](GgufBytes& f) { f.array("tokenizer.ggml.token_type", GgufType::int32, 1, little(1, 4)); },
           {"'tokenizer.ggml.token_type' does not fit the", "got 1 of array of int32"});
   problem(none, [](GgufBytes& f) { f.uint32("tokenizer.ggml.bos_token_id", 100'000); },
-          {"'tokenizer.ggml.bos_token_id' is no token", "got 100000"});
+          {"'tokenizer.ggml.bos_token_id' is not a token", "got 100000"});
   problem(none, [](GgufBytes& f) { f.text("tokenizer.ggml.add_bos_token", "yes"); },
           {"'tokenizer.ggml.add_bos_token' is not a bool"});
   EXPECT_FALSE(read_gguf_tokenizer({}, with_vocabulary(10), "m.gguf").problem)
-      << "no tokenizer is no problem";
+      << "having no tokenizer is not a problem";
 }
 
 /// The whole text of a problem or a note, empty without one.
@@ -291,7 +291,7 @@ TEST(GgufTokenizer, MergesOfPiecesThatAreNotThere) {  // T2
   EXPECT_TRUE(with_merges({"a b"}).tokenizer);
   EXPECT_NE(said_by(with_merges({"a b", "a z"})).find("merges[1]"), std::string::npos);
   EXPECT_NE(said_by(with_merges({"b a"})).find("merges[0]"), std::string::npos)
-      << "what they make is no piece";
+      << "what they make is not a piece";
   for (const char* bad : {"", "a", "a b a", "ab "})
     EXPECT_NE(said_by(with_merges({bad})).find("merges[0]"), std::string::npos) << bad;
 }

@@ -369,7 +369,7 @@ TEST_F(PackedFile, AnotherModelsConfigIsRefused) {
   write_file(folder_ / "packed" / "config.json",
              R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 32, "n_head": 2, "n_positions": 10,
                  "vocab_size": 11})");
-  EXPECT_NE(refusal().find("packed weights lie beside another model's config.json"), std::string::npos);
+  EXPECT_NE(refusal().find("packed weights are next to another model's config.json"), std::string::npos);
 }
 
 TEST_F(PackedFile, AFolderHoldsOneForm) {

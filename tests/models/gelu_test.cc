@@ -80,7 +80,7 @@ TEST(Gelu, TheWayBackTakesOddSizesOtherStridesAndDtypes) {
 }
 
 TEST(Gelu, ItsDerivativeFarOut) {
-  if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "LibTorch's derivative is no number there";
+  if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "LibTorch's derivative is not a number there";
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const at::Tensor x = at::tensor({1e30f, -1e30f, kInfinity, std::numeric_limits<float>::quiet_NaN()});
   const at::Tensor got = ours_back(at::ones({4}), x);

@@ -270,7 +270,7 @@ Option experts() {
                },
                routed_by(sparse_mixer)),
            mixture_value(
-               "one per token, beside ordinary MLPs",
+               "one per token, next to ordinary MLPs",
                [](Config& c) {
                  c.experts->per_token = 1;
                  c.experts->d_expert = c.d_mlp + 3;
@@ -299,7 +299,7 @@ Option experts() {
                },
                [](const Config& c) { return c.experts->own_norms && c.experts->expert_scale; }),
            mixture_value(
-               "all per token, shared expert behind a sigmoid",
+               "all per token, shared expert times a sigmoid",
                [](Config& c) {
                  c.experts->per_token = 4;
                  c.experts->d_shared = 5;

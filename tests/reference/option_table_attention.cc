@@ -350,7 +350,7 @@ Option qk_norms() {
             QkNorm{.span = QkNorm::per_head, .kind = NormKind::layer_norm, .bias = true}),
        norm("each head its own, LayerNorm", QkNorm{.span = QkNorm::each_head, .kind = NormKind::layer_norm}),
        norm("whole projection", QkNorm{.span = QkNorm::whole_projection}),
-       norm("per head, behind rotary", QkNorm{.span = QkNorm::per_head, .after_rotary = true}),
+       norm("per head, after rotary", QkNorm{.span = QkNorm::per_head, .after_rotary = true}),
        value(
            "per head, but for the last layer",
            [](Config& c) {

@@ -188,8 +188,7 @@ TEST_F(ChatFiles, OneOfSeveralIsChosenByNameOrByTools) {
   write(folder_ / "chat_template.jinja", "F");
   write(folder_ / "additional_chat_templates/tool_use.jinja", "O");
   EXPECT_EQ(text(), "F");
-  EXPECT_NE(refusal({.tools = "[{}]"}).find("'tool_use' lies in additional_chat_templates"),
-            std::string::npos);
+  EXPECT_NE(refusal({.tools = "[{}]"}).find("'tool_use' is in additional_chat_templates"), std::string::npos);
 }
 
 TEST_F(ChatFiles, WhatIsDamagedIsToldWhereItIsUsed) {

@@ -33,9 +33,10 @@ constexpr std::string_view kFactored = "FactoredMatrix";
 void require_matrix(const at::Tensor& x, std::string_view what) {
   if (x.defined() && x.dim() >= 2) return;
   throw ShapeError(
-      kFactored, fmt::format("{} is no matrix; expected two axes or more, got {}; vectors are multiplied by "
-                             "mv and vm",
-                             what, x.defined() ? shape_text(x.sizes()) : "an undefined tensor"));
+      kFactored,
+      fmt::format(
+          "{} is not a matrix; expected two axes or more, got {}; vectors are multiplied by mv and vm", what,
+          x.defined() ? shape_text(x.sizes()) : "an undefined tensor"));
 }
 
 /// The leading axes of both, broadcast.

@@ -151,7 +151,7 @@ at::Tensor StreamMatrices::unembedding() const {
   const char* lacks = nullptr;
   if (!config_.has_unembedding()) lacks = "this model has no unembedding";
   if (options_.stack == Stack::encoder) lacks = "no logits are read from an encoder's stream";
-  if (config_.has_mlm_head()) lacks = "a masked-LM head stands between this model's stream and its logits";
+  if (config_.has_mlm_head()) lacks = "a masked-LM head is between this model's stream and its logits";
   if (lacks != nullptr) {
     throw HookError(where_, fmt::format("{}; expected a stack whose stream an unembedding reads", lacks));
   }

@@ -29,7 +29,7 @@ struct Directions {
   explicit Directions(const at::Tensor& given) {
     if (!given.defined() || given.dim() != 2 || given.numel() == 0) {
       throw ShapeError(kSuperposition,
-                       fmt::format("these are no directions; expected [feature, d], got {}",
+                       fmt::format("these are not directions; expected [feature, d], got {}",
                                    given.defined() ? shape_text(given.sizes()) : "an undefined tensor"));
     }
     w = given.to(at::kDouble);

@@ -138,7 +138,7 @@ class RecordReader {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc() && end == text.data() + text.size()) return value;
-    fail(fmt::format("line {}: '{}' is no number", line, printable(text)));
+    fail(fmt::format("line {}: '{}' is not a number", line, printable(text)));
   }
 
   Grid grid(const at::Tensor& values, std::vector<GridAxis> axes,

@@ -353,8 +353,7 @@ void check_pixels(const char* name, std::int64_t pixels) {
 std::string line_plot_svg(const Grid& grid, const LinePlotOptions& options) {
   if (grid.axes().empty() || grid.axes().size() > 2) {
     throw ShapeError("line plot",
-                     fmt::format("'{}' has {} axes; expected one, or two of which the first has the "
-                                 "lines; {}",
+                     fmt::format("'{}' has {} axes; expected one, or two with the lines along the first; {}",
                                  grid.title(), grid.axes().size(),
                                  grid.axes().empty() ? "print it instead" : "take a slice or a mean of it"));
   }

@@ -48,7 +48,7 @@ ConfigReader reader_of(const std::filesystem::path& file) {
     throw CheckpointError(where, fmt::format("{}; expected a file that Circuit::save wrote", error.what()));
   }
   if (!document.is_object())
-    throw CheckpointError(where, "this is no object; expected a file that Circuit::save wrote");
+    throw CheckpointError(where, "this is not an object; expected a file that Circuit::save wrote");
   ConfigReader reader(std::move(document), where, make_error<CheckpointError>);
   const std::string format = reader.text("format");
   if (format != kCircuitFormat)
@@ -103,7 +103,7 @@ void require(const CircuitChoice& choice) {
   if (choice.count && *choice.count < 0)
     throw HookError(kChoice, fmt::format("count is {}; expected 0 or more", *choice.count));
   if (choice.threshold && !std::isfinite(*choice.threshold))
-    throw HookError(kChoice, "the threshold is no number; expected a finite one");
+    throw HookError(kChoice, "the threshold is not finite; expected a finite number");
   if (choice.greedy && !choice.count)
     throw HookError(kChoice, "greedy search needs an end; expected `count`");
 }
@@ -223,7 +223,7 @@ Circuit Circuit::of_edges(const HookedTransformer& model, const std::vector<Circ
     const std::int64_t reader = number_in(space.readers(), edge.reader, "reader");
     if (!space.is_behind(reader, writer)) {
       throw HookError(fmt::format("{} -> {}", edge.writer, edge.reader),
-                      "the reader stands before the writer; expected one behind it");
+                      "the reader comes before the writer; expected one after it");
     }
     numbers.emplace(writer, reader);
   }

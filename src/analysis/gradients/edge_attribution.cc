@@ -43,7 +43,7 @@ void require(const EdgeAttributionOptions& options) {
   if (options.integration.over == IntegrateOver::activations)
     throw HookError(
         kEdgeAttribution,
-        "an edge is no activation to integrate over; expected integration over inputs or nothing");
+        "an edge is not an activation to integrate over; expected integration over inputs or nothing");
   if (options.check < 0)
     throw HookError(kEdgeAttribution, fmt::format("check is {}; expected a number of edges", options.check));
   if (options.check > 0 && options.by_position)

@@ -165,7 +165,7 @@ KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const Swe
 
 PartSet KeptParts::parts_of(const Circuit& circuit) const {
   if (circuit.kind() != kind_)
-    throw HookError(kRunCircuits, "circuits of nodes and of edges stand side by side; expected one kind");
+    throw HookError(kRunCircuits, "the list mixes circuits of nodes and of edges; expected one kind");
   std::set<std::string> wanted;
   if (kind_ == CircuitKind::nodes) {
     wanted.insert(circuit.nodes().begin(), circuit.nodes().end());

@@ -59,10 +59,11 @@ CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, 
                    std::int64_t heads) {
   if (options.table.empty() ? !options.site
                             : options.site || names_axes(options) || options.stack != Stack::none) {
-    throw HookError("sweep", fmt::format("{}; expected either `site` and `over`, or `table`",
-                                         options.table.empty()
-                                             ? "nothing says what is patched"
-                                             : "`table` stands beside `site`, `stack` or axes in `over`"));
+    throw HookError("sweep",
+                    fmt::format("{}; expected either `site` and `over`, or `table`",
+                                options.table.empty()
+                                    ? "nothing says what is patched"
+                                    : "`table` is set together with `site`, `stack` or axes in `over`"));
   }
   if (std::any_of(options.table.begin(), options.table.end(), [](const auto& cell) { return cell.empty(); }))
     throw HookError("sweep", "a row of the table is empty; expected at least one address in each");

@@ -47,7 +47,7 @@ std::vector<SweptAxis> axes_of(const PatchingPreset& preset, const SweepOptions&
     if (own != over.end()) {
       if (!own->places.empty()) {
         throw HookError(preset.name,
-                        fmt::format("{} stands twice in `over`; expected it once", axis_name(given.axis)));
+                        fmt::format("{} occurs twice in `over`; expected it once", axis_name(given.axis)));
       }
       *own = given;
     } else if (given.axis != Axis::batch) {

@@ -132,7 +132,7 @@ SiteCells::SiteCells(const HookedTransformer& model, const SweepOptions& options
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       require(axes_[i].own != axes_[j].own,
-              fmt::format("{} stands twice in `over`", axis_name(axes_[i].asked)));
+              fmt::format("{} occurs twice in `over`", axis_name(axes_[i].asked)));
     }
   }
 }
@@ -173,7 +173,7 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
       place = SweptPlace(*number < 0 ? *number + size : *number);
       continue;
     }
-    throw HookError("sweep", fmt::format("{} is no place on axis {}; expected a number from {} to {}",
+    throw HookError("sweep", fmt::format("{} is not a place on axis {}; expected a number from {} to {}",
                                          place.into.label(), axis_name(asked.axis), -size, size - 1));
   }
   return axis;

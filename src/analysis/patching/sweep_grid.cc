@@ -56,11 +56,11 @@ std::vector<std::int64_t> rows_of(const SweepOptions& options, const SweepInput&
   std::vector<std::int64_t> rows;
   for (const SweptAxis& axis : options.over) {
     if (axis.axis != Axis::batch) continue;
-    if (&axis != &*batch_of(options)) throw HookError("sweep", "batch stands twice in `over`");
+    if (&axis != &*batch_of(options)) throw HookError("sweep", "batch occurs twice in `over`");
     for (const SweptPlace& place : axis.places) {
       const auto number = place.into.column();
       if (!number || place.from != place.into || *number < -into.rows() || *number >= into.rows()) {
-        throw HookError("sweep", fmt::format("{} is no row of `into`; expected a number from {} to {}",
+        throw HookError("sweep", fmt::format("{} is not a row of `into`; expected a number from {} to {}",
                                              place.into.label(), -into.rows(), into.rows() - 1));
       }
       rows.push_back(*number < 0 ? *number + into.rows() : *number);

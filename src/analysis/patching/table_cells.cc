@@ -128,10 +128,9 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
     for (const Address& address : given) {
       const ActivationName& name = points.name(points.require(points.resolve(address.name())));
       if (address.indices().find(Axis::batch) != nullptr || per_expert(row(name.site))) {
-        throw HookError(
-            address.to_string(),
-            "each row of `into` is swept by itself, and an expert's tokens are no rows; expected an "
-            "address without a batch row, of a site outside the experts");
+        throw HookError(address.to_string(),
+                        "each row of `into` is swept separately, and an expert's tokens are not rows; "
+                        "expected an address without a batch row, of a site outside the experts");
       }
       Address full = name;
       for (const auto& [axis, index] : address.indices().entries()) full = full.at(axis, index);

@@ -128,7 +128,7 @@ std::vector<Name> names_of(const Tokenizer& tokenizer, const std::vector<Frame>&
   });
   if (names.size() < 2) {
     throw TokenizerError(kWhere,
-                         fmt::format("the tokenizer has {} of {} names as one token behind a blank; expected "
+                         fmt::format("the tokenizer has {} of {} names as one token after a space; expected "
                                      "at least 2; give names that it has as IndirectObjectOptions::names",
                                      names.size(), asked.size()));
   }

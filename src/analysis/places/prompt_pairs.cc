@@ -68,10 +68,10 @@ std::size_t only_token(const Row& row, const std::string& text, const std::strin
     throw ShapeError(where, fmt::format("{}: no token is '{}'; expected one of ['{}']", what, printable(text),
                                         fmt::join(row.pieces, "', '")));
   }
-  throw ShapeError(where,
-                   fmt::format("{}: '{}' stands at the tokens {}; expected a text that stands once; give "
-                               "the token's index",
-                               what, printable(text), fmt::join(found, ", ")));
+  throw ShapeError(
+      where, fmt::format(
+                 "{}: '{}' occurs at the tokens {}; expected a text that occurs once; give the token's index",
+                 what, printable(text), fmt::join(found, ", ")));
 }
 
 /// The index of a place among the row's tokens.

@@ -230,10 +230,9 @@ std::vector<PromptPair> pairs_of_table(const std::filesystem::path& file, std::s
       if (!column.starts_with(one)) continue;
       const auto name = column.substr(one.size());
       if (!has(other + name) || has("place:" + name))
-        head.fail(
-            fmt::format("the column '{}' stands alone; expected '{}' beside it, or 'place:{}' instead of "
-                        "both",
-                        printable(column), printable(other + name), printable(name)));
+        head.fail(fmt::format(
+            "the column '{}' has no counterpart; expected '{}' as well, or 'place:{}' instead of both",
+            printable(column), printable(other + name), printable(name)));
     }
   }
   std::vector<PromptPair> pairs;

@@ -92,9 +92,10 @@ class LensFile {
     } else if (name == "J") {
       add_all();
     } else if (before == "jacobian_sum") {
-      refuse(fmt::format("'{}' is of a fit that has not ended, whose sums are no lens yet", printable(name)));
+      refuse(
+          fmt::format("'{}' is from a fit that has not ended; its sums are not a lens yet", printable(name)));
     } else if (name != "source_layers" && name != "n_prompts" && name != "d_model") {
-      refuse(fmt::format("'{}' is no map", printable(name)));
+      refuse(fmt::format("'{}' is not a map", printable(name)));
     }
   }
 
@@ -109,14 +110,14 @@ class LensFile {
   void add_all() {
     const auto all = reader_.read("J");
     const auto layers = source_layers();
-    if (!layers) refuse("'J' has no 'source_layers' beside it");
+    if (!layers) refuse("'J' comes without 'source_layers'");
     if (all.dim() != 3 || static_cast<std::int64_t>(layers->size()) != all.size(0))
       refuse(fmt::format("'J' {} and the {} 'source_layers' do not fit", shape_text(all.sizes()),
                          layers->size()));
     for (std::size_t i = 0; i < layers->size(); ++i) {
       const auto layer = (*layers)[i];
       if (layer < 0 || maps_.by_depth.contains(layer + 1))
-        refuse(fmt::format("'source_layers' has {}, which is no layer or stands twice", layer));
+        refuse(fmt::format("'source_layers' has {}, which is not a layer or occurs twice", layer));
       put(layer + 1, false).matrix = all[static_cast<std::int64_t>(i)];
     }
   }
@@ -135,7 +136,7 @@ class LensFile {
     const auto* listed = reader_.values().find("source_layers");
     if (listed == nullptr || listed->list() == nullptr) return std::nullopt;
     for (const auto& layer : *listed->list()) {
-      if (!layer.integer()) refuse(fmt::format("'source_layers' has {}, which is no layer", layer.kind()));
+      if (!layer.integer()) refuse(fmt::format("'source_layers' has {}, which is not a layer", layer.kind()));
       layers.push_back(*layer.integer());
     }
     return layers;
@@ -144,7 +145,7 @@ class LensFile {
   void check_shapes() const {
     const auto& first = *maps_.by_depth.begin();
     for (const auto& [depth, map] : maps_.by_depth) {
-      if (!map.matrix.defined()) refuse(fmt::format("'{0}.bias' has no '{0}.weight' beside it", depth));
+      if (!map.matrix.defined()) refuse(fmt::format("'{0}.bias' comes without '{0}.weight'", depth));
       if (map.matrix.dim() != 2 || map.matrix.size(0) != map.matrix.size(1))
         refuse(fmt::format("a map has the shape {}, which is not square", shape_text(map.matrix.sizes())));
       if (map.matrix.sizes() != first.second.matrix.sizes())

@@ -45,16 +45,16 @@ void require_readable(const ModelConfig& config, const LogitLensOptions& options
   }
   if (options.maps && !options.maps->by_depth.empty() &&
       options.maps->by_depth.rbegin()->first > config.n_layers) {
-    throw ShapeError(kLogitLens,
-                     fmt::format("the lens has a map of the stream behind {} blocks; expected one of "
-                                 "a model with {}",
-                                 options.maps->by_depth.rbegin()->first, config.n_layers));
+    throw ShapeError(
+        kLogitLens,
+        fmt::format("the lens has a map of the stream after {} blocks; expected one of a model with {}",
+                    options.maps->by_depth.rbegin()->first, config.n_layers));
   }
   if (options.maps && options.maps->target_depth.value_or(config.n_layers) != config.n_layers) {
-    throw ShapeError(kLogitLens,
-                     fmt::format("the lens leads to the stream behind {} blocks; expected the end of "
-                                 "this model, behind {}",
-                                 *options.maps->target_depth, config.n_layers));
+    throw ShapeError(
+        kLogitLens,
+        fmt::format("the lens leads to the stream after {} blocks; expected the end of this model, after {}",
+                    *options.maps->target_depth, config.n_layers));
   }
   if (options.top_k < 1) {
     throw HookError(kLogitLens, fmt::format("top_k is {}; expected at least 1", options.top_k));

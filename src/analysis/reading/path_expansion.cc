@@ -45,9 +45,9 @@ class ExpandedRun {
     const auto& config = model.config();
     require_free_of(config, kPaths, obstacles::kPaths);
     if (!cache.tokens() || cache.tokens()->first != 0) {
-      throw HookError(kPaths,
-                      "the cache does not say which tokens stand before its own; expected that of a run "
-                      "without a prefix");
+      throw HookError(
+          kPaths,
+          "the cache does not say which tokens come before its own; expected that of a run without a prefix");
     }
     for (const auto& step : path_to(end_, {}, run_)) {
       if (step.norm) events_.push_back({.norm = step.norm});
@@ -279,10 +279,9 @@ void require_chain(const ModelConfig& config, const std::vector<HeadPlace>& path
       before = layer;
       continue;
     }
-    throw ShapeError("path_logits",
-                     fmt::format("{} is no path of this model; expected heads 0 to {} of later and later "
-                                 "layers with attention, 0 to {}",
-                                 name_of(path), config.n_heads - 1, config.n_layers - 1));
+    throw ShapeError("path_logits", fmt::format("{} is not a path of this model; expected heads 0 to {} in "
+                                                "increasing layers with attention, 0 to {}",
+                                                name_of(path), config.n_heads - 1, config.n_layers - 1));
   }
 }
 

@@ -81,10 +81,9 @@ RepetitionScores repetition_scores(const HookedTransformer& model, const Repeate
                                    const std::function<bool(const SweepProgress&)>& progress) {
   require_predicts_next(model.config(), kRepetition);
   if (options.half < 2) {
-    throw ShapeError(kRepetition,
-                     fmt::format("a half of {} tokens has none behind its first one; expected at "
-                                 "least 2",
-                                 options.half));
+    throw ShapeError(
+        kRepetition,
+        fmt::format("a half of {} tokens has none after its first; expected at least 2", options.half));
   }
   RunOptions whole = run;
   whole.output = Output::logits;

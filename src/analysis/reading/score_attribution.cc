@@ -59,9 +59,9 @@ void require_linear_heads(const HookedTransformer& model, const ActivationCache&
   require_free_of(model.config(), kScores, obstacles::kLinearHeads);
   const auto known = [&](Stack stack) { return cache.tokens(stack) && cache.tokens(stack)->first == 0; };
   if (!known(scored.scores.stack) || (scored.crosses() && !known(Stack::encoder))) {
-    throw HookError(kScores,
-                    "the cache does not say which tokens stand before its own; expected that of a run "
-                    "without a prefix");
+    throw HookError(
+        kScores,
+        "the cache does not say which tokens come before its own; expected that of a run without a prefix");
   }
 }
 

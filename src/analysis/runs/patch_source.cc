@@ -193,8 +193,7 @@ class Mean final : public PatchSource::Kind {
       throw HookError(
           name.to_string(),
           fmt::format("{} in all rows of the data and has no mean; expected data without it, or {}",
-                      keys ? "a query and a key never stand together, one of them being padding,"
-                           : "a column is padding",
+                      keys ? "a pair of a query and a key has padding" : "a column is padding",
                       keys ? "rows that are padded on the same side" : "a mean over rows and positions"));
     }
     const at::Tensor mean = sum / count;

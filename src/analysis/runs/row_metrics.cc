@@ -87,11 +87,10 @@ void RowMetrics::require_rowwise(std::size_t i, const RunResult& one, const RunR
     const double in_company = together[row].item<double>();
     if (alone == in_company || (std::isnan(alone) && std::isnan(in_company))) continue;
     if (std::abs(alone - in_company) <= 1e-3 * std::max(1.0, std::abs(alone))) continue;
-    throw ShapeError(
-        metric.metric().name(),
-        fmt::format("row {} scores {} by itself and {} beside another row; expected a metric that looks at "
-                    "each row alone",
-                    row, alone, in_company));
+    throw ShapeError(metric.metric().name(),
+                     fmt::format("row {} scores {} alone and {} next to another row; expected a metric that "
+                                 "looks at each row separately",
+                                 row, alone, in_company));
   }
 }
 

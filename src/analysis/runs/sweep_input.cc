@@ -13,7 +13,7 @@ SweepInput::SweepInput(const HookedTransformer& model, const Input& into, std::s
   if (!all_.tokens.defined())
     throw ShapeError(where, "the input is missing; expected int64 tokens [row, pos] or [pos]");
   if (all_.start || all_.prefix || !all_.first_columns.empty())
-    throw HookError(where, "the input goes on from a residual or a prefix; expected all of the input");
+    throw HookError(where, "the input continues from a residual or a prefix; expected all of the input");
   for (at::Tensor* tensor : tensors_of_rows(all_)) {
     if (tensor->defined() && tensor->dim() == 1) *tensor = tensor->unsqueeze(0);
     if (tensor->defined() && tensor->dim() != 2) {

@@ -59,7 +59,7 @@ class CsvReader {
       } else {
         ++at_;
         if (!ends_here())
-          fail(line_, "something stands behind a closing quote; expected a comma or a new line");
+          fail(line_, "a closing quote is followed by more text; expected a comma or a new line");
         return field;
       }
     }

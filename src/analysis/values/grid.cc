@@ -144,9 +144,10 @@ Grid Grid::slice(std::string_view axis, std::string_view label) const {
                                           fmt::join(labels, ", ")));
   }
   if (std::find(found + 1, labels.end(), label) != labels.end()) {
-    throw ShapeError(title(), fmt::format("'{}' stands at several places of axis {}; expected a label that "
-                                          "stands once; give the index",
-                                          label, axis));
+    throw ShapeError(
+        title(),
+        fmt::format("'{}' occurs several times on axis {}; expected a label that occurs once; give the index",
+                    label, axis));
   }
   return slice(axis, found - labels.begin());
 }

@@ -41,7 +41,7 @@ inline constexpr Obstacles kEdges{
     "path_patching and attribution_patching take this one"};
 inline constexpr Obstacles kCircuitsOfEdges{{Part::encoder, Part::stream_norms, Part::layer_scale,
                                              Part::ln1_post, Part::embedding_sum_norm, Part::latents},
-                                            "what is read there is no sum of edges",
+                                            "what is read there is not a sum of edges",
                                             "circuits of nodes take this one"};
 inline constexpr Obstacles kStretches{{Part::encoder, Part::shared_keys, Part::layer_input},
                                       "stretches of layers cannot be computed anew by themselves",

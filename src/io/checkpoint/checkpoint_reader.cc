@@ -110,7 +110,7 @@ struct CheckpointReader::Contents {
     auto others = tensor_files(folder);
     std::erase_if(others, [&](const std::string& name) { return std::ranges::find(all, name) != all.end(); });
     refusal =
-        fmt::format("{} of {} {} are missing: {}; expected them beside {}{}; fetch them {}", missing.size(),
+        fmt::format("{} of {} {} are missing: {}; expected them next to {}{}; fetch them {}", missing.size(),
                     all.size(), what, name_list(missing), files.empty() ? "the index" : "this one",
                     others.empty() ? "" : fmt::format(", where other weights are: {}", name_list(others)),
                     how_to_fetch(folder, files));

@@ -152,8 +152,8 @@ class GgufParser {
     std::string text = cursor_.bytes(length, what);
     if (text.empty()) cursor_.refuse(fmt::format("{} at byte {} is empty; expected a name", what, at));
     if (text.find('\0') != std::string::npos || first_invalid_byte(text)) {
-      cursor_.refuse(fmt::format("{} at byte {} is no name; expected UTF-8 without a NUL, got '{}'", what, at,
-                                 printable(text)));
+      cursor_.refuse(fmt::format("{} at byte {} is not a name; expected UTF-8 without a NUL, got '{}'", what,
+                                 at, printable(text)));
     }
     return text;
   }
@@ -180,7 +180,7 @@ class GgufParser {
     GgufValue value =
         kind == GgufType::text ? texts(what, array, elements) : numbers(what, kind, array, elements);
     if (!header_.metadata.emplace(std::move(key), std::move(value)).second)
-      cursor_.refuse(fmt::format("{} stands twice; expected it once", what));
+      cursor_.refuse(fmt::format("{} occurs twice; expected it once", what));
   }
 
   GgufValue numbers(const std::string& what, GgufType kind, bool array, std::uint64_t elements) {
@@ -215,9 +215,9 @@ class GgufParser {
     const auto got = value->is_array() ? std::nullopt : value->integer();
     if (!got || *got < 1 || static_cast<std::uint64_t>(*got) > GgufLimits::kAlignment ||
         (*got & (*got - 1)) != 0) {
-      cursor_.refuse(fmt::format("metadata '{}' is no alignment; expected a power of two up to {}, got {}",
-                                 kAlignmentKey, GgufLimits::kAlignment,
-                                 got ? std::to_string(*got) : value->type_text()));
+      cursor_.refuse(fmt::format(
+          "metadata '{}' is not an alignment; expected a power of two up to {}, got {}", kAlignmentKey,
+          GgufLimits::kAlignment, got ? std::to_string(*got) : value->type_text()));
     }
     alignment_ = static_cast<std::uint64_t>(*got);
   }
@@ -260,10 +260,9 @@ class GgufParser {
     std::vector<std::int64_t> blocks = tensor.info.shape;
     if (blocks.empty()) blocks.push_back(1);  // a single number
     if (blocks.back() % stored.elements != 0) {
-      cursor_.refuse(
-          fmt::format("{} has rows that are no whole blocks of {}; expected a multiple of {} numbers, got "
-                      "{}",
-                      what, stored.name, stored.elements, blocks.back()));
+      cursor_.refuse(fmt::format(
+          "{} has rows that are not whole blocks of {}; expected a multiple of {} numbers, got {}", what,
+          stored.name, stored.elements, blocks.back()));
     }
     blocks.back() /= stored.elements;
     const auto bytes = checked_bytes(blocks, stored.bytes * 8);
@@ -287,7 +286,7 @@ class GgufParser {
     for (const GgufTensor& tensor : header_.tensors) {
       if (names.insert(tensor.info.name).second) continue;
       cursor_.refuse(
-          fmt::format("tensor '{}': the name stands twice; expected it once", printable(tensor.info.name)));
+          fmt::format("tensor '{}': the name occurs twice; expected it once", printable(tensor.info.name)));
     }
   }
 

@@ -22,9 +22,9 @@ std::vector<std::string> gguf_split_names(const std::string& file_name, const Gg
     if (value == nullptr) return 0;
     const auto got = value->is_array() ? std::nullopt : value->integer();
     if (got && *got >= 0 && *got <= 99'999) return *got;
-    throw CheckpointError(where,
-                          fmt::format("metadata '{}' is no number of files; expected 0 to 99999, got {}", key,
-                                      got ? std::to_string(*got) : value->type_text()));
+    throw CheckpointError(
+        where, fmt::format("metadata '{}' is not a number of files; expected 0 to 99999, got {}", key,
+                           got ? std::to_string(*got) : value->type_text()));
   };
   const std::int64_t count = number("split.count"), index = number("split.no");
   if (count <= 1) return {file_name};

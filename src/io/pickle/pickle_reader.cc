@@ -300,7 +300,7 @@ class PickleMachine {
     const auto values = std::span(stack_).last(count);
     for (const auto& value : values) {
       if (value.kind == Kind::kMark) {
-        throw std::invalid_argument("a mark stands where a value should; expected a value, got a mark");
+        throw std::invalid_argument("a mark is where a value should be; expected a value, got a mark");
       }
     }
     return values;

@@ -27,7 +27,7 @@ constexpr std::size_t kListed = 20;
 /// Of two equal keys, Python would keep the last; another reader the first.
 [[noreturn]] void throw_twice(std::string_view key, std::string_view where) {
   throw CheckpointError(
-      where, fmt::format("'{}': the name stands twice in a dict; expected it once", printable(key)));
+      where, fmt::format("'{}': the name occurs twice in a dict; expected it once", printable(key)));
 }
 
 /// Copies values of the document that contain no tensors. A document may contain one value in many places,
@@ -104,9 +104,11 @@ class PlainCopier {
   }
 
   [[noreturn]] void refuse(std::string_view what, std::size_t limit) const {
-    throw CheckpointError(where_, fmt::format("the values beside the tensors {}; expected at most {}, got "
-                                              "more; save the state dict alone",
-                                              what, limit));
+    throw CheckpointError(
+        where_,
+        fmt::format(
+            "the values other than tensors {}; expected at most {}, got more; save the state dict alone",
+            what, limit));
   }
 
   const PickleDocument& document_;
@@ -223,10 +225,9 @@ class StateDictFinder {
       if (std::find(kWrappers.begin(), kWrappers.end(), key) == kWrappers.end()) continue;
       if (!has_tensors(items[i + 1])) continue;
       if (inner) {
-        throw CheckpointError(
-            where_, fmt::format("the file holds two state dicts; expected one, got '{}' and '{}'; save the "
-                                "one to read by itself",
-                                inner_key, key));
+        throw CheckpointError(where_, fmt::format("the file holds two state dicts; expected one, got '{}' "
+                                                  "and '{}'; save the one to read in its own file",
+                                                  inner_key, key));
       }
       inner = items[i + 1];
       inner_key = key;

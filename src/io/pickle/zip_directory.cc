@@ -245,7 +245,7 @@ class DirectoryReader {
       refuse(entry, "it is compressed", "stored data, as torch.save writes it",
              fmt::format("method {}", method));
     }
-    if (little_endian(fixed, 34, 2) != 0) refuse(entry, "it lies in another file", "one file", "a part");
+    if (little_endian(fixed, 34, 2) != 0) refuse(entry, "it is in another file", "one file", "a part");
 
     // The zip64 field has only those values that did not fit, in this order.
     auto wide = zip64_field(extra);
@@ -276,7 +276,7 @@ class DirectoryReader {
     std::sort(entries.begin(), entries.end(),
               [](const ZipEntry& a, const ZipEntry& b) { return a.header < b.header; });
     if (!entries.empty() && entries.front().header != 0) {
-      refuse(entries.front(), "bytes stand before the archive's first entry", "it at byte 0",
+      refuse(entries.front(), "there are bytes before the archive's first entry", "it at byte 0",
              entries.front().header);
     }
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -340,7 +340,7 @@ class DirectoryReader {
               [](const ZipEntry& a, const ZipEntry& b) { return a.name < b.name; });
     const auto twice = std::adjacent_find(entries.begin(), entries.end(),
                                           [](const auto& a, const auto& b) { return a.name == b.name; });
-    if (twice != entries.end()) refuse(*twice, "the name stands twice in the archive", "it once", "two");
+    if (twice != entries.end()) refuse(*twice, "the name occurs twice in the archive", "it once", "two");
   }
 
   const InputFile& file_;

@@ -26,7 +26,7 @@ void check_unique(const std::vector<TensorInfo>& tensors, std::string_view where
   if (twice == names.end()) return;
   throw CheckpointError(
       where,
-      fmt::format("tensor '{}': the name stands twice in the header; expected it once", printable(*twice)));
+      fmt::format("tensor '{}': the name occurs twice in the header; expected it once", printable(*twice)));
 }
 
 class HeaderParser {
@@ -46,7 +46,7 @@ class HeaderParser {
         cursor_.expect(':', "header");
         if (name == "__metadata__") {
           if (std::exchange(metadata_seen, true)) {
-            throw CheckpointError(where_, "'__metadata__' stands twice in the header; expected it once");
+            throw CheckpointError(where_, "'__metadata__' occurs twice in the header; expected it once");
           }
           parse_metadata();
         } else {
@@ -79,7 +79,7 @@ class HeaderParser {
       const auto [place, added] = header_.metadata.emplace(std::move(key), std::move(value));
       if (!added) {
         throw CheckpointError(
-            where_, fmt::format("__metadata__ '{}' stands twice; expected it once", printable(place->first)));
+            where_, fmt::format("__metadata__ '{}' occurs twice; expected it once", printable(place->first)));
       }
     } while (cursor_.consume(','));
     cursor_.expect('}', "__metadata__");
@@ -111,7 +111,7 @@ class HeaderParser {
     bool offsets_seen = false;
     const auto once = [&](bool& seen, std::string_view field) {
       if (std::exchange(seen, true))
-        refuse(tensor, fmt::format("'{}' stands twice; expected it once", field));
+        refuse(tensor, fmt::format("'{}' occurs twice; expected it once", field));
     };
     cursor_.expect('{', "description");
     if (!cursor_.consume('}')) {

@@ -138,7 +138,7 @@ CheckpointReader open_weights(const std::filesystem::path& folder) {
     if (is_there(folder / name)) return CheckpointReader::open_file(folder / name);
   }
   throw CheckpointError(path_text(folder),
-                        fmt::format("the adapter has no weights; expected {} or {} beside {}; fetch it {}",
+                        fmt::format("the adapter has no weights; expected {} or {} next to {}; fetch it {}",
                                     kWeights[0], kWeights[1], kConfig, how_to_fetch(folder)));
 }
 
@@ -174,7 +174,7 @@ std::optional<Adapter> read_adapter(const std::filesystem::path& located) {
                       "trainable_token_indices", "use_bdlora", "use_qalora", "velora_config"});
   ignore_what_was_for_training(config);
   const std::int64_t rank = config.integer_or("r", 8);  // PEFT's default
-  if (rank < 1) config.refuse("r", "is no rank; expected a number above 0");
+  if (rank < 1) config.refuse("r", "is not a rank; expected a number above 0");
   auto [base, place] = locate_base(located, config);
   Adapter adapter{.folder = located,
                   .base = std::move(base),

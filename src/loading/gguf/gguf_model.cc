@@ -153,8 +153,8 @@ Json GgufModelReader::factors(std::string_view tensor) const {
   const TensorInfo& info = reader_.info(tensor);
   if (info.dtype != at::kFloat || info.shape.size() != 1 || info.shape.front() > kLargestSize) {
     throw CheckpointError(
-        where_, fmt::format("tensor '{}' is no list of factors; expected float32 numbers, got {} {}", tensor,
-                            info.dtype_name, shape_text(info.shape)));
+        where_, fmt::format("tensor '{}' is not a list of factors; expected float32 numbers, got {} {}",
+                            tensor, info.dtype_name, shape_text(info.shape)));
   }
   const at::Tensor numbers = reader_.read(tensor);
   const auto* const data = static_cast<const float*>(numbers.data_ptr());
@@ -171,7 +171,7 @@ void GgufModelReader::read_long_factors(Json& parameters) {
                              kLong = "rope_factors_long.weight";
   if (has_tensor(kOne)) {
     if (parameters.contains("rope_type"))
-      refuse("rope.scaling.type", "stands beside 'rope_freqs.weight'; expected one");
+      refuse("rope.scaling.type", "is set together with 'rope_freqs.weight'; expected one of the two");
     parameters["rope_type"] = "longrope";
     parameters["short_factor"] = parameters["long_factor"] = factors(kOne);
     parameters["attention_factor"] = 1.0;
@@ -179,7 +179,7 @@ void GgufModelReader::read_long_factors(Json& parameters) {
   }
   if (!has_tensor(kShort) && !has_tensor(kLong)) return;
   if (parameters.contains("rope_type") && parameters["rope_type"] != "longrope")
-    refuse("rope.scaling.type", fmt::format("stands beside '{}'; expected longrope", kLong));
+    refuse("rope.scaling.type", fmt::format("is set together with '{}'; expected longrope", kLong));
   parameters["rope_type"] = "longrope";
   parameters["short_factor"] = factors(kShort);
   parameters["long_factor"] = factors(kLong);
@@ -189,7 +189,7 @@ void GgufModelReader::read_scaling(Json& parameters) {
   const auto type = text("rope.scaling.type");
   const auto older = real("rope.scale_linear"), newer = real("rope.scaling.factor");
   if (older && newer && *older != *newer)
-    refuse("rope.scale_linear", "stands beside 'rope.scaling.factor'; expected one");
+    refuse("rope.scale_linear", "differs from 'rope.scaling.factor'; expected one of the two");
   const double factor = newer.value_or(older.value_or(1.0));
   const auto original = integer("rope.scaling.original_context_length");
   const auto magnitude = real("rope.scaling.attn_factor");

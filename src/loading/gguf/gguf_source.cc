@@ -314,10 +314,10 @@ std::vector<std::string> read_gguf_tensors(SourceTensors& source, const GgufArch
   if (quantised.empty()) return {};
   std::vector<std::string> kinds;
   for (const auto& [name, count] : quantised) kinds.push_back(fmt::format("{} as {}", count, name));
-  return {fmt::format(
-      "weights are stored quantised ({}): what is loaded are the numbers that they stand for, those of "
-      "the quantised model",
-      fmt::join(kinds, ", "))};
+  return {
+      fmt::format("weights are stored quantised ({}): they are loaded dequantised, with the numbers of the "
+                  "quantised model",
+                  fmt::join(kinds, ", "))};
 }
 
 void check_all_are_read(const SourceTensors& source, const std::vector<TensorRecipe>& recipes,

@@ -110,7 +110,7 @@ class GgufTokenizerText {
     if (value == nullptr) return std::nullopt;
     const auto id = value->is_array() ? std::nullopt : value->integer();
     if (!id || *id < 0 || *id >= static_cast<std::int64_t>(pieces_.size())) {
-      refuse(key, fmt::format("is no token; expected 0 to {}, got {}", pieces_.size() - 1,
+      refuse(key, fmt::format("is not a token; expected 0 to {}, got {}", pieces_.size() - 1,
                               id ? std::to_string(*id) : value->type_text()));
     }
     return static_cast<std::size_t>(*id);
@@ -245,7 +245,7 @@ class GgufTokenizerText {
     const GgufValue* scores = list("scores");
     if (scores == nullptr) refuse("scores", "is missing; expected the score of each token");
     if (find("precompiled_charsmap") != nullptr)
-      refuse("precompiled_charsmap", "is not supported beside this model; expected no such key");
+      refuse("precompiled_charsmap", "is not supported with this model; expected no such key");
     if (!flag("escape_whitespaces", true)) refuse("escape_whitespaces", "is not supported; expected true");
     if (flag("remove_extra_whitespaces", false))
       refuse("remove_extra_whitespaces", "is not supported; expected false");

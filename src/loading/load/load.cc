@@ -70,10 +70,9 @@ void read_as_zeros(SourceTensors& source) {
 // The config that a packed file was written for.
 const ModelConfig& native_config_of(const IdentifiedModel& identified) {
   if (identified.family.model_type == native_family().model_type) return identified.read.config;
-  throw CheckpointError(
-      identified.family.model_type,
-      "packed weights lie beside another model's config.json; expected the one that was saved with them; put "
-      "it back or save the model again");
+  throw CheckpointError(identified.family.model_type,
+                        "packed weights are next to another model's config.json; expected the one that was "
+                        "saved with them; put it back or save the model again");
 }
 
 // An adapter may rely on the tokenizer of its base model.
@@ -150,10 +149,10 @@ struct PlannedModel {
     for (const auto& more : {identified.generation.notes, reader.notes(), source_notes, plan.notes})
       append(all, more);
     if (has_adapter_beside(given)) {
-      all.push_back(fmt::format(
-          "[{}] has an adapter beside the model's weights, which was not merged into them; a folder "
-          "with the adapter alone loads as its base model with it",
-          path_text(given)));
+      all.push_back(
+          fmt::format("[{}] has an adapter next to the model's weights, which was not merged into them; a "
+                      "folder with the adapter alone loads as its base model with it",
+                      path_text(given)));
     }
     return all;
   }

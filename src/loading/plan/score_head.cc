@@ -84,7 +84,7 @@ std::vector<std::string> resolve_head(const SourceTensors& source, Family& famil
     family.unembedding = kScoreWeights[i];
     return {
         fmt::format("the checkpoint has no unembedding but a head of scores ('{}', of {}): logits are its {} "
-                    "scores at every position, of which transformers reads those of a row's last token",
+                    "scores at every position; transformers reads those of a row's last token",
                     kScoreWeights[i], named, labels)};
   }
   if (read.config.tied_unembedding()) return {};  // the embedding is used for both

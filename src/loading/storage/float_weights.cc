@@ -143,7 +143,7 @@ SourceTensor mxfp4_weight(StoredParts parts, const QuantisedStorage&) {
   if (blocks.size() != 4 || blocks.back() != kGroupBytes) {
     refuse_part(
         parts.numbers,
-        fmt::format("is no tensor of MXFP4 blocks; expected the shape [expert, row, group, {}], got {}",
+        fmt::format("is not a tensor of MXFP4 blocks; expected the shape [expert, row, group, {}], got {}",
                     kGroupBytes, shape_text(blocks)));
   }
   require_part(parts.factors, parts.numbers, "one exponent for each group", "U8",

@@ -153,7 +153,7 @@ void read_numbers(const ScaledIntegers& weight, std::int64_t first, const at::Te
 void require_matrix(const NamedTensor& numbers) {
   if (numbers.tensor.shape.size() == 2) return;
   refuse_part(numbers,
-              fmt::format("is no matrix; expected two axes, got {}", shape_text(numbers.tensor.shape)));
+              fmt::format("is not a matrix; expected two axes, got {}", shape_text(numbers.tensor.shape)));
 }
 
 void require_factors(const NamedTensor& factors) {
@@ -248,7 +248,7 @@ RowFactors row_factors_of(const StoredParts& parts, const QuantisedStorage& stor
 std::vector<std::int64_t> stated_shape(const NamedTensor& stored) {
   const bool wide = stored.tensor.dtype_name == "I64";
   if ((!wide && stored.tensor.dtype_name != "I32") || stored.tensor.shape != std::vector<std::int64_t>{2}) {
-    refuse_part(stored, fmt::format("is no shape of a matrix; expected I64 [2], got {} {}",
+    refuse_part(stored, fmt::format("is not the shape of a matrix; expected I64 [2], got {} {}",
                                     stored.tensor.dtype_name, shape_text(stored.tensor.shape)));
   }
   std::vector<std::int64_t> shape;
@@ -258,8 +258,8 @@ std::vector<std::int64_t> stated_shape(const NamedTensor& stored) {
     const auto size = static_cast<std::int64_t>(upper << 32U | words[wide ? 2 * i : i]);
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
     if (size < 0 || size > kMost)
-      refuse_part(stored,
-                  fmt::format("is no shape of a matrix; expected sizes from 0 to {}, got {}", kMost, size));
+      refuse_part(stored, fmt::format("is not the shape of a matrix; expected sizes from 0 to {}, got {}",
+                                      kMost, size));
     shape.push_back(size);
   }
   return shape;
@@ -365,12 +365,11 @@ SourceTensor integer_weight(StoredParts parts, const QuantisedStorage& storage) 
 SourceTensor parts_of_127_weight(StoredParts parts, const QuantisedStorage&) {
   require_matrix(parts.numbers);
   const std::vector<std::int64_t>& shape = parts.numbers.tensor.shape;
-  require_part(parts.factors, parts.numbers, "what 127 stands for in each row", "F32", {shape[0]});
+  require_part(parts.factors, parts.numbers, "what 127 means in each row", "F32", {shape[0]});
   if (const NamedTensor* order = parts.find(".weight_format")) {
     const bool rows = order->tensor.dtype_name == "U8" && number_count(order->tensor.shape) == 1 &&
                       part_bytes(order->tensor, 0, 1).front() == std::byte{0};
-    if (!rows)
-      refuse_part(*order, "says that the matrix lies in tiles; expected U8 0, rows one behind the other");
+    if (!rows) refuse_part(*order, "says that the matrix is stored in tiles; expected U8 0, row after row");
   }
   CodeMatrix codes{
       .stored = parts.numbers, .rows = shape[0], .columns = shape[1], .bits = 8, .layout = CodeLayout::bytes};

@@ -38,7 +38,7 @@ struct LevelState {
 LevelState state_of(const NamedTensor& stored) {
   const std::vector<std::int64_t>& shape = stored.tensor.shape;
   if (stored.tensor.dtype_name != "U8" || shape.size() != 1 || shape[0] > kMostStateBytes) {
-    refuse_part(stored, fmt::format("is no text; expected U8 [bytes], {} of them at the most, got {} {}",
+    refuse_part(stored, fmt::format("is not text; expected U8 [bytes], at most {} of them, got {} {}",
                                     kMostStateBytes, stored.tensor.dtype_name, shape_text(shape)));
   }
   const std::vector<std::byte> bytes = part_bytes(stored.tensor, 0, shape[0]);
@@ -53,17 +53,18 @@ LevelState state_of(const NamedTensor& stored) {
     if (json.has("nested_blocksize")) {
       state.nested_stretch = json.count("nested_blocksize", kMostAxis);
       state.nested_offset = static_cast<float>(json.number("nested_offset"));
-      if (state.nested_stretch == 0) json.refuse("nested_blocksize", "is no size; expected a number above 0");
+      if (state.nested_stretch == 0)
+        json.refuse("nested_blocksize", "is not a size; expected a number above 0");
       if (json.text("nested_dtype") != "float32")
         json.refuse("nested_dtype", "is not supported; expected float32");
     }
-    if (state.stretch == 0) json.refuse("blocksize", "is no size; expected a number above 0");
+    if (state.stretch == 0) json.refuse("blocksize", "is not a size; expected a number above 0");
     std::int64_t all = 1;
     const bool fits = !state.shape.empty() && std::ranges::all_of(state.shape, [&](std::int64_t size) {
       if (size < 0 || size > kMostAxis) return false;
       return !__builtin_mul_overflow(all, size, &all);
     });
-    if (!fits) json.refuse("shape", "is no shape; expected sizes of a matrix");
+    if (!fits) json.refuse("shape", "is not a shape; expected sizes of a matrix");
     return state;
   } catch (const ConfigError& error) {
     throw CheckpointError(stored.tensor.where, fmt::format("tensor {}: {}", error.where(), error.message()));

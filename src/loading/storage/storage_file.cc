@@ -43,7 +43,7 @@ Json parsed(const std::string& text, const std::string& where) {
   } catch (const std::invalid_argument& reason) {
     throw ConfigError(where, reason.what());
   }
-  throw ConfigError(where, "is no object; expected how the weights are quantised");
+  throw ConfigError(where, "is not an object; expected how the weights are quantised");
 }
 
 // Differences of the file from config.json's group.
@@ -96,11 +96,10 @@ void read_storage_file(const std::filesystem::path& folder, const SourceTensors&
     }
   }
   if (read.storage) return;
-  throw CheckpointError(
-      quantised->second.where,
-      fmt::format("tensor '{}' is quantised as GPTQ's or AWQ's are, and nothing says how; expected {} in "
-                  "config.json, or {} or {} beside it",
-                  quantised->first, kQuantisationKey, kFiles[0], kFiles[1]));
+  throw CheckpointError(quantised->second.where,
+                        fmt::format("tensor '{}' is quantised as GPTQ's or AWQ's are, and nothing says how; "
+                                    "expected {} in config.json, or {} or {} next to it",
+                                    quantised->first, kQuantisationKey, kFiles[0], kFiles[1]));
 }
 
 }  // namespace hooked

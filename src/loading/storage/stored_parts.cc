@@ -25,7 +25,7 @@ const NamedTensor& StoredParts::at(std::string_view ending) const {
   if (const NamedTensor* found = find(ending)) return *found;
   refuse_part(
       numbers,
-      fmt::format("lacks a part of its weight; expected a tensor that ends in '{}' beside it", ending));
+      fmt::format("lacks a part of its weight; expected a tensor that ends in '{}' next to it", ending));
 }
 
 void refuse_part(const NamedTensor& part, std::string_view what) {

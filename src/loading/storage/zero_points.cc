@@ -19,9 +19,8 @@ int stored_less(const CodeMatrix& zeros, const StoredParts& parts, const Quantis
   if (all_are(middle - said)) return said;
   if (all_are(middle - other)) {
     parts.notes->insert(
-        fmt::format("[{}] \"sym\" is true, so the zero points stand for {}, and they are stored as {}: they "
-                    "are read as those of "
-                    "checkpoint_format {}, though the config says {}",
+        fmt::format("[{}] \"sym\" is true, so the zero points mean {}, and they are stored as {}: they are "
+                    "read as those of checkpoint_format {}, though the config says {}",
                     storage.where, middle, middle - other, other == 1 ? "gptq" : "gptq_v2",
                     said == 1 ? "gptq" : "gptq_v2"));
     return other;

@@ -198,11 +198,10 @@ const ChatTemplates::Template& ChatTemplates::chosen(const ChatOptions& options)
     name = tools_apart ? kToolUse : kDefault;
   }
   if (is_unread(name)) {
-    throw TokenizerError(
-        "chat template",
-        fmt::format("'{}' lies in additional_chat_templates, which is not read; expected a template "
-                    "of chat_template.jinja or tokenizer_config.json",
-                    printable(name)));
+    throw TokenizerError("chat template",
+                         fmt::format("'{}' is in additional_chat_templates, which is not read; expected a "
+                                     "template of chat_template.jinja or tokenizer_config.json",
+                                     printable(name)));
   }
   if (const auto found = named(name); found != templates.end()) return *found;
   std::vector<std::string_view> names;

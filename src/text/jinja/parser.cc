@@ -95,8 +95,9 @@ class Parser {
     const auto word = tokens_.expect(TokenKind::name, "the name of a statement");
     const auto* row = std::ranges::find(kRows, word.text, &Row::name);
     if (row == std::end(kRows)) {
-      tokens_.fail_at(word.at, fmt::format("'{}' is no statement that begins here; expected one of Jinja's",
-                                           printable(word.text)));
+      tokens_.fail_at(word.at,
+                      fmt::format("'{}' is not a statement that begins here; expected one of Jinja's",
+                                  printable(word.text)));
     }
     if (!row->read) tokens_.unsupported(word.at, fmt::format("the statement '{}'", word.text));
     return (this->*row->read)(word.at);
@@ -182,7 +183,7 @@ class Parser {
         otherwise = expressions_.expression();
         with_default = true;
       } else if (with_default) {
-        tokens_.fail_at(name.at, "a parameter without a default stands behind one that has one");
+        tokens_.fail_at(name.at, "a parameter without a default comes after one that has one");
       }
       parameters.list.emplace_back(std::move(name.text), std::move(otherwise));
     }
@@ -256,7 +257,7 @@ class Parser {
   }
 
   Statement read_continue(std::size_t at) {
-    if (loops_ == 0) tokens_.fail_at(at, "continue goes on with no loop; expected it inside a for");
+    if (loops_ == 0) tokens_.fail_at(at, "continue is outside a loop; expected it inside a for");
     return {at, Continue{}};
   }
 

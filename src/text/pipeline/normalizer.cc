@@ -269,7 +269,7 @@ class ByteLevelNormalizer : public Normalizer {
   }
 };
 
-// Several steps, one after the other.
+// Several steps, one after another.
 class NormalizerSequence : public Normalizer {
  public:
   explicit NormalizerSequence(std::vector<NormalizerPtr> steps) : steps_(std::move(steps)) {}

@@ -181,7 +181,7 @@ class Call {
       const bool wrapped = number && t.unsafeGetTensorImpl()->is_wrapped_number();
       TORCH_CHECK(wrapped || (number && takes_numbers()),
                   "strict device: expected all tensors on the same device, but ", name_, " got '",
-                  argument.name(), "' ", t.sizes(), " on ", t.device(), " beside ", *device_);
+                  argument.name(), "' ", t.sizes(), " on ", t.device(), " next to ", *device_);
       return t;
     }
     for (const auto& [original, replacement] : replaced_) {

@@ -77,7 +77,7 @@ KeptTensor::KeptTensor(at::Tensor tensor) {
 at::Tensor KeptTensor::get() const {
   if (!storage_) return own_;
   auto storage = storage_->lock();
-  TORCH_CHECK(storage.defined(), "strict device: a recording reads memory that was let go since, of sizes ",
+  TORCH_CHECK(storage.defined(), "strict device: a recording reads memory that was freed since, of sizes ",
               at::IntArrayRef(sizes_));
   at::Tensor tensor =
       at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), keys_, dtype_);
