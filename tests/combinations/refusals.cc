@@ -36,6 +36,13 @@ bool ends_in_padding(C c, const Places& places, const Places& rows = {}) {
                              [&](std::int64_t column) { return padding_at(c, column, rows); });
 }
 
+/// The run that a replacement's values come from is one of whole rows.
+bool source_ends_in_padding(C c, const Change& change) {
+  Combination whole = c;
+  whole.less = {};
+  return ends_in_padding(whole, change.kept);
+}
+
 bool position_from_the_end_is_padding(C c, M) {
   if (c.consumer == Consumer::generation) return false;  // each step says where it ends
   if (ends_in_padding(c, c.less.kept) && runs(c)) return true;
@@ -51,7 +58,7 @@ bool position_from_the_end_is_padding(C c, M) {
   }
   return std::ranges::any_of(c.changes, [&](const Change& change) {
     return ends_in_padding(c, change.where.pos, change.where.row) ||
-           ends_in_padding(c, change.where.key, change.where.row) || ends_in_padding(c, change.kept);
+           ends_in_padding(c, change.where.key, change.where.row) || source_ends_in_padding(c, change);
   });
 }
 
