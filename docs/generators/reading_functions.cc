@@ -23,44 +23,46 @@ constexpr std::string_view kPreface = R"(# TransformerLens's functions for readi
 Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads/index.json`, `tests/golden/circuits/index.json`, `tests/golden/gradients/index.json`, `tests/golden/bridge/index.json`) and the table of refusals (`docs/generators/refusals.h`); do not edit. Run
 `cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
 
-A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
-float64 for {models} models, each as it is and with folded weights, on three rows padded on the left: {recorded} results of
-{calls} calls with every mode, label, slice and projection, each number within 1e-9. In {absent} more TransformerLens crashes
-or returns another number than its definition says.
+You have code that calls TransformerLens's `ActivationCache`. This page names the function here that gives the same number, and says
+where the numbers differ and why. [analysis.md](analysis.md) describes the functions themselves, and the last section lists what each of them refuses.
 
-| method | ours | not TransformerLens's number where |
+How close they are: a test compares {recorded} results with what {oracle} returned in float64, each number within 1e-9. They come from {calls} calls
+(every mode, label, slice and projection) on {models} models, with raw and with folded weights, on three rows padded on the left. In {absent} further
+calls TransformerLens crashes or returns a number that contradicts its own definition. The last column points to the reason below.
+
+| `ActivationCache` | here | differs, see |
 |---|---|---|
 )";
 
 constexpr std::pair<std::string_view, std::string_view> kMethods[] = {
     {"accumulated_resid",
-     "`accumulated_residual`; `layer` and `mlp_input` are `.until`, `apply_ln` is `.norm`"},
+     "`accumulated_residual`; for `layer` and `mlp_input` write `.until`, for `apply_ln` write `.norm`"},
     {"decompose_resid",
-     "`residual_parts`; `layer`, `mlp_input` and `apply_ln` are `.of`, modes are labels of the axis `part`"},
+     "`residual_parts`; for `layer`, `mlp_input` and `apply_ln` write `.of`; modes are labels of the axis `part`"},
     {"stack_head_results", "`residual_parts` with `Grain::head`"},
     {"stack_neuron_results",
-     "`residual_parts` with `Grain::neuron`; `project_output_onto` is `.along`, transposed"},
+     "`residual_parts` with `Grain::neuron`; for `project_output_onto` write `.along`, transposed"},
     {"get_neuron_results", "the same with `.of = act::mlp_out(layer)`"},
     {"get_full_resid_decomposition",
-     "`residual_parts` with `Grain::neuron`; their `bias` is the sum of ours"},
+     "`residual_parts` with `Grain::neuron`; its `bias` is the sum of the biases here"},
     {"apply_ln_to_stack", "`normed_stack`"},
     {"stack_activation", "`cache.stack(site)`"},
-    {"logit_attrs", "`direct_logit_attribution` of a stack; tokens are `Answers`"}};
+    {"logit_attrs", "`direct_logit_attribution` of a stack; pass tokens as `Answers`"}};
 
 constexpr std::string_view kHabits = R"(
-## What differs everywhere
+## Differences that hold for every function
 
-| | TransformerLens | hooked |
+| | TransformerLens | here |
 |---|---|---|
 | axes | component first; an int slice drops an axis | a `Grid` [row, part, pos, d_model] with labels and addresses |
 | labels | `0_attn_out`, `L0H1`, `L0N2`, `0_pre`, `final_post` | `attn 0`, `head 0.1`, `neuron 0.2`, `resid_pre 0`, `resid_post 2` |
 | padding | numbers | NaN |
-| remainder | what the parts of this call are not | what the stream holds besides all parts: rounding, or what edits changed |
-| a norm that is recomputed | only the last, with its weight and bias | any norm of the stream, without |
-| a norm without folded weights in `logit_attrs` | its weight is left out | it counts |
+| remainder | the stream minus the parts that this call returns | the stream minus all parts: rounding, or what edits changed |
+| a norm that is recomputed | only the last, with its weight and bias | any norm of the stream, without weight and bias |
+| a norm's weight that is not folded, in `logit_attrs` | left out | included |
 | a layer's norm before a parallel MLP, output norms, norms on the stream, experts, two stacks | parts do not add up, or a crash | parts add up |
 
-## Where TransformerLens's number is not taken
+## Where TransformerLens's number is wrong or missing
 
 | | what TransformerLens does | calls | models |
 |---|---|---|---|
@@ -69,23 +71,31 @@ constexpr std::string_view kHabits = R"(
 constexpr std::string_view kHeads = R"(
 ## Heads
 
-`detect_head` is `head_scores`. A test checks it against what {oracle}'s returned in float64 for {models} models, on two whole prompts and on three
-rows padded on the left: `{patterns}`, `{measures}`, with and without each exclusion, each number within 1e-9. Its rounding of `abs` to three
-digits is left out, and each row of the padded batch was given to it separately, for it takes one prompt at a time.
+For `detect_head` call `head_scores`. A test compares it with {oracle} in float64, each number within 1e-9: {models} models, two whole prompts and three
+rows padded on the left, `{patterns}`, `{measures}`, with and without each exclusion. TransformerLens rounds `abs` to three digits; `head_scores` does not.
+It takes one prompt at a time, so it was given the rows of the padded batch one by one.
 
-| of a row padded on the left | TransformerLens's number is not taken because |
+| option, on a row padded on the left | why TransformerLens's number is wrong |
 |---|---|
 )";
 
 constexpr std::string_view kCircuits = R"(
 ## Circuits
 
-`FactoredMatrix` has the names of {oracle}'s; a test checks it against what theirs returned for {matrices} shapes of factors: products on either
-side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and `collapse_r`, slices. `all_composition_scores` is `composition_scores`, `OV.eigenvalues` are those of
-`ov_circuits`, for {models} models, each raw and folded, with `.norms = false`. `composition_scores` of two matrices is `composition`. `SVDInterpreter.get_singular_vectors` is
-`singular_directions`, whose signs are free, with the singular values of torch; `copying_scores` equal plain PyTorch's, by the vocabulary's whole matrix. Each number within 1e-9.
+`FactoredMatrix` has the same members under the same names: products on either side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and
+`collapse_r`, slices.
 
-| | TransformerLens | hooked |
+| TransformerLens | here |
+|---|---|
+| `all_composition_scores` | `composition_scores` with `.norms = false` |
+| `composition_scores` of two matrices | `composition` |
+| `OV.eigenvalues` | those of `ov_circuits` with `.norms = false` |
+| `SVDInterpreter.get_singular_vectors` | `singular_directions`, whose signs are free |
+
+Tests compare them with {oracle} in float64, each number within 1e-9: {matrices} shapes of factors, and {models} models with raw and with folded weights. Singular values
+are compared with torch's, and `copying_scores` with plain PyTorch over the vocabulary's whole matrix.
+
+| | TransformerLens | here |
 |---|---|---|
 | circuits of unfolded models | without the norms' weights | with them, unless asked otherwise |
 | grouped heads | keys and values repeated | the same |
@@ -94,18 +104,18 @@ side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and `collapse
 | `get_singular_vectors` of grouped heads | a KeyError | the heads of their group |
 | `get_singular_vectors("w_in")` of unfolded models | with ln2's weight, not centred, read through an unembedding without its norm | both with their norms, or both bare |
 | singular vectors of equal singular values | any basis | marked as one subspace |
-| QK circuits, W_gate, experts | none | `SingularOf`, `stream_matrix` |
+| singular vectors of QK circuits, W_gate and experts | none | `SingularOf`, `stream_matrix` |
 | indices | Python's, on all axes | `[]` for leading axes, `rows`, `columns`, `row`, `column`, `at` |
 )";
 
 constexpr std::string_view kGradients = R"(
 ## Gradients, paths and circuits
 
-TransformerLens 3.9 has no functions for these; its demonstrations, the papers' programs and TransformerLens 4 do. Tests hold ours to plain autograd over TransformerLens's models in float64, written
-from the papers, for {models} models on three pairs padded on the left, each number within 1e-9: nodes, held norms and patterns, integration over inputs and activations ({steps} steps), both
-corrections of AtP*, and edges.
+TransformerLens 3.9 has no functions for these; its demonstrations, the papers' programs and TransformerLens 4 have. Tests compare the functions here with plain autograd,
+written from the papers, over TransformerLens's models in float64, each number within 1e-9: {models} models on three pairs padded on the left; nodes, held norms and patterns, integration over
+inputs and activations ({steps} steps), both corrections of AtP*, and edges.
 
-| there | ours |
+| elsewhere | here |
 |---|---|
 | attribution patching (demonstration; `attribution_patching` of 4.x) | `attribution_patching`, `node_attribution` |
 | EAP, EAP-IG (inputs), with `use_split_qkv_input`, `use_attn_result`, `use_hook_mlp_in` and ungrouped heads | `edge_attribution`, without switches |
@@ -118,23 +128,23 @@ corrections of AtP*, and edges.
 constexpr std::string_view kBridge = R"(
 ### The tools of TransformerLens 4
 
-Another test holds ours to what the tools of {oracle} say of checkpoints that its `TransformerBridge` runs, as they are, in float64, each number within 1e-9:
+Another test compares the functions here with the tools of {oracle} on checkpoints that its `TransformerBridge` runs with raw weights, in float64, each number within 1e-9:
 `attribution_patch` by node ({nodes}), and by edge with `faithfulness` of circuits and `get_act_patch_direct_path_all_sources` ({edges}).
 
-| there | here |
+| TransformerLens 4 | here |
 |---|---|
 | `attribution_patch` by edge, by column, without position embeddings; keys that heads share are refused | `edge_attribution` with `.by_position`; all embeddings; the heads of a group have one edge |
-| `faithfulness`, whose scores are those of the two prompts | `run_circuits`; `judge_circuit` takes the score with everything ablated for 0 |
-| `get_act_patch_direct_path`, exact since 4.0; zero where the later head is not later | `path_patching`, there the score without a patch; `direct_path` is that of 3.9, with the norms' scales held |
-| integrated gradients: declared, not there yet | `.integration` |
+| `faithfulness`, on a scale from the corrupted prompt's score to the clean one's | `run_circuits`; the scale of `judge_circuit` begins at the score with everything ablated |
+| `get_act_patch_direct_path`, exact since 4.0; zero if the receiving head is not later | `path_patching`, which then gives the score without a patch; `direct_path` is the function of 3.9, with the norms' scales held |
+| integrated gradients: declared, not implemented yet | `.integration` |
 )";
 
 constexpr std::string_view kRefused = R"(
 ## What is refused
 
-A test calls every function of the analyses on every kind of golden checkpoint, and what it refuses is a row here. What a model does not have (a layer, a head, an encoder, an
-activation, a weight), what a cache has not kept, and options that say nothing or contradict one another are refused everywhere, with their names. Circuits from weights are of a
-stack's own attention; cross-attention's matrices are in `WeightView::cross_attention`.
+Some functions have no answer for some models and throw an error that says why. A test calls every analysis on every kind of golden checkpoint and compares what is refused with this
+table. In addition, every function refuses by name what a model does not have (a layer, a head, an encoder, an activation, a weight), what a cache has not kept, and options
+that are empty or contradict one another. Circuits from weights are of a stack's own attention; `WeightView::cross_attention` has cross-attention's matrices.
 
 | function | where | because |
 |---|---|---|
