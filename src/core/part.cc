@@ -14,13 +14,13 @@ struct PartRow {
   std::string_view words;
 };
 
-namespace of {
+namespace scope {
 constexpr bool layer = true, model = false;
-}  // namespace of
+}  // namespace scope
 
 constexpr PartRow kParts[] = {
 #define PART(part, of_what, there, words)                                                    \
-  {of::of_what,                                                                              \
+  {scope::of_what,                                                                           \
    []([[maybe_unused]] const ModelConfig& c, [[maybe_unused]] const BlockPlace& b) -> bool { \
      return there;                                                                           \
    },                                                                                        \

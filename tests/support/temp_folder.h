@@ -1,13 +1,18 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace hooked {
 
-/// A fresh empty folder that is removed with everything in it when the test leaves its scope.
+/// A fresh empty folder that is removed with everything in it when the test leaves its scope. It is in memory
+/// where there is room: a saved file waits for the disk, and tests that save spend most of their time so.
 class TempFolder {
  public:
   TempFolder() {
@@ -15,8 +20,7 @@ class TempFolder {
     // The clock keeps test programs that run at the same time apart, the count folders of one program.
     const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
     do {
-      path_ = std::filesystem::temp_directory_path() /
-              ("hooked_test_" + std::to_string(ticks) + "_" + std::to_string(count++));
+      path_ = base() / ("hooked_test_" + std::to_string(ticks) + "_" + std::to_string(count++));
     } while (!std::filesystem::create_directories(path_));
   }
   ~TempFolder() {
@@ -30,6 +34,15 @@ class TempFolder {
   std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
 
  private:
+  static std::filesystem::path base() {
+    constexpr std::uintmax_t kRoom = std::uintmax_t{4} << 30;
+    const std::filesystem::path memory = "/dev/shm";
+    std::error_code absent;
+    const auto space = std::filesystem::space(memory, absent);
+    const bool usable = !absent && space.available >= kRoom && ::access(memory.c_str(), W_OK) == 0;
+    return usable ? memory : std::filesystem::temp_directory_path();
+  }
+
   std::filesystem::path path_;
 };
 
