@@ -9,11 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "analysis/figures/label_row.h"
-#include "analysis/figures/line_colours.h"
-#include "analysis/figures/picture_page.h"
-#include "analysis/figures/picture_text.h"
-#include "analysis/figures/plot_axis.h"
+#include "analysis/figures/axis.h"
+#include "analysis/figures/palette.h"
+#include "analysis/figures/svg.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 
@@ -258,7 +256,7 @@ class LineDrawing {
       const double edge = row(above ? 1 : 0), tip = above ? -6 : 6;
       marks = fmt::format("<path class=\"beyond\" d=\"M{:.1f} {:.1f}h8l-4 {:g}z\"/>", x - 4, edge, tip);
     }
-    if (range.words().empty()) return;
+    if (range.empty()) return;
     body_ += fmt::format("<g><title>{}: {}</title>", xml_text(place_of(line, begin, end)), range.words());
     if (!target.empty()) {
       // For one place: a dot, because the ends are round.
