@@ -140,7 +140,7 @@ std::string place_words(const GridAxis& axis, std::int64_t begin, std::int64_t e
   return axis.name + ' ' + label(begin) + (end - begin > 1 ? " – " + label(end - 1) : "");
 }
 
-PlotAxis PlotAxis::around(const std::vector<double>& numbers, PlotScale scale, std::optional<double> low,
+PlotAxis PlotAxis::around(std::span<const double> numbers, PlotScale scale, std::optional<double> low,
                           std::optional<double> high, std::size_t ticks) {
   require_limits(kLinePlot, low, high);
   const bool logarithmic = scale == PlotScale::logarithmic;

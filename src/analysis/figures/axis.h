@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,7 +75,7 @@ class PlotAxis {
   /// The axis of `numbers`: limits that are not set are round numbers, and there are at most `ticks` ticks.
   /// Throws ConfigError for limits that contradict each other or the scale, and if a logarithmic axis has no
   /// number above zero.
-  static PlotAxis around(const std::vector<double>& numbers, PlotScale scale, std::optional<double> low,
+  static PlotAxis around(std::span<const double> numbers, PlotScale scale, std::optional<double> low,
                          std::optional<double> high, std::size_t ticks);
 
   double low() const { return low_; }

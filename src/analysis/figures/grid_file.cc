@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -136,9 +135,7 @@ class RecordReader {
   }
 
   double number(std::string_view text, std::size_t line) const {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size()) return value;
+    if (const auto value = parse_number(text)) return *value;
     fail(fmt::format("line {}: '{}' is not a number", line, printable(text)));
   }
 
