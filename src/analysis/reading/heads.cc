@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/xlogy.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +18,6 @@
 #include "analysis/places/cache_reading.h"
 #include "analysis/places/row_columns.h"
 #include "analysis/reading/scored_patterns.h"
-#include "analysis/values/numberless.h"
 #include "core/nearest.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -121,22 +121,22 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
                                const std::vector<Sought>& sought) {
   const auto device = attended.device;
   const auto on_device = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
-  const auto missing =
-      numberless({static_cast<std::int64_t>(attended.layers.size()), attended.rows(), attended.heads},
-                 at::TensorOptions(at::kDouble).device(device));
+  const auto nothing = [&] {
+    return at::zeros({static_cast<std::int64_t>(attended.layers.size()), attended.rows(), attended.heads},
+                     at::TensorOptions(at::kDouble).device(device));
+  };
   std::vector<HeadSums> all;
   for (const Sought& one : sought) {
     all.push_back({.layers = {},
-                   .above = missing.clone(),
-                   .below = missing.clone(),
+                   .above = nothing(),
+                   .below = nothing(),
                    .pools_rows = one.pools_rows(),
                    .any_key = one.spread || one.measure != HeadMeasure::share,
                    .description = one.description});
-    for (std::size_t l = 0; l < attended.layers.size(); ++l) {
-      all.back().layers.push_back(attended.layers[l].name);
-      if (!attended.layers[l].kept) continue;
-      all.back().above[static_cast<std::int64_t>(l)].zero_();
-      all.back().below[static_cast<std::int64_t>(l)].zero_();
+    for (const auto& layer : attended.layers) {
+      const auto number = static_cast<std::int64_t>(all.back().layers.size());
+      all.back().layers.push_back(layer.name);
+      if (!layer.kept) all.back().below[number].fill_(std::numeric_limits<double>::quiet_NaN());
     }
   }
   const std::int64_t queries = attended.queries.size(1);
