@@ -52,12 +52,12 @@ class Drawing {
     for (std::int64_t p = 0; p < layout_.panels; ++p) draw_panel(p);
     const double middle = (layout_.left + layout_.right()) / 2;
     const double foot = layout_.bottom() + layout_.label_height;
-    text(middle, foot + kPictureFont + 2, "middle", grid_.axes().back().name);
+    body_ += svg_text(middle, foot + kPictureFont + 2, "middle", grid_.axes().back().name);
     if (has_rows()) {
       const double centre = std::max((layout_.top + layout_.bottom()) / 2,
                                      layout_.top + text_width(row_axis().name, kPictureFont) / 2);
-      text(0, 0, "middle", row_axis().name,
-           fmt::format(" transform=\"translate(22,{:.0f}) rotate(-90)\"", centre));
+      body_ += svg_text(0, 0, "middle", row_axis().name,
+                        fmt::format(" transform=\"translate(22,{:.0f}) rotate(-90)\"", centre));
     }
     auto unit = grid_.unit();
     if (numbers_ && numbers_->exponent != 0)
@@ -99,16 +99,11 @@ class Drawing {
     return NumberFormat::that_fits(shown, layout_.cell);
   }
 
-  void text(double x, double y, std::string_view css_class, std::string_view words,
-            std::string_view more = "") {
-    body_ += svg_text(x, y, css_class, words, more);
-  }
-
   void draw_panel(std::int64_t p) {
     const double left = layout_.panel_left(p), top = layout_.panel_top(p);
     body_ += "<g class=\"panel\">\n";
     if (!layout_.panel_titles.empty())
-      text(left, top - 8, "panel-title", layout_.panel_titles[static_cast<std::size_t>(p)]);
+      body_ += svg_text(left, top - 8, "panel-title", layout_.panel_titles[static_cast<std::size_t>(p)]);
     if (layout_.is_image()) {
       draw_image(p);
       body_ += svg_element("rect", left - 0.5, top - 0.5, layout_.panel_width + 1, layout_.panel_height + 1) +
@@ -280,7 +275,7 @@ class Drawing {
     body_ += svg_element("rect", x - 0.5, top - 0.5, kBarWidth + 1, height + 1) + " class=\"frame\"/>\n";
     double right = x;
     const auto write = [&](double y, const std::string& words) {
-      text(x + kBarWidth + 6, y + kPictureFont * 0.36, "tick", words);
+      body_ += svg_text(x + kBarWidth + 6, y + kPictureFont * 0.36, "tick", words);
       right = std::max(right, x + kBarWidth + 6 + text_width(words, kPictureFont));
     };
     const double low = scale_.low(), high = scale_.high();
