@@ -16,7 +16,6 @@
 #include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/heat_map.h"
-#include "hooked/analysis/indirect_object.h"
 #include "hooked/analysis/lens_maps.h"
 #include "hooked/analysis/line_plot.h"
 #include "hooked/analysis/logit_lens.h"
