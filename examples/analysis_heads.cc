@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include "examples/indirect_object/indirect_object.h"
+
 namespace act = hooked::act;
 using hooked::HeadScore;
 
@@ -36,7 +38,7 @@ int main(int argc, char** argv) {
   std::cout << said_twice.loss.mean("row") << said_twice.accuracy.mean("row");
 
   // Prompts that ask who gets something, with names that this model's tokenizer has as one token.
-  const auto pairs = hooked::indirect_object_pairs(model, {.count = 16, .seed = 1});
+  const auto pairs = ioi::indirect_object_pairs(model, {.count = 16, .seed = 1});
   std::cout << std::get<std::string>(pairs.pairs().front().clean) << " ...\n";
   const auto metric = hooked::logit_difference(pairs.answers(), pairs.against());
   std::cout << hooked::scores(model, pairs.clean(), metric).mean("row");

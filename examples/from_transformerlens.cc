@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/indirect_object/indirect_object.h"
+
 using namespace hooked;  // NOLINT: the page leaves out `hooked::`
 
 namespace {
@@ -262,7 +264,7 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
   std::cout << singular_directions(model, {.layer = 1, .index = 3}).values << '\n';
   const auto said_twice = repetition_scores(model);
   std::cout << said_twice.loss.mean("row") << said_twice.accuracy.mean("row");
-  const auto pairs = indirect_object_pairs(model, {.count = 4, .seed = 1});
+  const auto pairs = ioi::indirect_object_pairs(model, {.count = 4, .seed = 1});
   std::cout << "  " << std::get<std::string>(pairs.pairs().front().clean) << '\n';
 }
 

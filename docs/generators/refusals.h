@@ -194,7 +194,7 @@ inline std::vector<Refusal> of_patched_runs() {
        [](Config c, Asked) {
          return c.has_encoder() || c.direction == AttentionDirection::bidirectional || !c.has_unembedding();
        }},
-      row<obstacles::kPairs>({"`PromptPairs` (`indirect_object_pairs`)"}),
+      row<obstacles::kPairs>({"`PromptPairs`"}),
       {{"`scores`, `sweep` and its like by metrics of logits", "`logits_at`"},
        "models without an unembedding",
        "they have no logits; metrics may read activations",

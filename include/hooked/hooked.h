@@ -4,7 +4,6 @@
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/heads.h"
-#include "hooked/analysis/indirect_object.h"
 #include "hooked/analysis/lens_maps.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/norm_geometry.h"

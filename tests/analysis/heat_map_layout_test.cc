@@ -11,7 +11,7 @@
 
 #include <set>
 
-#include "analysis/figures/picture_text.h"
+#include "analysis/figures/svg.h"
 #include "tests/analysis/picture.h"
 
 namespace hooked::heat_map_layout_test {

@@ -15,7 +15,7 @@
 #include <set>
 #include <sstream>
 
-#include "analysis/figures/picture_text.h"
+#include "analysis/figures/svg.h"
 #include "hooked/core/error.h"
 #include "tests/analysis/picture.h"
 #include "tests/support/thrown_by.h"

@@ -282,7 +282,7 @@ std::vector<Call> reading_calls() {
          repetition_scores(s.model, {.rows = 2, .half = 2, .vocab_end = s.config.d_vocab});
        }},
       {"`repeated_tokens_of`", [](const Subject& s, const Asking&) { repeated_tokens_of(s.model); }},
-      {"`PromptPairs` (`indirect_object_pairs`)",
+      {"`PromptPairs`",
        [](const Subject& s, const Asking&) {
          using Ids = std::vector<std::int64_t>;
          PromptPairs(s.model, {{.clean = Ids{1, 2}, .corrupted = Ids{1, 3}}});

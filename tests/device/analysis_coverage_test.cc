@@ -24,7 +24,6 @@ const std::map<std::string, std::string>& on_the_host() {
       {"head_score_row", "a table"},
       {"head_score_rows", "a table"},
       {"heat_map_svg", "a picture of a grid"},
-      {"indirect_object_pairs", "texts and their ids"},
       {"line_plot_svg", "a picture of a grid"},
       {"model_parts", "names"},
       {"other_spelling", "a text and ids"},

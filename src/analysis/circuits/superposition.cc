@@ -1,7 +1,6 @@
 #include "hooked/analysis/superposition.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/pow.h>
@@ -43,14 +42,13 @@ struct Directions {
 
   std::int64_t features() const { return w.size(0); }
 
-  /// Calls `use` with u_i . w_j for some features i and all j (zero if i = j), and with the first of these i.
-  void by_rows(const std::function<void(const at::Tensor& products, std::int64_t first)>& use) const {
+  /// Calls `use` with u_i . w_j for some features i after others and all j (zero if i = j).
+  void by_rows(const std::function<void(const at::Tensor& products)>& use) const {
     const auto step = std::max<std::int64_t>(1, kPairsAtOnce / features());
     for (std::int64_t begin = 0; begin < features(); begin += step) {
-      const auto rows = unit.slice(0, begin, begin + step);
-      auto products = at::matmul(rows, w.t());
+      auto products = at::matmul(unit.slice(0, begin, begin + step), w.t());
       products.diagonal(begin).zero_();
-      use(products, begin);
+      use(products);
     }
   }
 
@@ -81,7 +79,7 @@ Superposition superposition(const at::Tensor& directions) {
   const auto features = all.features();
   std::vector<at::Tensor> interference, nearest, nearest_cosine;
   double sum_of_squares = 0.0;
-  all.by_rows([&](const at::Tensor& products, std::int64_t) {
+  all.by_rows([&](const at::Tensor& products) {
     interference.push_back(products.square().sum(1));
     const auto cosines = products / all.length;
     sum_of_squares += cosines.square().sum().item<double>();
@@ -123,7 +121,7 @@ ExpectedInterference expected_interference(const at::Tensor& directions, const F
   const double active = 1.0 - activity.sparsity;
   const double variance = active * activity.mean_square - active * active * activity.mean * activity.mean;
   std::vector<at::Tensor> means, variances, any;
-  all.by_rows([&](const at::Tensor& products, std::int64_t) {
+  all.by_rows([&](const at::Tensor& products) {
     means.push_back(products.sum(1) * (active * activity.mean));
     variances.push_back(products.square().sum(1) * variance);
     const auto interfering = (products / all.length).abs().gt(kOrthogonal).sum(1).to(at::kDouble);

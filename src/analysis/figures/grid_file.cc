@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
 #include <span>
 
-#include "analysis/figures/picture_page.h"
+#include "analysis/figures/svg.h"
 #include "analysis/values/csv.h"
+#include "analysis/values/row_major.h"
 #include "core/json.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heat_map.h"
@@ -135,9 +135,7 @@ class RecordReader {
   }
 
   double number(std::string_view text, std::size_t line) const {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size()) return value;
+    if (const auto value = parse_number(text)) return *value;
     fail(fmt::format("line {}: '{}' is not a number", line, printable(text)));
   }
 
@@ -230,10 +228,9 @@ Grid grid_of_csv(std::string_view text, std::string_view where, const RecordRead
   std::vector<double> numbers;
   const auto n = table.columns.size();
   for (const auto& row : table.rows) {
-    std::size_t rest = numbers.size();  // the row's place in the order of the values
+    const auto index = index_of(static_cast<std::int64_t>(numbers.size()), axes);
     for (std::size_t i = axes.size(); i-- > 0;) {
-      const auto place = rest % axes[i].labels.size();
-      rest /= axes[i].labels.size();
+      const auto place = static_cast<std::size_t>(index[i]);
       const auto& expected = axes[i].labels[place];
       if (row.fields[columns[i].label] != expected) {
         reader.fail(fmt::format(
@@ -301,19 +298,16 @@ std::string Grid::to_csv() const {
   text += "value,unit,title\n";
   const auto ending = ',' + csv_field(unit()) + ',' + csv_field(title()) + '\n';
   const auto* numbers = values().const_data_ptr<double>();
-  std::vector<std::size_t> index(axes_.size(), 0);
   for (std::int64_t i = 0; i < values().numel(); ++i) {
+    const auto index = index_of(i, axes_);
     for (std::size_t a = 0; a < axes_.size(); ++a) {
-      text += csv_field(axes_[a].labels[index[a]]) + ',';
+      const auto place = static_cast<std::size_t>(index[a]);
+      text += csv_field(axes_[a].labels[place]) + ',';
       if (axes_[a].places.empty()) continue;
-      const auto& place = axes_[a].places[index[a]];
-      text += csv_field(place ? place->to_string() : "") + ',';
+      const auto& address = axes_[a].places[place];
+      text += csv_field(address ? address->to_string() : "") + ',';
     }
     text += number_text(numbers[i]) + ending;
-    for (std::size_t a = axes_.size(); a-- > 0;) {
-      if (++index[a] < axes_[a].labels.size()) break;
-      index[a] = 0;
-    }
   }
   return text;
 }

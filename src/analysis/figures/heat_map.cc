@@ -10,14 +10,12 @@
 #include <optional>
 #include <set>
 
-#include "analysis/figures/blank_cells.h"
-#include "analysis/figures/colour_scale.h"
+#include "analysis/figures/axis.h"
 #include "analysis/figures/heat_map_layout.h"
-#include "analysis/figures/heat_map_style.h"
-#include "analysis/figures/number_format.h"
-#include "analysis/figures/picture_page.h"
-#include "analysis/figures/picture_text.h"
-#include "analysis/values/grid_panels.h"
+#include "analysis/figures/palette.h"
+#include "analysis/figures/png_image.h"
+#include "analysis/figures/svg.h"
+#include "analysis/values/row_major.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -25,6 +23,20 @@ namespace hooked {
 namespace {
 
 constexpr std::int64_t kMostNumbers = 400;
+
+constexpr const char* kHeatMapStyle = R"(.heat-map .lines{fill:#d4d8dc}
+.heat-map .band{fill:none;stroke:#000;stroke-width:1.5;visibility:hidden;pointer-events:none}
+.heat-map .square{fill:none;pointer-events:all}
+.heat-map .number{fill:currentColor;text-anchor:middle;pointer-events:none}
+.heat-map .mark{fill:currentColor;stroke:none;pointer-events:none}
+.heat-map .pixels{image-rendering:pixelated}
+.heat-map .dark{display:none}
+)";
+constexpr const char* kDarkHeatMapStyle = R"(.heat-map .lines{fill:#33383e}
+.heat-map .band{stroke:#fff}
+.heat-map .light{display:none}
+.heat-map .dark{display:inline}
+)";
 
 /// Draws one grid; holds what the parts of the picture need of each other.
 class Drawing {
@@ -40,12 +52,12 @@ class Drawing {
     for (std::int64_t p = 0; p < layout_.panels; ++p) draw_panel(p);
     const double middle = (layout_.left + layout_.right()) / 2;
     const double foot = layout_.bottom() + layout_.label_height;
-    text(middle, foot + kPictureFont + 2, "middle", grid_.axes().back().name);
+    body_ += svg_text(middle, foot + kPictureFont + 2, "middle", grid_.axes().back().name);
     if (has_rows()) {
       const double centre = std::max((layout_.top + layout_.bottom()) / 2,
                                      layout_.top + text_width(row_axis().name, kPictureFont) / 2);
-      text(0, 0, "middle", row_axis().name,
-           fmt::format(" transform=\"translate(22,{:.0f}) rotate(-90)\"", centre));
+      body_ += svg_text(0, 0, "middle", row_axis().name,
+                        fmt::format(" transform=\"translate(22,{:.0f}) rotate(-90)\"", centre));
     }
     auto unit = grid_.unit();
     if (numbers_ && numbers_->exponent != 0)
@@ -55,7 +67,7 @@ class Drawing {
     return picture_page({.css_class = "heat-map",
                          .title = grid_.title(),
                          .unit = unit,
-                         .rules = heat_map_style(scale_, used_, n_row_bands_, n_column_bands_),
+                         .rules = rules(),
                          .body = body_,
                          .right = right,
                          .bottom = std::max(foot + kPictureFont + 4, bottom)});
@@ -87,16 +99,11 @@ class Drawing {
     return NumberFormat::that_fits(shown, layout_.cell);
   }
 
-  void text(double x, double y, std::string_view css_class, std::string_view words,
-            std::string_view more = "") {
-    body_ += svg_text(x, y, css_class, words, more);
-  }
-
   void draw_panel(std::int64_t p) {
     const double left = layout_.panel_left(p), top = layout_.panel_top(p);
     body_ += "<g class=\"panel\">\n";
     if (!layout_.panel_titles.empty())
-      text(left, top - 8, "panel-title", layout_.panel_titles[static_cast<std::size_t>(p)]);
+      body_ += svg_text(left, top - 8, "panel-title", layout_.panel_titles[static_cast<std::size_t>(p)]);
     if (layout_.is_image()) {
       draw_image(p);
       body_ += svg_element("rect", left - 0.5, top - 0.5, layout_.panel_width + 1, layout_.panel_height + 1) +
@@ -104,11 +111,11 @@ class Drawing {
     } else if (layout_.cell >= 6) {
       draw_lines(p);
     }
-    for (std::int64_t r = 0; r < layout_.rows; r += layout_.block) {
-      body_ += fmt::format("<g class=\"r{}\">\n", r / layout_.block);
-      for (std::int64_t c = 0; c < layout_.columns; c += layout_.block) {
-        draw_square({p, r, std::min(r + layout_.block, layout_.rows), c,
-                     std::min(c + layout_.block, layout_.columns)});
+    const auto block = layout_.block;
+    for (std::int64_t r = 0; r < layout_.rows; r += block) {
+      body_ += fmt::format("<g class=\"r{}\">\n", r / block);
+      for (std::int64_t c = 0; c < layout_.columns; c += block) {
+        draw_square({p, r, std::min(r + block, layout_.rows), c, std::min(c + block, layout_.columns)});
       }
       body_ += "</g>\n";
     }
@@ -222,18 +229,17 @@ class Drawing {
 
   /// Frames around each row and column, visible while the pointer is on one of its cells in any panel.
   void draw_bands(double left, double top) {
-    const double side = static_cast<double>(layout_.block * layout_.cell);
-    for (double i = 0; has_rows() && i * side < layout_.panel_height; ++i) {
-      body_ += svg_element("rect", left - 0.5, top + i * side - 0.5, layout_.panel_width,
-                           std::min(side, layout_.panel_height - i * side)) +
-               fmt::format(" class=\"band in-r{:g}\"/>\n", i);
-      n_row_bands_ = std::max(n_row_bands_, static_cast<std::int64_t>(i) + 1);
+    const double width = layout_.panel_width, height = layout_.panel_height;
+    const auto side = static_cast<double>(layout_.block * layout_.cell);
+    for (double i = 0; has_rows() && i * side < height; ++i) {
+      body_ +=
+          svg_element("rect", left - 0.5, top + i * side - 0.5, width, std::min(side, height - i * side)) +
+          fmt::format(" class=\"band in-r{:g}\"/>\n", i);
     }
-    for (double i = 0; i * side < layout_.panel_width; ++i) {
-      body_ += svg_element("rect", left + i * side - 0.5, top - 0.5,
-                           std::min(side, layout_.panel_width - i * side), layout_.panel_height) +
-               fmt::format(" class=\"band in-c{:g}\"/>\n", i);
-      n_column_bands_ = std::max(n_column_bands_, static_cast<std::int64_t>(i) + 1);
+    for (double i = 0; i * side < width; ++i) {
+      body_ +=
+          svg_element("rect", left + i * side - 0.5, top - 0.5, std::min(side, width - i * side), height) +
+          fmt::format(" class=\"band in-c{:g}\"/>\n", i);
     }
   }
 
@@ -269,7 +275,7 @@ class Drawing {
     body_ += svg_element("rect", x - 0.5, top - 0.5, kBarWidth + 1, height + 1) + " class=\"frame\"/>\n";
     double right = x;
     const auto write = [&](double y, const std::string& words) {
-      text(x + kBarWidth + 6, y + kPictureFont * 0.36, "tick", words);
+      body_ += svg_text(x + kBarWidth + 6, y + kPictureFont * 0.36, "tick", words);
       right = std::max(right, x + kBarWidth + 6 + text_width(words, kPictureFont));
     };
     const double low = scale_.low(), high = scale_.high();
@@ -295,6 +301,27 @@ class Drawing {
     return {right, y - 14};
   }
 
+  /// The classes of the paints used, and what is marked (`in-r3`, `in-c5`) while the pointer is on a cell of
+  /// row 3 (`r3`) and column 5 (`c5`).
+  PictureRules rules() const {
+    PictureRules rules{.light = kHeatMapStyle, .dark = kDarkHeatMapStyle};
+    for (const auto& paint : used_) {
+      rules.light += scale_.css_rule(paint, false);
+      rules.dark += scale_.css_rule(paint, true);
+    }
+    std::string marked;
+    const auto mark = [&](char axis, std::int64_t cells) {
+      for (std::int64_t i = 0; layout_.panels > 0 && i * layout_.block < cells; ++i) {
+        marked += marked.empty() ? "" : ",\n";
+        marked += fmt::format(".heat-map:has(.{0}{1}:hover) .in-{0}{1}", axis, i);
+      }
+    };
+    if (has_rows()) mark('r', layout_.rows);
+    mark('c', layout_.columns);
+    if (!marked.empty()) rules.light += marked + "{visibility:visible;font-weight:700}\n";
+    return rules;
+  }
+
   /// The class of a paint, which is then included in the style sheet.
   std::string used(Paint paint) {
     used_.insert(paint);
@@ -307,7 +334,6 @@ class Drawing {
   ColourScale scale_;
   std::optional<NumberFormat> numbers_;
   std::set<Paint> used_;
-  std::int64_t n_row_bands_ = 0, n_column_bands_ = 0;
   std::string body_;
 };
 

@@ -1,12 +1,18 @@
 #include "analysis/figures/heat_map_layout.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "analysis/figures/picture_page.h"
-#include "analysis/figures/picture_text.h"
-#include "analysis/values/grid_panels.h"
+#include "analysis/figures/svg.h"
+#include "analysis/values/row_major.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
 
 namespace hooked {
 namespace {
@@ -38,6 +44,24 @@ std::int64_t panels_for_a_page(std::int64_t panels, std::int64_t rows, std::int6
 std::int64_t cell_for_a_page(std::int64_t widest) {
   constexpr std::int64_t kPage = 900;
   return std::clamp<std::int64_t>(kPage / std::max<std::int64_t>(widest, 1), widest <= 600 ? 2 : 1, 34);
+}
+
+/// Whether all keys after a query have 0, or -inf, as in a causal model, and not all others do.
+at::Tensor causal_blank(const Grid& grid) {
+  const auto& values = grid.values();
+  const auto none = at::zeros(values.sizes(), at::kBool);
+  const auto& axes = grid.axes();
+  if (axes.size() < 2 || axes.back().name != "key" || axes[axes.size() - 2].name != "query") return none;
+  const auto later = at::ones(values.sizes(), at::kBool).triu(values.size(-1) - values.size(-2) + 1);
+  const auto empty = values.eq(0).logical_or(values.eq(-std::numeric_limits<double>::infinity()));
+  const bool causal = later.any().item<bool>() && empty.logical_or(later.logical_not()).all().item<bool>() &&
+                      !empty.all().item<bool>();
+  return causal ? later : none;
+}
+
+bool fits_cell(const std::string& words, double font, std::int64_t cell) {
+  const auto side = static_cast<double>(cell);
+  return text_width(words, font) <= side - 6 && 1.4 * font <= side;
 }
 
 }  // namespace
@@ -90,6 +114,56 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
   // If the last row of panels is short, labels of the row above reach in next to its last panel.
   across = panel_width + std::max(18.0, panels % per_row != 0 ? std::ceil(overhang) : 0);
   down = panel_height + title_height + 10;
+}
+
+at::Tensor blank_cells(const Grid& grid, const at::Tensor& asked) {
+  if (!asked.defined()) return causal_blank(grid);
+  const auto shape = grid.values().sizes();
+  bool fits = asked.scalar_type() == at::kBool && asked.dim() <= grid.values().dim();
+  for (std::int64_t i = 1; fits && i <= asked.dim(); ++i)
+    fits = asked.size(-i) == 1 || asked.size(-i) == grid.values().size(-i);
+  if (!fits) {
+    throw ShapeError(
+        "heat map",
+        fmt::format("blank does not fit the grid; expected bool {}, or what broadcasts to it, "
+                    "got {} {}; true says that a cell stays empty",
+                    shape_text(shape), dtype_text(asked.scalar_type()), shape_text(asked.sizes())));
+  }
+  return asked.to(at::kCPU).expand(shape).contiguous();
+}
+
+std::optional<NumberFormat> NumberFormat::that_fits(std::span<const double> numbers, std::int64_t cell) {
+  double largest = 0;
+  bool whole = true;
+  for (const double number : numbers) {
+    largest = std::max(largest, std::abs(number));
+    whole = whole && number == std::round(number);
+  }
+  NumberFormat format;
+  if (largest != 0 && (largest < 0.1 || largest >= 1e4))
+    format.exponent = static_cast<int>(std::floor(std::log10(largest)));
+  const double most = largest / std::pow(10.0, format.exponent);
+  const int best = most >= 100 || (whole && format.exponent == 0) ? 0 : most >= 10 ? 1 : 2;
+  for (format.decimals = best; format.decimals >= std::min(best, 1); --format.decimals) {
+    for (format.font = 11; format.font >= 9; --format.font) {
+      if (std::all_of(numbers.begin(), numbers.end(),
+                      [&](double number) { return fits_cell(format(number), format.font, cell); }))
+        return format;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string NumberFormat::operator()(double number) const {
+  if (number == 0 || !std::isfinite(number)) return readable_number(number);
+  auto text = fmt::format("{:.{}f}", number / std::pow(10.0, exponent), decimals);
+  return text.front() == '-' && text.find_first_not_of("-0.") == std::string::npos ? text.substr(1) : text;
+}
+
+std::string NumberFormat::if_it_fits(double number, std::int64_t cell) const {
+  if (auto words = (*this)(number); fits_cell(words, font, cell)) return words;
+  if (auto words = readable_number(number, 2); exponent == 0 && fits_cell(words, font, cell)) return words;
+  return "";
 }
 
 }  // namespace hooked

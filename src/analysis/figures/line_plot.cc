@@ -4,16 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <utility>
 
-#include "analysis/figures/label_row.h"
-#include "analysis/figures/line_colours.h"
-#include "analysis/figures/picture_page.h"
-#include "analysis/figures/picture_text.h"
-#include "analysis/figures/plot_axis.h"
+#include "analysis/figures/axis.h"
+#include "analysis/figures/palette.h"
+#include "analysis/figures/svg.h"
+#include "analysis/values/csv.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 
@@ -31,28 +29,16 @@ constexpr const char* kLight = R"(.line-plot .lines{fill:none;stroke:#e4e7ea}
 )";
 constexpr const char* kDark = ".line-plot .lines{stroke:#2b3036}\n";
 
-std::optional<double> number_in(const std::string& label) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
-  if (error != std::errc() || end != label.data() + label.size() || !std::isfinite(number))
-    return std::nullopt;
-  return number;
-}
-
 /// The labels as numbers; nothing unless there are at least two and they ascend.
 std::vector<double> numbers_in(const std::vector<std::string>& labels) {
   std::vector<double> numbers;
   for (const auto& label : labels) {
-    const auto number = number_in(label);
-    if (!number || (!numbers.empty() && *number <= numbers.back())) return {};
+    const auto number = parse_number(label);
+    if (!number || !std::isfinite(*number) || (!numbers.empty() && *number <= numbers.back())) return {};
     numbers.push_back(*number);
   }
   return numbers.size() < 2 ? std::vector<double>() : numbers;
 }
-
-struct Point {
-  double x, y;
-};
 
 /// Draws one grid; holds what the parts of the picture need of each other.
 class LineDrawing {
@@ -65,7 +51,9 @@ class LineDrawing {
         width_(static_cast<double>(options.width > 0 ? options.width : 460)),
         height_(static_cast<double>(options.height > 0 ? options.height : 280)),
         y_ticks_(std::max<std::size_t>(3, static_cast<std::size_t>(height_ / kTickDistance))),
-        y_(PlotAxis::around(numbers_of(grid), options.y, options.low, options.high, y_ticks_)) {
+        y_(PlotAxis::around(
+            {grid.values().const_data_ptr<double>(), static_cast<std::size_t>(grid.values().numel())},
+            options.y, options.low, options.high, y_ticks_)) {
     while (n_lines_ * ((n_places_ + block_ - 1) / block_) > kSinglePoints && block_ < n_places_) ++block_;
     place_columns(options.x);
     const double cell = width_ / static_cast<double>(std::max<std::int64_t>(n_places_, 1));
@@ -93,11 +81,6 @@ class LineDrawing {
   }
 
  private:
-  static std::vector<double> numbers_of(const Grid& grid) {
-    const auto* numbers = grid.values().const_data_ptr<double>();
-    return {numbers, numbers + grid.values().numel()};
-  }
-
   void place_columns(PlotScale scale) {
     const auto numbers = numbers_in(x_axis_.labels);
     if (scale == PlotScale::logarithmic && (numbers.empty() || numbers.front() <= 0) && n_places_ > 1) {
@@ -200,23 +183,21 @@ class LineDrawing {
   /// The segments between neighbours that both have a place, as far as they are between the limits.
   std::string line_path(std::int64_t line) const {
     std::string path;
-    std::optional<Point> pen;
+    bool joined = false;  // to the segment before
     for (std::int64_t place = 0; place + 1 < n_places_; ++place) {
       const auto a = share(value(line, place)), b = share(value(line, place + 1));
       const auto inside = a && b ? inside_share(*a, *b) : std::nullopt;
-      if (!inside) {
-        pen.reset();
-        continue;
-      }
+      joined = joined && inside;
+      if (!inside) continue;
       const auto at = [&](double t) {
         // The ends are exact: the distance of two far ones may be infinite.
         const double y = t <= 0 ? *a : t >= 1 ? *b : *a * (1 - t) + *b * t;
-        return Point{column(place) * (1 - t) + column(place + 1) * t, row(std::clamp(y, 0.0, 1.0))};
+        return fmt::format("{:.1f} {:.1f}", column(place) * (1 - t) + column(place + 1) * t,
+                           row(std::clamp(y, 0.0, 1.0)));
       };
-      const Point from = at(inside->first), to = at(inside->second);
-      if (!pen || inside->first > 0) path += fmt::format("M{:.1f} {:.1f}", from.x, from.y);
-      path += fmt::format("L{:.1f} {:.1f}", to.x, to.y);
-      pen = inside->second < 1 ? std::nullopt : std::optional(to);
+      if (!joined || inside->first > 0) path += 'M' + at(inside->first);
+      path += 'L' + at(inside->second);
+      joined = inside->second >= 1;
     }
     return path;
   }
@@ -258,7 +239,7 @@ class LineDrawing {
       const double edge = row(above ? 1 : 0), tip = above ? -6 : 6;
       marks = fmt::format("<path class=\"beyond\" d=\"M{:.1f} {:.1f}h8l-4 {:g}z\"/>", x - 4, edge, tip);
     }
-    if (range.words().empty()) return;
+    if (range.empty()) return;
     body_ += fmt::format("<g><title>{}: {}</title>", xml_text(place_of(line, begin, end)), range.words());
     if (!target.empty()) {
       // For one place: a dot, because the ends are round.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <stdexcept>
 
 #include "analysis/values/csv.h"
@@ -108,10 +109,8 @@ class PairReader {
 
   std::vector<std::int64_t> ids(std::string_view text) const {
     std::vector<std::int64_t> ids;
-    while (!text.empty()) {
-      const auto end = text.find(' ');
-      const auto word = text.substr(0, end);
-      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    for (const auto part : std::views::split(text, ' ')) {
+      const std::string_view word(part.begin(), part.end());
       if (word.empty()) continue;
       const auto id = parse_integer(word);
       if (!id) fail(fmt::format("'{}' is not an id; expected ids between blanks", printable(word)));
@@ -127,10 +126,10 @@ class PairReader {
 
 std::vector<PromptPair> pairs_of_lines(const std::filesystem::path& file, std::string_view text) {
   std::vector<PromptPair> pairs;
-  for (std::size_t line = 1; !text.empty(); ++line) {
-    const auto end = text.find('\n');
-    const auto json = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  std::size_t line = 0;
+  for (const auto part : std::views::split(text, '\n')) {
+    const std::string_view json(part.begin(), part.end());
+    ++line;
     if (json.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const PairReader reader(file, line);
     try {
@@ -147,11 +146,8 @@ using FillIn = void (*)(const PairReader&, PromptPair&, const std::string& field
 
 std::vector<PromptToken> answers_of(const std::string& field) {
   std::vector<PromptToken> answers;
-  for (std::size_t begin = 0; !field.empty() && begin <= field.size();) {
-    const auto end = std::min(field.find('|', begin), field.size());
-    answers.emplace_back(field.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  for (const auto answer : std::views::split(field, '|'))
+    answers.emplace_back(std::string(answer.begin(), answer.end()));
   return answers;
 }
 

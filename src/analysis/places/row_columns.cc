@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <limits>
@@ -23,9 +24,8 @@ RowColumns RowColumns::of(const std::vector<Position>& positions, std::int64_t r
                   .real = {},
                   .axis = {.name = "pos", .labels = {}}};
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    const auto columns = positions[i].columns(rows, tokens);
-    for (std::int64_t row = 0; row < rows; ++row)
-      some.columns[row][static_cast<std::int64_t>(i)].fill_(columns[static_cast<std::size_t>(row)]);
+    some.columns.select(1, static_cast<std::int64_t>(i))
+        .copy_(at::tensor(positions[i].columns(rows, tokens), at::kLong));
     some.axis.labels.push_back(positions[i].label());
   }
   return some;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/reading/head_sums.h"
+#include "analysis/reading/scored_patterns.h"
 #include "analysis/runs/row_runs.h"
 #include "analysis/values/numberless.h"
 #include "hooked/core/error.h"

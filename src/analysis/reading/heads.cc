@@ -1,7 +1,6 @@
 #include "hooked/analysis/heads.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/xlogy.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -18,9 +17,7 @@
 
 #include "analysis/places/cache_reading.h"
 #include "analysis/places/row_columns.h"
-#include "analysis/reading/head_sums.h"
 #include "analysis/reading/scored_patterns.h"
-#include "analysis/values/numberless.h"
 #include "core/nearest.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -124,16 +121,23 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
                                const std::vector<Sought>& sought) {
   const auto device = attended.device;
   const auto on_device = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
-  const auto sums = [&](bool kept) {
-    const std::vector<std::int64_t> sizes{attended.rows(), attended.heads};
-    const at::TensorOptions options = at::TensorOptions(at::kDouble).device(device);
-    return kept ? at::zeros(sizes, options) : numberless(sizes, options);
+  const auto nothing = [&] {
+    return at::zeros({static_cast<std::int64_t>(attended.layers.size()), attended.rows(), attended.heads},
+                     at::TensorOptions(at::kDouble).device(device));
   };
-  std::vector<std::vector<Sums>> made(sought.size());  // [score][layer]
-  std::vector<bool> any_key(sought.size());
-  for (std::size_t i = 0; i < sought.size(); ++i) {
-    any_key[i] = sought[i].spread || sought[i].measure != HeadMeasure::share;
-    for (const auto& layer : attended.layers) made[i].push_back({sums(layer.kept), sums(layer.kept)});
+  std::vector<HeadSums> all;
+  for (const Sought& one : sought) {
+    all.push_back({.layers = {},
+                   .above = nothing(),
+                   .below = nothing(),
+                   .pools_rows = one.pools_rows(),
+                   .any_key = one.spread || one.measure != HeadMeasure::share,
+                   .description = one.description});
+    for (const auto& layer : attended.layers) {
+      const auto number = static_cast<std::int64_t>(all.back().layers.size());
+      all.back().layers.push_back(layer.name);
+      if (!layer.kept) all.back().below[number].fill_(std::numeric_limits<double>::quiet_NaN());
+    }
   }
   const std::int64_t queries = attended.queries.size(1);
   const std::int64_t of_a_query = attended.rows() * attended.heads * attended.keys.size(1);
@@ -151,7 +155,7 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
       wanted.emplace_back();
       if (sought[i].spread) continue;
       const at::Tensor numbers = sought[i].pattern(some).to(at::kCPU, at::kDouble) * countable;
-      any_key[i] = any_key[i] || numbers.count_nonzero().item<std::int64_t>() > 0;
+      all[i].any_key = all[i].any_key || numbers.count_nonzero().item<std::int64_t>() > 0;
       wanted.back() = to_device(numbers, device).unsqueeze(1);
     }
     for (std::size_t l = 0; l < attended.layers.size(); ++l) {
@@ -164,25 +168,10 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
       for (std::size_t i = 0; i < sought.size(); ++i) {
         const Sums of_some = sought[i].spread ? spread_sums(attention, counted, *sought[i].spread)
                                               : sums_of(attention, counted, wanted[i], sought[i].measure);
-        made[i][l].above += of_some.above;
-        made[i][l].below += of_some.below;
+        all[i].above[static_cast<std::int64_t>(l)] += of_some.above;
+        all[i].below[static_cast<std::int64_t>(l)] += of_some.below;
       }
     }
-  }
-  std::vector<HeadSums> all;
-  for (std::size_t i = 0; i < sought.size(); ++i) {
-    std::vector<at::Tensor> above, below;
-    for (const Sums& layer : made[i]) {
-      above.push_back(layer.above);
-      below.push_back(layer.below);
-    }
-    all.push_back({.layers = {},
-                   .above = at::stack(above),
-                   .below = at::stack(below),
-                   .pools_rows = sought[i].pools_rows(),
-                   .any_key = any_key[i],
-                   .description = sought[i].description});
-    for (const auto& layer : attended.layers) all.back().layers.push_back(layer.name);
   }
   return all;
 }

@@ -21,6 +21,7 @@
 #include "analysis/work/obstacles.h"
 #include "analysis/work/work_steps.h"
 #include "core/unsigned_nan.h"
+#include "hooked/analysis/answers.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -59,11 +60,8 @@ void require_readable(const ModelConfig& config, const LogitLensOptions& options
   if (options.top_k < 1) {
     throw HookError(kLogitLens, fmt::format("top_k is {}; expected at least 1", options.top_k));
   }
-  for (const auto token : options.tokens) {
-    if (token >= 0 && token < config.d_vocab_out()) continue;
-    throw ShapeError(kLogitLens, fmt::format("token id {} is outside the vocabulary; expected 0 to {}", token,
-                                             config.d_vocab_out() - 1));
-  }
+  if (options.tokens.empty()) return;
+  Answers::any_of(options.tokens).require_fit(1, config.d_vocab_out(), kLogitLens);
 }
 
 /// What is kept of the logits of some residuals.

@@ -15,8 +15,7 @@
 #include <utility>
 
 #include "analysis/places/cache_reading.h"
-#include "analysis/reading/all_logits.h"
-#include "analysis/reading/frozen_attention.h"
+#include "analysis/reading/frozen_run.h"
 #include "analysis/stream/logit_reading.h"
 #include "analysis/stream/stream_path.h"
 #include "analysis/work/obstacles.h"

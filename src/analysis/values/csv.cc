@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "core/json.h"
@@ -91,6 +92,12 @@ CsvTable parse_csv(std::string_view text, std::string_view where) {
     }
   }
   return table;
+}
+
+std::optional<double> parse_number(std::string_view text) noexcept {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
 std::string csv_field(std::string_view text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ struct CsvTable {
 /// Throws CheckpointError naming `where` and the line for quotes that do not match, another number of fields,
 /// or a duplicate column name.
 CsvTable parse_csv(std::string_view text, std::string_view where);
+
+/// The number that all of `text` spells, possibly `nan` or `inf`; nothing if it spells none.
+std::optional<double> parse_number(std::string_view text) noexcept;
 
 /// A field as it is written: in quotes if necessary.
 std::string csv_field(std::string_view text);

@@ -58,6 +58,14 @@ GridCell cell_at(const Grid& grid, std::int64_t flat) {
   return cell;
 }
 
+/// A place on an axis, counted from its beginning.
+std::int64_t checked_place(const Grid& grid, std::size_t axis, std::int64_t index) {
+  const auto size = places_on(grid.axes()[axis]);
+  if (index >= -size && index < size) return index < 0 ? index + size : index;
+  throw ShapeError(grid.title(), fmt::format("index {} is out of range on axis {} of size {}", index,
+                                             grid.axes()[axis].name, size));
+}
+
 }  // namespace
 
 Grid::Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description description)
@@ -112,27 +120,17 @@ double Grid::at(const std::vector<std::int64_t>& index) const {
   if (index.size() != axes_.size()) {
     throw ShapeError(title(), fmt::format("expected {} indices, got {}", axes_.size(), index.size()));
   }
-  at::Tensor value = values();
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    const std::int64_t size = value.size(0);
-    if (index[i] < -size || index[i] >= size) {
-      throw ShapeError(title(), fmt::format("index {} is out of range on axis {} of size {}", index[i],
-                                            axes_[i].name, size));
-    }
-    value = value.select(0, index[i]);
-  }
-  return value.item<double>();
+  std::int64_t flat = 0;
+  for (std::size_t i = 0; i < index.size(); ++i)
+    flat = flat * places_on(axes_[i]) + checked_place(*this, i, index[i]);
+  return values().const_data_ptr<double>()[flat];
 }
 
 Grid Grid::slice(std::string_view axis, std::int64_t index) const {
   const auto dim = axis_index(axis);
-  const auto size = static_cast<std::int64_t>(axes_[dim].labels.size());
-  if (index < -size || index >= size) {
-    throw ShapeError(title(),
-                     fmt::format("index {} is out of range on axis {} of size {}", index, axis, size));
-  }
-  const auto& label = axes_[dim].labels[static_cast<std::size_t>(index < 0 ? index + size : index)];
-  return Grid(values().select(static_cast<std::int64_t>(dim), index), without(axes_, dim),
+  const auto place = checked_place(*this, dim, index);
+  const auto& label = axes_[dim].labels[static_cast<std::size_t>(place)];
+  return Grid(values().select(static_cast<std::int64_t>(dim), place), without(axes_, dim),
               {.title = fmt::format("{}, {} {}", title(), axis, label), .unit = unit()});
 }
 

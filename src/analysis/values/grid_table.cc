@@ -6,7 +6,7 @@
 #include <cmath>
 #include <ostream>
 
-#include "analysis/values/grid_panels.h"
+#include "analysis/values/row_major.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/grid.h"
 

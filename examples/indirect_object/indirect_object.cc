@@ -1,4 +1,4 @@
-#include "hooked/analysis/indirect_object.h"
+#include "indirect_object.h"
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -13,10 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/id_list.h"
 #include "hooked/core/error.h"
 
-namespace hooked {
+using hooked::HookedTransformer;
+using hooked::PromptPair;
+using hooked::PromptPairOptions;
+using hooked::ShapeError;
+using hooked::Tokenizer;
+using hooked::TokenizerError;
+
+namespace ioi {
 namespace {
 
 constexpr std::string_view kWhere = "indirect_object_pairs";
@@ -151,10 +157,10 @@ std::optional<std::vector<std::int64_t>> columns_of_names(const HookedTransforme
                                                           const std::string& text,
                                                           const std::array<std::int64_t, 2>& names,
                                                           const PromptPairOptions& options) {
-  const auto ids = id_list(model.to_tokens(text, {.prepend_bos = options.prepend_bos}));
   std::vector<std::int64_t> columns;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] == names[0] || ids[i] == names[1]) columns.push_back(static_cast<std::int64_t>(i));
+  const auto pieces = model.to_pieces(text, {.prepend_bos = options.prepend_bos});
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].id == names[0] || pieces[i].id == names[1]) columns.push_back(static_cast<std::int64_t>(i));
   }
   if (columns.size() != 3) return std::nullopt;
   return columns;
@@ -183,7 +189,8 @@ std::optional<PromptPair> pair_of(const HookedTransformer& model, const std::str
 
 }  // namespace
 
-PromptPairs indirect_object_pairs(const HookedTransformer& model, const IndirectObjectOptions& options) {
+hooked::PromptPairs indirect_object_pairs(const HookedTransformer& model,
+                                          const IndirectObjectOptions& options) {
   const Tokenizer& tokenizer = model.tokenizer();
   const auto frames = frames_of(tokenizer);
   const auto names = names_of(tokenizer, frames, options);
@@ -220,4 +227,4 @@ PromptPairs indirect_object_pairs(const HookedTransformer& model, const Indirect
   return {model, std::move(pairs), options.tokens};
 }
 
-}  // namespace hooked
+}  // namespace ioi

@@ -1,4 +1,4 @@
-#include "analysis/figures/picture_text.h"
+#include "analysis/figures/svg.h"
 
 #include <gtest/gtest.h>
 #include <libdeflate.h>
@@ -9,10 +9,10 @@
 
 #include "analysis/figures/png_image.h"
 
-namespace hooked::picture_text_test {
+namespace hooked::svg_test {
 namespace {
 
-TEST(PictureText, BlanksAreSeenWhereTheyCouldBeMissed) {
+TEST(Svg, BlanksAreSeenWhereTheyCouldBeMissed) {
   EXPECT_EQ(visible_label("a"), "a");
   EXPECT_EQ(visible_label(" a"), "·a");
   EXPECT_EQ(visible_label("a "), "a·");
@@ -24,7 +24,7 @@ TEST(PictureText, BlanksAreSeenWhereTheyCouldBeMissed) {
   EXPECT_EQ(visible_label(""), "");
 }
 
-TEST(PictureText, WidthsAreThoseOfTheFont) {
+TEST(Svg, WidthsAreThoseOfTheFont) {
   EXPECT_NEAR(text_width("0.25", 10), (3 * 0.636 + 0.318) * 10, 0.2);  // DejaVu Sans
   EXPECT_GT(text_width("W", 10), text_width("i", 10));
   EXPECT_EQ(text_width("日本", 10), 20);
@@ -32,19 +32,19 @@ TEST(PictureText, WidthsAreThoseOfTheFont) {
   EXPECT_EQ(text_width("", 10), 0);
 }
 
-TEST(PictureText, TextBecomesXml) {
+TEST(Svg, TextBecomesXml) {
   EXPECT_EQ(xml_text("<a b=\"1\">&</a>"), "&lt;a b=&quot;1&quot;&gt;&amp;&lt;/a&gt;");
   EXPECT_EQ(xml_text("a\x01\nb"), "a  b");
   EXPECT_EQ(xml_text("\xFFx\xEF\xBF\xBF"), "\xEF\xBF\xBDx\xEF\xBF\xBD");
 }
 
-TEST(PictureText, LongTextIsCutBetweenWhatAReaderCounts) {
+TEST(Svg, LongTextIsCutBetweenWhatAReaderCounts) {
   EXPECT_EQ(shortened("abcdef", 6), "abcdef");
   EXPECT_EQ(shortened("abcdef", 4), "abc…");
   EXPECT_EQ(shortened("e\u0301e\u0301e\u0301", 2), "e\u0301…");
 }
 
-TEST(PictureText, NumbersAreShort) {
+TEST(Svg, NumbersAreShort) {
   EXPECT_EQ(readable_number(1.0 / 3), "0.3333");
   EXPECT_EQ(readable_number(-0.0), "0");
   EXPECT_EQ(readable_number(1e6), "1e+06");
@@ -102,4 +102,4 @@ TEST(PngImage, PlainAreasTakeLittle) {
 }
 
 }  // namespace
-}  // namespace hooked::picture_text_test
+}  // namespace hooked::svg_test

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 namespace hooked {
 
 struct NamedPalette;
+struct NumberRange;
 
 /// What the colour of a cell means. Levels come first; other values have a colour of their own.
 struct Paint {
@@ -51,12 +51,16 @@ class ColourScale {
 
  private:
   Rgb colour(Paint paint, bool dark) const;
-  void set_sequential(const HeatMapOptions& options, double smallest, double largest);
-  void set_diverging(const HeatMapOptions& options, double smallest, double largest);
+  void set_sequential(const HeatMapOptions& options, const NumberRange& range);
+  void set_diverging(const HeatMapOptions& options, const NumberRange& range);
 
   const NamedPalette* palette_;
   bool diverging_;
   double low_ = 0, centre_ = 0, high_ = 1;
 };
+
+/// The colours of `count` lines. If there are more lines than colours of their own, they run from one end of
+/// a scale to the other, like the places of an axis.
+std::vector<Rgb> line_colours(std::int64_t count, bool dark);
 
 }  // namespace hooked

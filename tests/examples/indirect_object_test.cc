@@ -1,4 +1,4 @@
-#include "hooked/analysis/indirect_object.h"
+#include "examples/indirect_object/indirect_object.h"
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -20,6 +20,7 @@
 namespace hooked::indirect_object_test {
 namespace {
 
+using ioi::indirect_object_pairs;
 using testing::HasSubstr;
 
 const std::filesystem::path kRoot = HOOKED_SOURCE_DIR;

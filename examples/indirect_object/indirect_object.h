@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "hooked/analysis/prompt_pairs.h"
-#include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 
-namespace HOOKED_EXPORT hooked {
+namespace ioi {
 
 /// Which prompts indirect_object_pairs draws. For designated initialisers.
 struct IndirectObjectOptions {
@@ -17,7 +16,7 @@ struct IndirectObjectOptions {
   /// First names to choose from. At least two of them must be one token after a space. Empty: a list of
   /// common names.
   std::vector<std::string> names = {};
-  PromptPairOptions tokens = {};  ///< how they are tokenized
+  hooked::PromptPairOptions tokens = {};  ///< how they are tokenized
 };
 
 /// Prompts that ask who receives something ("When Mary and John went to the park, John gave a book to"),
@@ -31,6 +30,7 @@ struct IndirectObjectOptions {
 ///
 /// Throws TokenizerError if fewer than two names are one token or no sentence can be written in the
 /// vocabulary, ShapeError if more pairs are requested than exist, and what PromptPairs throws.
-PromptPairs indirect_object_pairs(const HookedTransformer& model, const IndirectObjectOptions& options = {});
+hooked::PromptPairs indirect_object_pairs(const hooked::HookedTransformer& model,
+                                          const IndirectObjectOptions& options = {});
 
-}  // namespace hooked
+}  // namespace ioi

@@ -1,4 +1,4 @@
-#include "analysis/figures/colour_scale.h"
+#include "analysis/figures/palette.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
+#include "analysis/figures/axis.h"
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 
@@ -112,12 +112,20 @@ const NamedPalette& palette_named(const std::string& name) {
                                           fmt::join(names, ", "), name, nearest(name, names)));
 }
 
-void require_finite(const char* name, const std::optional<double>& number) {
-  if (!number || std::isfinite(*number)) return;
-  throw ConfigError(kHeatMap, fmt::format("{} is not finite; expected a number, got {}; leave it out to have "
-                                          "it chosen by the grid's numbers",
-                                          name, *number));
-}
+// Up to six lines: after Okabe and Ito 2008, readable for the common kinds of colour blindness, darker on a
+// light page and lighter on a dark one.
+constexpr std::array<Rgb, 6> kLightLines = {{{0x00, 0x68, 0xA8},
+                                             {0xC8, 0x4E, 0x00},
+                                             {0x00, 0x85, 0x60},
+                                             {0xA8, 0x3C, 0x7C},
+                                             {0x8A, 0x6A, 0x00},
+                                             {0x50, 0x50, 0x50}}};
+constexpr std::array<Rgb, 6> kDarkLines = {{{0x5A, 0xB4, 0xF0},
+                                            {0xFF, 0x92, 0x50},
+                                            {0x3C, 0xC9, 0x9A},
+                                            {0xF0, 0x90, 0xC8},
+                                            {0xE0, 0xC0, 0x40},
+                                            {0xC8, 0xC8, 0xC8}}};
 
 }  // namespace
 
@@ -126,50 +134,36 @@ std::string css_colour(const Rgb& colour) {
 }
 
 ColourScale::ColourScale(const at::Tensor& values, const at::Tensor& blank, const HeatMapOptions& options) {
-  require_finite("low", options.low);
-  require_finite("high", options.high);
-  require_finite("centre", options.centre);
-  if (options.low && options.high && *options.low >= *options.high) {
-    throw ConfigError(kHeatMap,
-                      fmt::format("the limits are the wrong way round; expected low below high, got "
-                                  "low {} and high {}; exchange them",
-                                  *options.low, *options.high));
-  }
-  double smallest = std::numeric_limits<double>::infinity(), largest = -smallest;
+  require_limits(kHeatMap, options.low, options.high);
+  require_finite(kHeatMap, "centre", options.centre);
+  NumberRange range;
   const auto* numbers = values.const_data_ptr<double>();
   const auto* blanks = blank.const_data_ptr<bool>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {
-    if (blanks[i] || !std::isfinite(numbers[i])) continue;
-    smallest = std::min(smallest, numbers[i]);
-    largest = std::max(largest, numbers[i]);
+    if (!blanks[i] && std::isfinite(numbers[i])) range.add(numbers[i]);
   }
-  const bool empty = smallest > largest;
-  const bool reaches_below_zero = options.low ? *options.low < 0 : !empty && smallest < 0;
-  const bool ends_below_zero = options.high && *options.high < 0;
-  if (empty) smallest = largest = options.centre.value_or(0);
-
-  if (!options.palette.empty()) {
-    palette_ = &palette_named(options.palette);
-  } else {
-    palette_ = &palette_named(options.centre || (reaches_below_zero && !ends_below_zero) ? "RdBu" : "Blues");
-  }
+  const bool around_zero = options.low.value_or(range.lowest) < 0 && options.high.value_or(0) >= 0;
+  if (range.empty()) range.add(options.centre.value_or(0));
+  palette_ = &palette_named(!options.palette.empty()        ? options.palette
+                            : options.centre || around_zero ? "RdBu"
+                                                            : "Blues");
   diverging_ = palette_->diverging;
   if (diverging_) {
-    set_diverging(options, smallest, largest);
+    set_diverging(options, range);
   } else {
-    set_sequential(options, smallest, largest);
+    set_sequential(options, range);
   }
 }
 
-void ColourScale::set_sequential(const HeatMapOptions& options, double smallest, double largest) {
+void ColourScale::set_sequential(const HeatMapOptions& options, const NumberRange& range) {
   if (options.centre) {
     throw ConfigError(kHeatMap,
                       fmt::format("the palette {} has no colour for a centre; expected RdBu or PRGn "
                                   "with a centre, got {} with centre {}; leave out one of them",
                                   palette_->name, palette_->name, *options.centre));
   }
-  low_ = options.low.value_or(std::min(0.0, smallest));
-  high_ = options.high.value_or(largest);
+  low_ = options.low.value_or(std::min(0.0, range.lowest));
+  high_ = options.high.value_or(range.highest);
   if (low_ < high_) return;
   if (options.high) {
     low_ = high_ - 1;
@@ -178,10 +172,10 @@ void ColourScale::set_sequential(const HeatMapOptions& options, double smallest,
   }
 }
 
-void ColourScale::set_diverging(const HeatMapOptions& options, double smallest, double largest) {
+void ColourScale::set_diverging(const HeatMapOptions& options, const NumberRange& range) {
   centre_ = options.centre.value_or(0);
-  low_ = options.low.value_or(std::min(smallest, centre_));
-  high_ = options.high.value_or(std::max(largest, centre_));
+  low_ = options.low.value_or(std::min(range.lowest, centre_));
+  high_ = options.high.value_or(std::max(range.highest, centre_));
   if (low_ == high_) {
     if (!options.low) low_ -= 1;
     if (!options.high) high_ += 1;
@@ -232,6 +226,21 @@ std::vector<Rgb> ColourScale::colours(bool dark) const {
   for (int code = 0; code <= Paint::blank; ++code)
     all.push_back(colour({static_cast<std::uint8_t>(code)}, dark));
   return all;
+}
+
+std::vector<Rgb> line_colours(std::int64_t count, bool dark) {
+  const auto& own = dark ? kDarkLines : kLightLines;
+  if (count <= static_cast<std::int64_t>(own.size())) return {own.begin(), own.begin() + count};
+  const auto& viridis = palette_named("viridis");
+  // The end that is close to the page's colour is left out.
+  const double first = dark ? 28 : 0, last = dark ? 100 : 82;
+  std::vector<Rgb> colours;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double t = static_cast<double>(i) / static_cast<double>(count - 1);
+    const double level = std::round(first * (1 - t) + last * t);
+    colours.push_back(colour_at(dark ? viridis.dark : viridis.light, level / (Paint::kLevels - 1.0)));
+  }
+  return colours;
 }
 
 }  // namespace hooked
