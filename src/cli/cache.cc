@@ -22,7 +22,6 @@
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
-#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {

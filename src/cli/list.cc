@@ -21,7 +21,7 @@
 #include "hooked/core/error.h"
 #include "hooked/io/hub_cache.h"
 #include "hooked/loading/describe.h"
-#include "options/wrap.h"
+#include "options/help.h"
 
 namespace hooked::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "hooked/core/error.h"
-#include "options/wrap.h"
+#include "options/help.h"
 
 namespace hooked::cli {
 namespace {

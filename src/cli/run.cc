@@ -23,7 +23,6 @@
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
-#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {

@@ -17,7 +17,6 @@
 #include "hooked/io/file.h"
 #include "hooked/loading/describe.h"
 #include "hooked/text/tokenizer.h"
-#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "hooked/core/version.h"
 #include "options/command.h"
-#include "options/shared_options.h"
+#include "options/option_table.h"
 
 namespace hooked::cli {
 namespace {
@@ -183,7 +183,7 @@ std::string completion_script(const CLI::App& app, bool zsh) {
 
 Reader define_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  app.add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+  add_options(app, {{"SHELL", *shell, "bash or zsh", required, one_of({"bash", "zsh"})}});
   return [&app, shell]() -> Request { return completion_script(*app.get_parent(), *shell == "zsh"); };
 }
 
