@@ -1,16 +1,30 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/json.h"
+#include "hooked/analysis/grid.h"
 #include "hooked/engine/run_result.h"
 
 namespace hooked::cli {
+
+/// null for an empty text or list, or an optional value that is not there.
+template <typename Value>
+Json or_null(const Value& value) {
+  if constexpr (requires { value.empty(); }) {
+    return value.empty() ? Json(nullptr) : Json(value);
+  } else {
+    return value ? Json(*value) : Json(nullptr);
+  }
+}
 
 /// Writes one JSON value and a newline to stdout.
 void print_json(const Json& value);
@@ -61,5 +75,22 @@ Json not_finite_json(const std::vector<std::string>& notes);
 
 /// `124,439,808`
 std::string grouped(std::int64_t number);
+
+/// A grid as Grid::to_json writes it.
+Json grid_json(const Grid& grid);
+
+/// An axis whose places are counted: 0, 1, ….
+GridAxis counted_axis(std::string name, std::int64_t places);
+
+/// A grid without the places at the end of an axis that have no numbers because Ctrl-C ended the run.
+Grid without_missing(const Grid& grid, std::string_view axis);
+
+/// Writes a value that prints itself, a grid's tables or a lens's rows, to stdout.
+template <typename Printed>
+void print_printed(const Printed& value) {
+  std::ostringstream text;
+  text << value;
+  fmt::print("{}", text.str());
+}
 
 }  // namespace hooked::cli

@@ -8,8 +8,12 @@
 
 namespace hooked::cli {
 
-CommandReads& CommandReads::add(const InputOptions& input) {
-  return add_path(input.text_file).add_path(input.tokens_file);
+CommandReads::CommandReads(const InputCommandOptions& options) : CommandReads(options.model) {
+  add_path(options.input.text_file).add_path(options.input.tokens_file).add(options.edits.texts);
+}
+
+CommandReads::CommandReads(const ScoredPairOptions& options) : CommandReads(options.model) {
+  add_path(options.pairs).add(options.edits.texts);
 }
 
 CommandReads& CommandReads::add(const std::vector<std::string>& edits) {
@@ -19,10 +23,6 @@ CommandReads& CommandReads::add(const std::vector<std::string>& edits) {
       add_path(std::string(value.substr(0, hash)));
   }
   return *this;
-}
-
-CommandReads& CommandReads::add(const ScoredPairOptions& pairs) {
-  return add_path(pairs.pairs).add(pairs.edits);
 }
 
 CommandReads& CommandReads::add_path(const std::string& path) {

@@ -13,14 +13,11 @@ namespace hooked::cli {
 class CommandReads {
  public:
   explicit CommandReads(const ModelOptions& model) : model_(model.model) {}
+  explicit CommandReads(const InputCommandOptions& options);
+  explicit CommandReads(const ScoredPairOptions& options);
 
-  /// Adds the files of an input.
-  CommandReads& add(const InputOptions& input);
   /// Adds the files that edits take values from.
   CommandReads& add(const std::vector<std::string>& edits);
-  CommandReads& add(const EditOptions& edits) { return add(edits.texts); }
-  /// Adds the files of pairs of prompts and of their edits.
-  CommandReads& add(const ScoredPairOptions& pairs);
   /// Adds a file, or all files of a folder; nothing for an empty name.
   CommandReads& add_path(const std::string& path);
 

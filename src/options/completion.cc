@@ -120,14 +120,6 @@ std::string_view kind_of(const CLI::Option& option) {
   return "other";
 }
 
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const auto* option : app.get_options()) {
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
 // Lines of words, as a shell text.
 std::string lines_of(const std::vector<std::string>& words) {
   return fmt::format("$'{}'", fmt::join(words, "\\n"));

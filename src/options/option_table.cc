@@ -154,6 +154,14 @@ void add_options(CLI::App& app, const std::string& heading, const std::vector<Ro
   }
 }
 
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
 Row model_row(std::string& model) {
   return {
       kModelWord, model,

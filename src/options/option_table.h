@@ -81,6 +81,9 @@ void add_options(CLI::App& app, const std::string& heading, const std::vector<Ro
 /// The same under the usual heading.
 void add_options(CLI::App& app, const std::vector<Row>& rows);
 
+/// The names of all options that were added: `--text`.
+std::vector<std::string> option_names(const CLI::App& app);
+
 // Rows of several commands.
 
 Row model_row(std::string& model);

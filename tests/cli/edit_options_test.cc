@@ -1,4 +1,4 @@
-#include "cli/edit_options.h"
+#include "cli/input_options.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
