@@ -11,7 +11,6 @@
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/progress_bar.h"
 #include "cli/show.h"
 #include "core/json.h"
@@ -87,13 +86,9 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bo
 }
 
 Json report_json(const CacheOptions& options, const GivenInput& given, const FileContents& contents) {
-  std::uint64_t bytes = 0;
   auto names = Json::array();
-  for (const auto& tensor : contents.file.tensors()) {
-    names.push_back(tensor.name);
-    bytes += tensor.bytes();
-  }
-  Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
+  for (const auto& tensor : contents.file.tensors()) names.push_back(tensor.name);
+  Json json = {{"out", options.out}, {"tensors", names}, {"bytes", contents.bytes()}};
   add_tokens(given, json);
   return json;
 }

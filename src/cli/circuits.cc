@@ -12,7 +12,6 @@
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/patch_prompts.h"
 #include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
@@ -48,10 +47,8 @@ class CircuitFinder {
  public:
   CircuitFinder(const HookedTransformer& model, const CircuitsOptions& options)
       : model_(model), options_(options), prompts_(model, options) {
-    PatchSource from = prompts_.source(options.with, PromptSide::corrupted,
-                                       {.capture = act::defaults, .seed = options.seed});
-    source_ = from.description();
-    sweep_ = {.from = std::move(from),
+    sweep_ = {.from = prompts_.source(options.with, PromptSide::corrupted,
+                                      {.capture = act::defaults, .seed = options.seed}),
               .into = prompts_.input(PromptSide::clean),
               .metric = prompts_.metrics(PromptSide::clean).front(),
               .edits = prompts_.edits(PromptSide::clean)};
@@ -59,7 +56,7 @@ class CircuitFinder {
 
   const PatchPrompts& prompts() const { return prompts_; }
   /// What parts are replaced by.
-  const std::string& source_text() const { return source_; }
+  std::string source_text() const { return sweep_.from.description(); }
 
   Found find() const {
     Found found;
@@ -133,7 +130,6 @@ class CircuitFinder {
   const HookedTransformer& model_;
   const CircuitsOptions& options_;
   PatchPrompts prompts_;
-  std::string source_;
   SweepOptions sweep_;
 };
 

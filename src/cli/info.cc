@@ -139,11 +139,7 @@ void print_info(const std::string& name, const ModelDescription& model) {
   print_unread(model);
   print_tokenizer(model);
   fmt::print("\nprocessing when it is loaded\n");
-  Table steps({{}, {}});
-  for (const auto& step : model.processing) {
-    steps.add({std::string(processing_step_name(step.step)), step.outcome});
-  }
-  steps.print("  ");
+  print_steps(model.processing);
   print_list("notes", model.notes);
   print_list("config keys that nothing reads", model.ignored_keys);
 }

@@ -10,7 +10,6 @@
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/attribution.h"

@@ -285,11 +285,7 @@ void perform(const SaveOptions& options) {
   }
   fmt::print("{}: {} parameters as {}{}\n", options.out, grouped(config.parameter_count()),
              dtype_text(config.dtype), options.packed ? ", packed" : "");
-  Table steps({{}, {}});
-  for (const auto& step : model.processing()) {
-    steps.add({std::string(processing_step_name(step.step)), step.outcome});
-  }
-  steps.print("  ");
+  print_steps(model.processing());
 }
 
 }  // namespace hooked::cli

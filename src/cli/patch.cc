@@ -17,7 +17,6 @@
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/patch_output.h"
 #include "cli/patch_prompts.h"
 #include "cli/progress_bar.h"

@@ -176,21 +176,21 @@ void add_tensors(const FileContents& contents, Detail detail, Fields& fields) {
   if (!others.empty() && activations) fields.push_back({"other tensors", list_text(others, detail)});
 }
 
-std::uint64_t bytes_of(const FileContents& contents) {
-  std::uint64_t bytes = 0;
-  for (const auto& tensor : contents.file.tensors()) bytes += tensor.bytes();
-  return bytes;
-}
-
 }  // namespace
 
 FileContents::FileContents(const std::filesystem::path& path)
     : file(SafetensorsFile::open(path)), provenance(read_provenance(file)), axes(read_axes(file)) {}
 
+std::uint64_t FileContents::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& tensor : file.tensors()) bytes += tensor.bytes();
+  return bytes;
+}
+
 void print_summary(const FileContents& contents, Detail detail) {
   const auto count = contents.file.tensors().size();
   fmt::print("{}: {} {}, {}\n", contents.file.path().native(), grouped(static_cast<std::int64_t>(count)),
-             count == 1 ? "tensor" : "tensors", size_text(bytes_of(contents)));
+             count == 1 ? "tensor" : "tensors", size_text(contents.bytes()));
   Fields fields;
   if (detail == Detail::full) {
     add_provenance(contents, fields);
@@ -224,7 +224,7 @@ Json contents_json(const FileContents& contents) {
                        {"bytes", tensor.bytes()}});
   }
   return {{"file", contents.file.path().native()},
-          {"bytes", bytes_of(contents)},
+          {"bytes", contents.bytes()},
           {"provenance",
            {{"hooked_version", or_null(from.hooked_version)},
             {"model", or_null(from.model)},
