@@ -25,7 +25,7 @@ std::string cached_names() {
   return lines;
 }
 
-// Options that apply to some of the results only, and those results' options.
+// Some options are about some of the results only.
 void require_result(const CLI::App& app) {
   static const std::vector<std::pair<std::string, OneOf>> kOfSome{{"--layer", {"--singular"}},
                                                                   {"--index", {"--singular"}},

@@ -33,7 +33,7 @@ void at_least_one(CLI::App& app, CLI::Option& option);
 /// The words of an edit, as read_edit_text() reads them.
 void edit_text(CLI::App& app, CLI::Option& option);
 Trait check(CLI::Validator validator);
-/// One of these values, or of a list of them each.
+/// Each value is one of these.
 Trait one_of(const std::vector<std::string>& values);
 /// Accepts all values; a shell offers these.
 Trait offering(const std::vector<std::string>& values);
