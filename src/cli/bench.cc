@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "cli/actions.h"
+#include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"

@@ -8,21 +8,16 @@
 #include <vector>
 
 #include "cli/actions.h"
-#include "cli/edit_options.h"
-#include "cli/file_contents.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/progress_bar.h"
+#include "cli/show.h"
 #include "core/json.h"
 #include "core/parse_integer.h"
-#include "hooked/analysis/position.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
-#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
@@ -67,9 +62,7 @@ LogitDifference read_difference(const CacheOptions& options, const HookedTransfo
       .answer = token_id(options.answer_token, "--answer-token", model),
       .against = token_id(options.against_token, "--against-token", model),
       .position = options.position.value_or(input.last_columns()[0].item<std::int64_t>())};
-  TokenColumns columns{.first = 0, .end = input.length()};
-  if (input.main_mask().defined()) columns.mask = input.main_mask().ne(0).to(at::kCPU);
-  difference.position = Position(difference.position).column_in(0, input.batch(), columns);
+  difference.position = column_in_row(input, 0, difference.position);
   return difference;
 }
 
@@ -93,13 +86,9 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bo
 }
 
 Json report_json(const CacheOptions& options, const GivenInput& given, const FileContents& contents) {
-  std::uint64_t bytes = 0;
   auto names = Json::array();
-  for (const auto& tensor : contents.file.tensors()) {
-    names.push_back(tensor.name);
-    bytes += tensor.bytes();
-  }
-  Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
+  for (const auto& tensor : contents.file.tensors()) names.push_back(tensor.name);
+  Json json = {{"out", options.out}, {"tensors", names}, {"bytes", contents.bytes()}};
   add_tokens(given, json);
   return json;
 }
@@ -107,8 +96,7 @@ Json report_json(const CacheOptions& options, const GivenInput& given, const Fil
 }  // namespace
 
 void perform(const CacheOptions& options) {
-  require_can_write(options.out, ActivationCache::require_can_save,
-                    CommandReads(options.model).add(options.input).add(options.edits), options.force);
+  require_can_write(options.out, ActivationCache::require_can_save, CommandReads(options), options.force);
   const auto model = load_model(options.model);
   const auto given = read_input(options.input, model);
   const Input& input = given.input;

@@ -9,14 +9,11 @@
 #include <utility>
 
 #include "cli/actions.h"
-#include "cli/grid_output.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/patch_prompts.h"
-#include "cli/watched_work.h"
+#include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
@@ -50,9 +47,8 @@ class CircuitFinder {
  public:
   CircuitFinder(const HookedTransformer& model, const CircuitsOptions& options)
       : model_(model), options_(options), prompts_(model, options) {
-    PatchSource from = source();
-    source_ = from.description();
-    sweep_ = {.from = std::move(from),
+    sweep_ = {.from = prompts_.source(options.with, PromptSide::corrupted,
+                                      {.capture = act::defaults, .seed = options.seed}),
               .into = prompts_.input(PromptSide::clean),
               .metric = prompts_.metrics(PromptSide::clean).front(),
               .edits = prompts_.edits(PromptSide::clean)};
@@ -60,7 +56,7 @@ class CircuitFinder {
 
   const PatchPrompts& prompts() const { return prompts_; }
   /// What parts are replaced by.
-  const std::string& source_text() const { return source_; }
+  std::string source_text() const { return sweep_.from.description(); }
 
   Found find() const {
     Found found;
@@ -87,17 +83,6 @@ class CircuitFinder {
   }
 
  private:
-  PatchSource source() const {
-    if (options_.with == PatchWith::zero) return PatchSource::zero();
-    ActivationCache run =
-        model_
-            .run(prompts_.input(PromptSide::corrupted), {.edits = prompts_.edits(PromptSide::corrupted),
-                                                         .capture = act::defaults,
-                                                         .output = Output::none})
-            .cache;
-    return source_of(options_.with, std::move(run), {.name = "the corrupted run", .seed = options_.seed});
-  }
-
   // Adds a note if the scores of runs without a patch are not finite.
   static void note_not_finite(const at::Tensor& unpatched, Found& found) {
     if (!found.complete || !found.notes.empty() || std::isfinite(unpatched.sum().item<double>())) return;
@@ -145,7 +130,6 @@ class CircuitFinder {
   const HookedTransformer& model_;
   const CircuitsOptions& options_;
   PatchPrompts prompts_;
-  std::string source_;
   SweepOptions sweep_;
 };
 
@@ -247,17 +231,14 @@ Json found_json(const Found& found, const CircuitFinder& finder) {
   if (found.circuit) json["circuit"] = circuit_json(*found.circuit);
   if (found.judgement) json["judgement"] = judgement_json(*found.judgement);
   json["complete"] = found.complete;
-  add_tokens(prompts.input(PromptSide::clean), json);
-  json["around"] = prompts.around();
-  json["clean_tokens"] = rows_json(prompts.pairs().clean().tokens);
-  json["corrupted_tokens"] = rows_json(prompts.pairs().corrupted().tokens);
+  prompts.add_tokens(PromptSide::clean, json);
   return json;
 }
 
 }  // namespace
 
 void perform(const CircuitsOptions& options) {
-  const auto reads = CommandReads(options.model).add(options).add_path(options.circuit);
+  const auto reads = CommandReads(options).add_path(options.circuit);
   require_can_write(options.out, Grid::require_can_save, reads, options.force);
   require_can_write(options.save, Circuit::require_can_save, reads, options.force);
   const auto model = load_model(options.model);

@@ -1,5 +1,3 @@
-#include "cli/edit_options.h"
-
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
@@ -12,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/input_options.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"

@@ -11,12 +11,9 @@
 #include <vector>
 
 #include "cli/actions.h"
-#include "cli/edit_options.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
 
@@ -217,11 +214,7 @@ GenerateOptions generate_options(const GenerateCommandOptions& options, const Ho
 
 void perform(const GenerateCommandOptions& options) {
   require_can_write(options.out, ActivationCache::require_can_save,
-                    CommandReads(options.model)
-                        .add(options.input)
-                        .add(options.edits)
-                        .add(options.prompt_edits)
-                        .add(options.new_token_edits),
+                    CommandReads(options).add(options.prompt_edits).add(options.new_token_edits),
                     options.force);
   const auto model = load_model(options.model);
   const auto given = read_input(options.input, model);

@@ -7,14 +7,10 @@
 #include <vector>
 
 #include "cli/actions.h"
-#include "cli/edit_options.h"
-#include "cli/grid_output.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
-#include "cli/watched_work.h"
+#include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/repetition.h"
@@ -115,7 +111,7 @@ Json heads_json(const HeadsFound& found, const GivenInput& given) {
 }  // namespace
 
 void perform(const HeadsOptions& options) {
-  const auto reads = CommandReads(options.model).add(options.input).add(options.edits);
+  const CommandReads reads(options);
   const auto names = scores_of(options);
   for (const auto& name : names) {
     require_can_write(file_of(options.out, name, names.size() > 1), Grid::require_can_save, reads,

@@ -1,23 +1,30 @@
 // hooked info: what a model is, and what weight processing does to it.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/log_softmax.h>
+#include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/actions.h"
 #include "cli/input_options.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/processing_check.h"
 #include "core/json.h"
 #include "core/size_text.h"
+#include "hooked/analysis/repetition.h"
+#include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/engine/hooked_transformer.h"
 #include "hooked/loading/describe.h"
+#include "options/command_options.h"
 
 namespace hooked::cli {
 namespace {
@@ -132,19 +139,13 @@ void print_info(const std::string& name, const ModelDescription& model) {
   print_unread(model);
   print_tokenizer(model);
   fmt::print("\nprocessing when it is loaded\n");
-  Table steps({{}, {}});
-  for (const auto& step : model.processing) {
-    steps.add({std::string(processing_step_name(step.step)), step.outcome});
-  }
-  steps.print("  ");
+  print_steps(model.processing);
   print_list("notes", model.notes);
   print_list("config keys that nothing reads", model.ignored_keys);
 }
 
 // What --json says about the files, in addition to the fields that describe the model.
 void add_files(const ModelDescription& model, Json& json) {
-  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
-  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   json["context"] = or_null(model.context);
   json["storage"] = Json::array();
   for (const auto& row : model.storage) {
@@ -154,15 +155,15 @@ void add_files(const ModelDescription& model, Json& json) {
   json["stored_bytes"] = model.stored_bytes;
   json["stated_bytes"] = or_null(model.stated_bytes);
   json["missing_files"] = model.missing_files;
-  json["fetch"] = text_or_null(model.fetch);
+  json["fetch"] = or_null(model.fetch);
   json["unread_parts"] = Json::array();
   for (const auto& part : model.unread_parts)
     json["unread_parts"].push_back({{"name", part.name}, {"tensors", part.tensors}, {"bytes", part.bytes}});
   json["ignored_files"] = model.ignored_files;
-  json["tokenizer"] = {{"kind", text_or_null(model.tokenizer_kind)},
-                       {"form", text_or_null(model.tokenizer_form)},
+  json["tokenizer"] = {{"kind", or_null(model.tokenizer_kind)},
+                       {"form", or_null(model.tokenizer_form)},
                        {"pieces", or_null(model.tokenizer_pieces)},
-                       {"problem", text_or_null(model.tokenizer_problem)},
+                       {"problem", or_null(model.tokenizer_problem)},
                        {"around", nullptr}};
   if (const auto& around = model.tokens_around)
     json["tokenizer"]["around"] = around_json(*model.tokenizer, *around);
@@ -174,6 +175,55 @@ void add_files(const ModelDescription& model, Json& json) {
                        {"tensors", adapter->tensors},
                        {"bytes", adapter->bytes}};
   }
+}
+
+/// The difference between a model that was processed on loading and the same model as stored.
+struct ProcessingCheck {
+  double largest;        ///< difference of a log-probability, in nats
+  std::int64_t tokens;   ///< random tokens that both models read
+  at::ScalarType dtype;  ///< in which both models ran
+};
+
+constexpr std::int64_t kRows = 4, kMostHalf = 8;
+constexpr double kLeast = -100.0;
+
+Input random_input(const ModelConfig& config) {
+  const std::int64_t vocab = std::min(config.d_vocab, config.d_vocab_out());
+  const std::int64_t half = std::min({kMostHalf, config.n_ctx / 2, vocab});
+  const auto tokens = [&](std::uint64_t seed) {
+    return repeated_random_tokens({.rows = kRows,
+                                   .half = std::max<std::int64_t>(1, half),
+                                   .vocab_begin = 0,
+                                   .vocab_end = vocab,
+                                   .seed = seed});
+  };
+  if (!config.has_encoder()) return Input(tokens(0));
+  return Input(tokens(0), {.decoder = {.tokens = tokens(1)}});
+}
+
+at::Tensor log_probabilities(const ModelOptions& options, std::optional<WeightProcessing> processing,
+                             const Input& input) {
+  LoadOptions load = load_options(options);
+  if (processing) load.processing = std::move(processing);
+  const auto model = HookedTransformer::load(options.model, load);
+  return at::log_softmax(model.run(input).logits().to(at::kCPU, at::kDouble), -1);
+}
+
+// Loads the model twice and compares its predictions. Entries with a probability below e^-100 are left out:
+// masked ones have none. Throws ConfigError for a model without an unembedding.
+ProcessingCheck check_processing(const ModelOptions& options) {
+  const ModelConfig config = describe(options.model, load_options(options)).config;
+  if (!config.has_unembedding()) {
+    throw ConfigError("--check-processing",
+                      "the model has no unembedding and predicts nothing; expected one whose "
+                      "log-probabilities can be compared");
+  }
+  const Input input = random_input(config);
+  const at::Tensor raw = log_probabilities(options, WeightProcessing::none(), input);
+  const at::Tensor processed = log_probabilities(options, std::nullopt, input);
+  const at::Tensor apart = (raw - processed).abs().masked_fill((raw >= kLeast).logical_not(), 0.0);
+  return {
+      .largest = apart.max().item<double>(), .tokens = input.main_tokens().numel(), .dtype = config.dtype};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/input_options.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -8,13 +9,16 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "core/id_list.h"
 #include "core/text_lines.h"
+#include "hooked/analysis/position.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/file.h"
@@ -23,6 +27,15 @@
 
 namespace hooked::cli {
 namespace {
+
+// Nothing if the command line does not say it.
+std::optional<WeightProcessing> processing(const ModelOptions& options) {
+  if (options.no_processing) return WeightProcessing::none();
+  if (options.process.empty()) return std::nullopt;
+  std::vector<ProcessingStep> steps;
+  for (const auto& name : options.process) steps.push_back(parse_processing_step(name));
+  return WeightProcessing::only(steps);
+}
 
 constexpr std::uint64_t kTextFileBytes = std::uint64_t{64} << 20;
 
@@ -144,6 +157,22 @@ void require_decoder_start(const Input& input, const ModelConfig& config) {
 
 }  // namespace
 
+LoadOptions load_options(const ModelOptions& options) {
+  LoadOptions load;
+  load.device = options.device;
+  if (!options.dtype.empty()) load.dtype = parse_float_dtype(options.dtype);
+  load.processing = processing(options);
+  return load;
+}
+
+HookedTransformer load_model(const ModelOptions& options) {
+  if (options.threads > 0) at::set_num_threads(options.threads);
+  ProgressBar bar("loading");
+  LoadOptions load = load_options(options);
+  load.progress = bar.progress();
+  return HookedTransformer::load(options.model, load);
+}
+
 PrependBos prepend_bos_of(std::string_view choice) {
   if (choice.empty()) return PrependBos::by_default;
   if (choice == "file") return PrependBos::file;
@@ -211,6 +240,18 @@ GivenInput read_input(const InputOptions& options, const HookedTransformer& mode
     if (tensor->defined()) *tensor = tensor->to(device);
   }
   return given;
+}
+
+std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model) {
+  std::vector<std::int64_t> ids = choice.ids;
+  for (const std::string& text : choice.texts) ids.push_back(model.to_token(text));
+  return ids;
+}
+
+std::int64_t column_in_row(const Input& input, std::int64_t row, std::int64_t position) {
+  TokenColumns columns{.first = 0, .end = input.length()};
+  if (input.main_mask().defined()) columns.mask = input.main_mask().ne(0).to(at::kCPU);
+  return Position(position).column_in(row, input.batch(), columns);
 }
 
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given) {

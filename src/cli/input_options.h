@@ -8,10 +8,18 @@
 
 #include "core/json.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/edit.h"
 #include "hooked/io/provenance.h"
+#include "hooked/loading/load_options.h"
 #include "options/command_options.h"
 
 namespace hooked::cli {
+
+/// How the model is loaded.
+LoadOptions load_options(const ModelOptions& options);
+
+/// Loads the model; sets the number of threads first.
+HookedTransformer load_model(const ModelOptions& options);
 
 /// The input of a command.
 struct GivenInput {
@@ -40,6 +48,19 @@ std::vector<std::string> chat_texts(std::vector<std::string> texts, const ChatTe
 /// for rows of unequal length, TokenizerError for text without a tokenizer, CheckpointError and IoError for
 /// the file.
 GivenInput read_input(const InputOptions& options, const HookedTransformer& model);
+
+/// The edits that `ADDRESS OP VALUE` texts describe, in their order. Throws UsageError for malformed texts,
+/// HookError for addresses that the model does not have and for files of a model other than this one or
+/// `from_model`, and the errors of safetensors files.
+std::vector<Edit> read_edits(const EditOptions& options, const HookedTransformer& model, const Input& input);
+
+/// The ids of chosen tokens: those given as ids, then those of the texts. Throws TokenizerError for a text
+/// that is not one token.
+std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model);
+
+/// The column of a position in a row of main tokens. Throws ShapeError for one outside the tokens, or
+/// padding.
+std::int64_t column_in_row(const Input& input, std::int64_t row, std::int64_t position);
 
 /// The provenance of a file of activations of that input; the caller adds edits.
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given);

@@ -7,14 +7,10 @@
 #include <vector>
 
 #include "cli/actions.h"
-#include "cli/edit_options.h"
-#include "cli/grid_output.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
-#include "cli/watched_work.h"
+#include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
@@ -27,12 +23,6 @@ Grain grain_of(const std::string& word) {
   if (word == "head") return Grain::head;
   if (word == "expert") return Grain::expert;
   return word == "neuron" ? Grain::neuron : Grain::layer;
-}
-
-std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model) {
-  auto ids = choice.ids;
-  for (const std::string& text : choice.texts) ids.push_back(model.to_token(text));
-  return ids;
 }
 
 std::vector<Position> lens_positions(const IntegerList& columns) {
@@ -118,8 +108,7 @@ void print_parts(const Grid& parts, std::int64_t top_k) {
 }  // namespace
 
 void perform(const LensOptions& options) {
-  require_can_write(options.out, Grid::require_can_save,
-                    CommandReads(options.model).add(options.input).add(options.edits).add_path(options.maps),
+  require_can_write(options.out, Grid::require_can_save, CommandReads(options).add_path(options.maps),
                     options.force);
   const auto model = load_model(options.model);
   const auto given = read_input(options.input, model);
@@ -154,8 +143,7 @@ void perform(const LensOptions& options) {
 }
 
 void perform(const AttributeOptions& options) {
-  require_can_write(options.out, Grid::require_can_save,
-                    CommandReads(options.model).add(options.input).add(options.edits), options.force);
+  require_can_write(options.out, Grid::require_can_save, CommandReads(options), options.force);
   const auto model = load_model(options.model);
   const auto given = read_input(options.input, model);
   const Input& input = given.input;

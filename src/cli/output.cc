@@ -1,14 +1,20 @@
 #include "cli/output.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "hooked/core/error.h"
-#include "options/wrap.h"
+#include "hooked/loading/describe.h"
+#include "options/edit_text.h"
+#include "options/help.h"
 
 namespace hooked::cli {
 namespace {
@@ -73,6 +79,13 @@ void print_fields(const std::vector<Field>& fields) {
   }
 }
 
+void print_steps(const std::vector<StepReport>& steps) {
+  Table table({{}, {}});
+  for (const StepReport& step : steps)
+    table.add({std::string(processing_step_name(step.step)), step.outcome});
+  table.print("  ");
+}
+
 std::string grouped(std::int64_t number) {
   auto text = std::to_string(number);
   const std::size_t first = text.front() == '-' ? 1 : 0;
@@ -102,6 +115,82 @@ Json not_finite_json(const std::vector<std::string>& notes) {
     if (note.starts_with(kNotFinite)) found.push_back(note.substr(kNotFinite.size()));
   }
   return found;
+}
+
+Json grid_json(const Grid& grid) {
+  const std::string text = grid.to_json();
+  return parse_json(text, {.bytes = text.size()});
+}
+
+GridAxis counted_axis(std::string name, std::int64_t places) {
+  GridAxis axis{.name = std::move(name), .labels = {}};
+  for (std::int64_t i = 0; i < places; ++i) axis.labels.push_back(std::to_string(i));
+  return axis;
+}
+
+Grid without_missing(const Grid& grid, std::string_view axis) {
+  auto axes = grid.axes();
+  const auto own = std::find_if(axes.begin(), axes.end(), [&](const GridAxis& a) { return a.name == axis; });
+  const auto dimension = own - axes.begin();
+  const auto places = grid.values().size(dimension);
+  // [place, all others]
+  const auto missing = grid.values().movedim(dimension, 0).reshape({places, -1}).isnan().all(1);
+  std::int64_t end = places;
+  while (end > 0 && missing[end - 1].item<bool>()) --end;
+  own->labels.resize(static_cast<std::size_t>(end));
+  if (!own->places.empty()) own->places.resize(static_cast<std::size_t>(end));
+  return Grid(grid.values().narrow(dimension, 0, end), std::move(axes),
+              {.title = grid.title(), .unit = grid.unit()});
+}
+
+CommandReads::CommandReads(const InputCommandOptions& options) : CommandReads(options.model) {
+  add_path(options.input.text_file).add_path(options.input.tokens_file).add(options.edits.texts);
+}
+
+CommandReads::CommandReads(const ScoredPairOptions& options) : CommandReads(options.model) {
+  add_path(options.pairs).add(options.edits.texts);
+}
+
+CommandReads& CommandReads::add(const std::vector<std::string>& edits) {
+  for (const auto& edit : edits) {
+    const auto value = read_edit_text(edit).value;
+    if (const auto hash = value.rfind('#'); hash != std::string_view::npos)
+      add_path(std::string(value.substr(0, hash)));
+  }
+  return *this;
+}
+
+CommandReads& CommandReads::add_path(const std::string& path) {
+  if (path.empty()) return *this;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(path, stopped), end; !stopped && at != end;
+       at.increment(stopped))
+    files_.push_back(at->path());
+  files_.emplace_back(path);
+  return *this;
+}
+
+void CommandReads::require_not_among(const std::filesystem::path& file) const {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return;  // then the model need not be located
+  require_not_read(file, files_);
+  require_not_read(file, files_read(model_));
+}
+
+Overwrite overwrite_of(bool force) { return force ? Overwrite::any : Overwrite::ours; }
+
+void require_can_write(const std::string& file, FileCheck check, const CommandReads& reads, bool force) {
+  if (file.empty()) return;
+  reads.require_not_among(file);
+  check(file, overwrite_of(force));
+}
+
+std::string file_of(const std::string& file, std::string name, bool several) {
+  if (file.empty() || !several) return file;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ':' || c == ','; }, '-');
+  const std::filesystem::path path(file);
+  return (path.parent_path() / (path.stem().string() + '.' + name + path.extension().string())).string();
 }
 
 }  // namespace hooked::cli

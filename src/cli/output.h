@@ -1,16 +1,34 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/json.h"
+#include "hooked/analysis/grid.h"
 #include "hooked/engine/run_result.h"
+#include "hooked/io/overwrite.h"
+#include "hooked/weights/processing.h"
+#include "options/command_options.h"
 
 namespace hooked::cli {
+
+/// null for an empty text or list, or an optional value that is not there.
+template <typename Value>
+Json or_null(const Value& value) {
+  if constexpr (requires { value.empty(); }) {
+    return value.empty() ? Json(nullptr) : Json(value);
+  } else {
+    return value ? Json(*value) : Json(nullptr);
+  }
+}
 
 /// Writes one JSON value and a newline to stdout.
 void print_json(const Json& value);
@@ -48,6 +66,9 @@ struct Field {
 /// Writes each field to stdout: labels in a column, wrapped texts to the right.
 void print_fields(const std::vector<Field>& fields);
 
+/// Writes a line for each step of weight processing: its name and outcome.
+void print_steps(const std::vector<StepReport>& steps);
+
 /// Writes notes about the results to stderr, one line each: that numbers are not finite, or, on a device that
 /// replays recorded runs, why this one is not recorded.
 void print_notes(const std::vector<std::string>& notes);
@@ -61,5 +82,57 @@ Json not_finite_json(const std::vector<std::string>& notes);
 
 /// `124,439,808`
 std::string grouped(std::int64_t number);
+
+/// A grid as Grid::to_json writes it.
+Json grid_json(const Grid& grid);
+
+/// An axis whose places are counted: 0, 1, ….
+GridAxis counted_axis(std::string name, std::int64_t places);
+
+/// A grid without the places at the end of an axis that have no numbers because Ctrl-C ended the run.
+Grid without_missing(const Grid& grid, std::string_view axis);
+
+/// Writes a value that prints itself, a grid's tables or a lens's rows, to stdout.
+template <typename Printed>
+void print_printed(const Printed& value) {
+  std::ostringstream text;
+  text << value;
+  fmt::print("{}", text.str());
+}
+
+/// The files that a command reads, and so must not overwrite.
+class CommandReads {
+ public:
+  explicit CommandReads(const ModelOptions& model) : model_(model.model) {}
+  explicit CommandReads(const InputCommandOptions& options);
+  explicit CommandReads(const ScoredPairOptions& options);
+
+  /// Adds the files that edits take values from.
+  CommandReads& add(const std::vector<std::string>& edits);
+  /// Adds a file, or all files of a folder; nothing for an empty name.
+  CommandReads& add_path(const std::string& path);
+
+  /// Throws IoError if `file` is one of them, or one of the model's.
+  void require_not_among(const std::filesystem::path& file) const;
+
+ private:
+  std::string model_;
+  std::vector<std::filesystem::path> files_;  // all but the model's
+};
+
+/// Throws what writing a file would throw about it: `Grid::require_can_save`.
+using FileCheck = void (*)(const std::filesystem::path& file, Overwrite overwrite);
+
+/// The meaning of --force.
+Overwrite overwrite_of(bool force);
+
+/// Throws IoError unless a command may write that file: what `check` throws, and for a file that it reads,
+/// whatever --force says. For no file, an empty name, it does nothing. Called before anything is loaded, so
+/// that no work is lost.
+void require_can_write(const std::string& file, FileCheck check, const CommandReads& reads, bool force);
+
+/// The file of one of several results: if there are several, the result's name comes before the ending.
+/// Characters that are awkward in file names become `-`.
+std::string file_of(const std::string& file, std::string name, bool several);
 
 }  // namespace hooked::cli

@@ -1,4 +1,4 @@
-// hooked patch: activation patching.
+// hooked patch: activation patching over presets, paths into heads, and sites over axes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -15,16 +16,192 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
 #include "cli/patch_output.h"
 #include "cli/patch_prompts.h"
-#include "cli/patch_sweeps.h"
-#include "cli/watched_work.h"
+#include "cli/progress_bar.h"
+#include "core/nearest.h"
+#include "hooked/analysis/direct_path.h"
+#include "hooked/analysis/patching_presets.h"
+#include "hooked/analysis/sweep.h"
+#include "hooked/core/error.h"
+#include "hooked/engine/replicate.h"
+#include "options/command.h"
+#include "options/command_options.h"
 
 namespace hooked::cli {
 namespace {
+
+bool of_tokens(Axis axis) { return axis == Axis::pos || axis == Axis::query || axis == Axis::key; }
+
+bool of_heads(Axis axis) { return axis == Axis::head || axis == Axis::kv_head; }
+
+HeadInput head_input_of(const std::string& direct_path) {
+  if (direct_path.ends_with('q')) return HeadInput::query;
+  return direct_path.ends_with('k') ? HeadInput::key : HeadInput::value;
+}
+
+/// `mlp.hook_post` of `{stack}.{layer}.mlp.hook_post`, as `hooked names` shows it after the layer.
+std::string_view path_in_block(const SiteRow& row) {
+  constexpr std::string_view kBlock = "{stack}.{layer}.";
+  return row.path.starts_with(kBlock) ? row.path.substr(kBlock.size()) : row.path;
+}
+
+Site site_of(const SweepChoice& choice) {
+  std::vector<std::string> words;
+  for (const SiteRow& row : site_table()) {
+    const std::string_view path = path_in_block(row);
+    if (row.word == choice.site || path == choice.site) return row.site;
+    if (row.scope == SiteScope::block) words.insert(words.end(), {std::string(row.word), std::string(path)});
+  }
+  throw HookError("--sweep",
+                  fmt::format("'{}': there is no site '{}'; expected one that every layer has; did "
+                              "you mean '{}'?",
+                              choice.name, choice.site, nearest(choice.site, words)));
+}
+
+/// The sites that a choice patches.
+std::vector<Site> sites_of(const SweepChoice& choice) {
+  if (choice.kind == SweepChoice::Kind::direct_path) return {Site::z};
+  if (choice.kind == SweepChoice::Kind::site) return {site_of(choice)};
+  std::vector<Site> sites;
+  for (const PresetPart& part : patching_preset(choice.name).parts) sites.push_back(part.site);
+  return sites;
+}
+
+/// The axes of a choice that can be narrowed.
+std::vector<Axis> axes_of(const SweepChoice& choice) {
+  if (choice.kind == SweepChoice::Kind::direct_path) return {};
+  if (choice.kind == SweepChoice::Kind::preset) {
+    const auto over = patching_preset(choice.name).over;
+    return {over.begin(), over.end()};
+  }
+  std::vector<Axis> axes;
+  for (const std::string& name : choice.axes) axes.push_back(*parse_axis(name));
+  return axes;
+}
+
+// Checked before the first sweep runs, so that a mistake in the last one costs nothing.
+void require_axes(const SweepChoice& choice) {
+  if (choice.kind != SweepChoice::Kind::site) return;
+  const SiteRow& site = row(site_of(choice));
+  const auto axes = axes_of(choice);
+  const auto refuse = [&](std::string_view what) {
+    std::vector<std::string_view> names;
+    if (per_expert(site)) names.push_back(axis_name(Axis::expert));
+    for (const Axis axis : site.axes) {
+      if (axis != Axis::batch && axis != Axis::one && axis != Axis::routed) names.push_back(axis_name(axis));
+    }
+    throw UsageError(fmt::format("--sweep: '{}' {}; expected {}:layer and any of {}", choice.name, what,
+                                 choice.site, fmt::join(names, ", ")));
+  };
+  if (site.scope != SiteScope::block)
+    throw UsageError(
+        fmt::format("--sweep: {} is outside the blocks; expected a site that every layer has", choice.site));
+  if (std::find(axes.begin(), axes.end(), Axis::layer) == axes.end()) refuse("has no axis layer");
+  for (const Axis axis : axes) {
+    const bool known = axis == Axis::layer || (axis == Axis::expert && per_expert(site)) ||
+                       (axis != Axis::batch && axis_on(site.site, axis).has_value());
+    if (!known) refuse(fmt::format("cannot be swept over {}", axis_name(axis)));
+  }
+}
+
+/// The sweeps of one patching.
+class PatchSweeps {
+ public:
+  /// Throws HookError for sites that do not exist, UsageError if --layers, --heads or --positions narrow none
+  /// of the sweeps, and as replicate() for --replicas.
+  PatchSweeps(const HookedTransformer& model, const PatchOptions& options, const PatchPrompts& prompts);
+
+  /// The side that is patched, and the side that values come from.
+  PromptSide into() const { return options_.noising ? PromptSide::clean : PromptSide::corrupted; }
+  PromptSide from() const { return options_.noising ? PromptSide::corrupted : PromptSide::clean; }
+
+  /// Runs one sweep. `progress` may end it; `partial` is its file, empty for none. Throws as sweep() does.
+  SweepReport run(const SweepChoice& choice, std::function<bool(const SweepProgress&)> progress,
+                  const std::string& partial) const;
+
+ private:
+  SweepOptions options_of(const SweepChoice& choice) const;
+  std::vector<SweptPlace> places_on(Axis axis) const;
+  PatchSource source(const std::vector<Site>& sites) const;
+
+  const HookedTransformer& model_;
+  const PatchOptions& options_;
+  const PatchPrompts& prompts_;
+  std::vector<HookedTransformer> replicas_;
+};
+
+PatchSweeps::PatchSweeps(const HookedTransformer& model, const PatchOptions& options,
+                         const PatchPrompts& prompts)
+    : model_(model), options_(options), prompts_(prompts) {
+  if (!options.replicas.empty()) replicas_ = replicate(model, options.replicas);
+  std::vector<Axis> axes;
+  for (const SweepChoice& choice : options.sweeps) {
+    require_axes(choice);
+    for (const Axis axis : axes_of(choice)) axes.push_back(axis);
+  }
+  const auto require_one_of = [&](bool given, std::string_view option, const auto& matches) {
+    if (!given || std::any_of(axes.begin(), axes.end(), matches)) return;
+    throw UsageError(
+        fmt::format("{} narrows none of the sweeps; expected one with such an axis, such as "
+                    "attn_head_out_by_pos",
+                    option));
+  };
+  require_one_of(!options.layers.empty(), "--layers", [](Axis axis) { return axis == Axis::layer; });
+  require_one_of(!options.heads.empty(), "--heads", of_heads);
+  require_one_of(!options.positions.empty(), "--positions", of_tokens);
+}
+
+std::vector<SweptPlace> PatchSweeps::places_on(Axis axis) const {
+  std::vector<SweptPlace> places;
+  if (axis == Axis::layer) places.assign(options_.layers.begin(), options_.layers.end());
+  if (of_heads(axis)) places.assign(options_.heads.begin(), options_.heads.end());
+  if (of_tokens(axis)) {
+    for (const std::string& text : options_.positions)
+      places.emplace_back(prompts_.position(into(), text), prompts_.position(from(), text));
+  }
+  return places;
+}
+
+PatchSource PatchSweeps::source(const std::vector<Site>& sites) const {
+  Selection capture;
+  for (const Site site : sites) {
+    capture = capture | Selection(act::BlockSite{site});
+    if (per_expert(row(site))) capture = capture | Selection(act::expert_indices);
+  }
+  return prompts_.source(options_.with, options_.with == PatchWith::other_run ? from() : PromptSide::clean,
+                         {.capture = std::move(capture), .seed = options_.seed.value_or(0)});
+}
+
+SweepOptions PatchSweeps::options_of(const SweepChoice& choice) const {
+  SweepOptions sweep{.from = source(sites_of(choice)),
+                     .into = prompts_.input(into()),
+                     .metric = prompts_.metrics(into()),
+                     .edits = prompts_.edits(into())};
+  for (const Axis axis : axes_of(choice)) {
+    auto places = places_on(axis);
+    const bool of_site = choice.kind == SweepChoice::Kind::site;
+    if (of_site || !places.empty()) sweep.over.emplace_back(axis, std::move(places));
+    if (of_site) sweep.site = act::BlockSite{site_of(choice)};
+  }
+  return sweep;
+}
+
+SweepReport PatchSweeps::run(const SweepChoice& choice, std::function<bool(const SweepProgress&)> progress,
+                             const std::string& partial) const {
+  SweepOptions sweep = options_of(choice);
+  sweep.progress = std::move(progress);
+  sweep.partial = partial;
+  sweep.replicas = replicas_;
+  if (choice.kind == SweepChoice::Kind::preset)
+    return sweep_report(model_, patching_preset(choice.name), sweep);
+  if (choice.kind == SweepChoice::Kind::site) return sweep_report(model_, sweep);
+  DirectPathOptions paths{.input = head_input_of(choice.name)};
+  if (options_.source) paths.source = HeadPlace{options_.source->first, options_.source->second};
+  paths.sweep = std::move(sweep);
+  return direct_path_report(model_, paths);
+}
 
 std::string file_of_sweep(const std::string& file, const SweepChoice& choice, const PatchOptions& options) {
   return file_of(file, choice.name, options.sweeps.size() > 1);
@@ -111,19 +288,10 @@ void print_rest(const Patching& made, const PatchOptions& options) {
                          : "; the same command line continues from there");
 }
 
-Json with_tokens(Json json, const PatchPrompts& prompts, const PatchSweeps& sweeps, bool complete) {
-  json["complete"] = complete;
-  add_tokens(prompts.input(sweeps.into()), json);
-  json["around"] = prompts.around();
-  json["clean_tokens"] = rows_json(prompts.pairs().clean().tokens);
-  json["corrupted_tokens"] = rows_json(prompts.pairs().corrupted().tokens);
-  return json;
-}
-
 }  // namespace
 
 void perform(const PatchOptions& options) {
-  const auto reads = CommandReads(options.model).add(options);
+  const CommandReads reads(options);
   for (const SweepChoice& choice : options.sweeps) {
     require_can_write(file_of_sweep(options.out, choice, options), Grid::require_can_save, reads,
                       options.force);
@@ -138,8 +306,9 @@ void perform(const PatchOptions& options) {
   const std::vector<std::string> notes = notes_of(scores, made.sweeps);
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
-    Json json =
-        with_tokens(patching_json(made.sweeps, scores, options.per_pair), prompts, sweeps, made.complete);
+    Json json = patching_json(made.sweeps, scores, options.per_pair);
+    json["complete"] = made.complete;
+    prompts.add_tokens(sweeps.into(), json);
     json["logits_centred"] = model.config().logits_centred();
     json["not_finite"] = not_finite_json(notes);
     print_json(json);

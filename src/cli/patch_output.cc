@@ -1,53 +1,63 @@
+// The numbers of a sweep, by metric, for each pair or over all pairs, unchanged or rescaled; and how they are
+// shown.
 #include "cli/patch_output.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <sstream>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "cli/output.h"
 #include "core/unsigned_nan.h"
+#include "hooked/engine/run_result.h"
 #include "options/patch_names.h"
 
 namespace hooked::cli {
 namespace {
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// One number for each pair, [pair], shaped to broadcast with values [pair, ...].
+at::Tensor beside(at::Tensor of_pairs, const at::Tensor& values) {
+  while (of_pairs.dim() < values.dim()) of_pairs = of_pairs.unsqueeze(-1);
+  return of_pairs.expand_as(values);
+}
+
+at::Tensor quotient(const at::Tensor& numbers, const at::Tensor& by) {
+  return at::where(by.eq(0), at::full_like(numbers, kNan), numbers / by);
+}
+
 std::string mean_text(const at::Tensor& scores) {
   return fmt::format("{:.4f}", unsigned_nan(scores.mean().item<double>()));
 }
 
-void print_grid(const Grid& grid) {
-  std::ostringstream text;
-  text << grid;
-  fmt::print("\n{}", text.str());
-}
-
-// Nested arrays as in a grid's own JSON: NaN is null.
-Json values_json(const Grid& grid) {
-  const std::string text = grid.to_json();
-  return std::move(parse_json(text, {.bytes = text.size()})["values"]);
-}
-
-Json number_json(double number) { return values_json(Grid(at::scalar_tensor(number, at::kDouble), {}, {})); }
-
-Json row_json(const at::Tensor& scores) {
-  auto numbers = Json::array();
-  for (std::int64_t i = 0; i < scores.size(0); ++i) numbers.push_back(number_json(scores[i].item<double>()));
-  return numbers;
+// One score, or those of pairs, as a grid's own JSON has numbers: NaN is null.
+Json scores_json(const at::Tensor& scores) {
+  std::vector<GridAxis> axes;
+  if (scores.dim() > 0) axes.push_back(counted_axis("pair", scores.size(0)));
+  return grid_json(Grid(scores, std::move(axes), {}))["values"];
 }
 
 // One metric of a sweep.
 Json metric_json(const SweepNumbers& sweep, std::size_t metric, MetricKind kind, bool per_pair) {
+  const auto values = [&](PatchScale scale, bool pairs) {
+    return grid_json(sweep.of_metric(metric, scale, pairs))["values"];
+  };
   Json json = {{"metric", metric_name(kind).name},
-               {"values", values_json(sweep.of_metric(metric, PatchScale::scores, false))},
-               {"rescaled", values_json(sweep.of_metric(metric, PatchScale::rescaled, false))}};
+               {"values", values(PatchScale::scores, false)},
+               {"rescaled", values(PatchScale::rescaled, false)}};
   if (!per_pair) return json;
-  json["pair_values"] = values_json(sweep.of_metric(metric, PatchScale::scores, true));
-  json["pair_rescaled"] = values_json(sweep.of_metric(metric, PatchScale::rescaled, true));
+  json["pair_values"] = values(PatchScale::scores, true);
+  json["pair_rescaled"] = values(PatchScale::rescaled, true);
   return json;
 }
 
@@ -78,6 +88,84 @@ Json sweep_json(const SweepNumbers& sweep, const UnpatchedScores& scores, bool p
 
 }  // namespace
 
+SweepNumbers::SweepNumbers(std::string name, SweepReport report, const UnpatchedScores& unpatched)
+    : name_(std::move(name)),
+      report_(std::move(report)),
+      unpatched_(unpatched),
+      values_(report_.grid.values()),
+      cells_(report_.grid.axes()) {
+  // The grid has these axes only if they have several places.
+  const auto take_axis = [&](std::string_view axis, std::int64_t dimension) {
+    if (!cells_.empty() && cells_.front().name == axis) {
+      cells_.erase(cells_.begin());
+    } else {
+      values_ = values_.unsqueeze(dimension);
+    }
+  };
+  take_axis("metric", 0);
+  take_axis("row", 1);
+}
+
+bool SweepNumbers::has_scale(std::size_t metric) const {
+  const auto m = static_cast<std::int64_t>(metric);
+  return unpatched_.clean[m].mean().item<double>() != unpatched_.corrupted[m].mean().item<double>();
+}
+
+bool SweepNumbers::all_finite() const {
+  return std::none_of(report_.notes.begin(), report_.notes.end(),
+                      [](const std::string& note) { return note.starts_with(kNotFinite); });
+}
+
+at::Tensor SweepNumbers::numbers(std::size_t metric, PatchScale scale, bool per_pair) const {
+  const auto m = static_cast<std::int64_t>(metric);
+  const std::int64_t pairs = per_pair ? values_.size(1) : this->pairs();
+  const auto of_pairs = [&](const at::Tensor& all) { return all[m].narrow(0, 0, pairs); };
+  const at::Tensor values = of_pairs(values_);  // [pair, ...]
+  if (scale == PatchScale::scores)
+    return per_pair ? values : all_finite() ? values.nanmean(0) : values.mean(0);
+  const at::Tensor zero = beside(of_pairs(unpatched_.corrupted), values);
+  const at::Tensor whole = beside(of_pairs(unpatched_.clean), values) - zero;
+  const at::Tensor back = values - zero;
+  if (per_pair) return quotient(back, whole);
+  // Only the pairs that have a number there.
+  const at::Tensor has_none = at::isnan(values);
+  const at::Tensor shares =
+      quotient(back.nan_to_num(0.0).masked_fill(has_none, 0).sum(0), whole.masked_fill(has_none, 0).sum(0));
+  return all_finite() ? shares : shares.masked_fill(has_none.any(0), kNan);
+}
+
+std::vector<GridAxis> SweepNumbers::axes(bool per_pair) const {
+  std::vector<GridAxis> axes = cells_;
+  if (per_pair) axes.insert(axes.begin(), counted_axis("pair", values_.size(1)));
+  return axes;
+}
+
+std::string SweepNumbers::title(bool per_pair) const {
+  const std::int64_t all = values_.size(1);
+  const std::string what = fmt::format("Patching {} with {}", name_, report_.source);
+  if (per_pair || pairs() == all) return what;
+  return fmt::format("{}, mean over {} of {} pairs", what, pairs(), all);
+}
+
+Grid SweepNumbers::of_metric(std::size_t metric, PatchScale scale, bool per_pair) const {
+  const std::string& name = unpatched_.names[metric];
+  return Grid(
+      numbers(metric, scale, per_pair), axes(per_pair),
+      {.title = title(per_pair),
+       .unit = scale == PatchScale::scores ? name : fmt::format("{}, corrupted run 0, clean run 1", name)});
+}
+
+Grid SweepNumbers::all(PatchScale scale, bool per_pair) const {
+  if (unpatched_.names.size() == 1) return of_metric(0, scale, per_pair);
+  std::vector<at::Tensor> values;
+  for (std::size_t i = 0; i < unpatched_.names.size(); ++i) values.push_back(numbers(i, scale, per_pair));
+  auto axes = this->axes(per_pair);
+  axes.insert(axes.begin(), {.name = "metric", .labels = unpatched_.names});
+  return Grid(at::stack(values), std::move(axes),
+              {.title = title(per_pair),
+               .unit = scale == PatchScale::scores ? "score" : "corrupted run 0, clean run 1"});
+}
+
 void print_unpatched(const UnpatchedScores& scores, bool per_pair) {
   const std::int64_t pairs = scores.clean.size(1);
   Table table({{pairs > 1 ? fmt::format("{} pairs", pairs) : ""},
@@ -98,11 +186,13 @@ void print_unpatched(const UnpatchedScores& scores, bool per_pair) {
 
 void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair) {
   for (std::size_t i = 0; i < scores.names.size(); ++i) {
-    print_grid(sweep.of_metric(i, PatchScale::scores, per_pair));
+    fmt::print("\n");
+    print_printed(sweep.of_metric(i, PatchScale::scores, per_pair));
+    fmt::print("\n");
     if (sweep.has_scale(i)) {
-      print_grid(sweep.of_metric(i, PatchScale::rescaled, per_pair));
+      print_printed(sweep.of_metric(i, PatchScale::rescaled, per_pair));
     } else {
-      fmt::print("\n{}: the clean and the corrupted run score the same, so that nothing can be rescaled\n",
+      fmt::print("{}: the clean and the corrupted run score the same, so that nothing can be rescaled\n",
                  scores.names[i]);
     }
   }
@@ -115,11 +205,11 @@ Json patching_json(const std::vector<SweepNumbers>& sweeps, const UnpatchedScore
   for (std::size_t i = 0; i < scores.kinds.size(); ++i) {
     const auto m = static_cast<std::int64_t>(i);
     Json metric = {{"metric", metric_name(scores.kinds[i]).name},
-                   {"clean", number_json(scores.clean[m].mean().item<double>())},
-                   {"corrupted", number_json(scores.corrupted[m].mean().item<double>())}};
+                   {"clean", scores_json(scores.clean[m].mean())},
+                   {"corrupted", scores_json(scores.corrupted[m].mean())}};
     if (per_pair) {
-      metric["pair_clean"] = row_json(scores.clean[m]);
-      metric["pair_corrupted"] = row_json(scores.corrupted[m]);
+      metric["pair_clean"] = scores_json(scores.clean[m]);
+      metric["pair_corrupted"] = scores_json(scores.corrupted[m]);
     }
     metrics.push_back(std::move(metric));
   }

@@ -44,8 +44,6 @@ class SweepNumbers {
   Grid all(PatchScale scale, bool per_pair) const;
   /// Whether the clean and the corrupted run differ in a metric, so that its numbers can be rescaled.
   bool has_scale(std::size_t metric) const;
-  /// The number of missing numbers.
-  std::int64_t missing() const;
 
  private:
   /// Whether all runs reported finite numbers. Then NaN is a missing number, which a mean leaves out.

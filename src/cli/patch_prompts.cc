@@ -10,7 +10,6 @@
 #include <utility>
 #include <variant>
 
-#include "cli/edit_options.h"
 #include "cli/input_options.h"
 #include "core/parse_integer.h"
 #include "hooked/analysis/spelling.h"
@@ -21,29 +20,22 @@
 namespace hooked::cli {
 namespace {
 
-// A token of the command line, by its text or its id.
-std::vector<PromptToken> tokens_of(const std::vector<std::string>& texts, const IntegerList& ids) {
-  std::vector<PromptToken> tokens(texts.begin(), texts.end());
-  tokens.insert(tokens.end(), ids.begin(), ids.end());
-  return tokens;
-}
-
 // The answers on the command line are for all pairs, except for pairs with answers of their own.
 void add_answers(std::vector<PromptPair>& pairs, const ScoredPairOptions& options) {
-  const auto fill = [&](std::vector<PromptToken> PromptPair::*field, const std::vector<PromptToken>& given,
-                        std::string_view option) {
+  const auto fill = [&](std::vector<PromptToken> PromptPair::*field, const TokenChoice& given,
+                        const std::string& option) {
     if (given.empty()) return;
+    std::vector<PromptToken> tokens(given.texts.begin(), given.texts.end());
+    tokens.insert(tokens.end(), given.ids.begin(), given.ids.end());
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       if (!(pairs[i].*field).empty())
-        throw UsageError(
-            fmt::format("{}: pair {} of {} has its own; expected one of the two", option, i, options.pairs));
-      pairs[i].*field = given;
+        throw UsageError(fmt::format("{}: pair {} of {} has its own; expected one of the two",
+                                     given.texts.empty() ? option + "-token" : option, i, options.pairs));
+      pairs[i].*field = tokens;
     }
   };
-  fill(&PromptPair::answers, tokens_of(options.answers, options.answer_tokens),
-       options.answers.empty() ? "--answer-token" : "--answer");
-  fill(&PromptPair::against, tokens_of(options.against, options.against_tokens),
-       options.against.empty() ? "--against-token" : "--against");
+  fill(&PromptPair::answers, options.answers, "--answer");
+  fill(&PromptPair::against, options.against, "--against");
 }
 
 // Turns each prompt into a user's message, in the model's chat template.
@@ -179,20 +171,24 @@ std::vector<std::string> PatchPrompts::answer_notes() const {
   return spelling_notes(model_, pairs_.clean(), options);
 }
 
-PatchSource source_of(PatchWith with, ActivationCache run, const SourceWords& words) {
-  switch (with) {
-    case PatchWith::zero:
-      return PatchSource::zero();
-    case PatchWith::mean_rows:
-      return PatchSource::mean(std::move(run), MeanOver::rows);
-    case PatchWith::mean_rows_and_positions:
-      return PatchSource::mean(std::move(run), MeanOver::rows_and_positions);
-    case PatchWith::resampled:
-      return PatchSource::resampled(std::move(run), words.seed);
-    case PatchWith::other_run:
-      break;
-  }
-  return PatchSource::run(std::move(run), words.name);
+PatchSource PatchPrompts::source(PatchWith with, PromptSide side, SourceRun how) const {
+  if (with == PatchWith::zero) return PatchSource::zero();
+  ActivationCache run =
+      model_
+          .run(input(side), {.edits = edits(side), .capture = std::move(how.capture), .output = Output::none})
+          .cache;
+  if (with == PatchWith::mean_rows) return PatchSource::mean(std::move(run), MeanOver::rows);
+  if (with == PatchWith::mean_rows_and_positions)
+    return PatchSource::mean(std::move(run), MeanOver::rows_and_positions);
+  if (with == PatchWith::resampled) return PatchSource::resampled(std::move(run), how.seed);
+  return PatchSource::run(std::move(run), side == PromptSide::clean ? "the clean run" : "the corrupted run");
+}
+
+void PatchPrompts::add_tokens(PromptSide side, Json& json) const {
+  cli::add_tokens(input(side), json);
+  json["around"] = around_;
+  json["clean_tokens"] = rows_json(pairs_.clean().tokens);
+  json["corrupted_tokens"] = rows_json(pairs_.corrupted().tokens);
 }
 
 }  // namespace hooked::cli

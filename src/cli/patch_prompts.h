@@ -11,12 +11,19 @@
 #include "hooked/analysis/sweep.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/edit.h"
+#include "hooked/hooks/selection.h"
 #include "options/command_options.h"
 
 namespace hooked::cli {
 
 /// The two runs of a pair of prompts.
 enum class PromptSide : std::uint8_t { clean, corrupted };
+
+/// What a source keeps of the run that it is derived from, and how it is drawn if it is random.
+struct SourceRun {
+  Selection capture;
+  std::uint64_t seed = 0;
+};
 
 /// Pairs of prompts, and what is known about them before anything is patched.
 class PatchPrompts {
@@ -26,8 +33,6 @@ class PatchPrompts {
   PatchPrompts(const HookedTransformer& model, const ScoredPairOptions& options);
 
   const PromptPairs& pairs() const { return pairs_; }
-  /// around_json() of their texts; null if they have none.
-  const Json& around() const { return around_; }
   const Input& input(PromptSide side) const {
     return side == PromptSide::clean ? pairs_.clean() : pairs_.corrupted();
   }
@@ -43,6 +48,10 @@ class PatchPrompts {
   std::vector<Metric> metrics(PromptSide side) const;
   /// The scores of the runs of that side, [metric, row] float64.
   at::Tensor scores(PromptSide side) const;
+  /// What places are patched with, if it is derived from the run of that side.
+  PatchSource source(PatchWith with, PromptSide side, SourceRun how) const;
+  /// Adds the tokens of the run of that side, of both prompts and around texts.
+  void add_tokens(PromptSide side, Json& json) const;
   /// Notes on the first answers with another spelling that is also one token (spelling_notes).
   std::vector<std::string> answer_notes() const;
 
@@ -50,7 +59,7 @@ class PatchPrompts {
   Metric metric(MetricKind kind, const Position& position) const;
 
   HookedTransformer model_;
-  Json around_;
+  Json around_;  // around_json() of their texts; null if they have none
   PromptPairs pairs_;
   std::vector<Edit> clean_edits_, corrupted_edits_;
   std::vector<MetricKind> kinds_;
@@ -58,14 +67,5 @@ class PatchPrompts {
   at::Tensor
       reference_;  // logits of the clean run, [row, 1, vocab]; undefined unless a metric compares with it
 };
-
-/// How a source is named, and drawn if it is random.
-struct SourceWords {
-  std::string name;  ///< of the other run of a pair
-  std::uint64_t seed = 0;
-};
-
-/// The source that `with`, which is not zero, derives from the run that values come from.
-PatchSource source_of(PatchWith with, ActivationCache run, const SourceWords& words);
 
 }  // namespace hooked::cli

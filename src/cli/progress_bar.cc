@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "cli/interrupt.h"
+#include "cli/output.h"
 #include "core/size_text.h"
 
 namespace hooked::cli {
@@ -58,6 +60,23 @@ void ProgressBar::show(std::uint64_t done, std::uint64_t total, std::optional<do
 
 Progress ProgressBar::progress() {
   return [this](std::uint64_t done, std::uint64_t total) { show(done, total); };
+}
+
+std::function<bool(const SweepProgress&)> WatchedWork::progress() {
+  return [this](const SweepProgress& now) {
+    done_ = now.done;
+    total_ = now.total;
+    if (bar_)
+      bar_->show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total),
+                 now.seconds_left);
+    return !interrupted();
+  };
+}
+
+void print_ended_early() { fmt::print("\nended early\n"); }
+
+void print_ended_early(std::int64_t done, std::int64_t total, const char* unit) {
+  fmt::print("\nended early: {} of {} {}\n", grouped(done), grouped(total), unit);
 }
 
 }  // namespace hooked::cli

@@ -13,17 +13,13 @@
 #include <vector>
 
 #include "cli/actions.h"
-#include "cli/edit_options.h"
 #include "cli/input_options.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
 #include "core/unsigned_nan.h"
-#include "hooked/analysis/position.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
-#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
@@ -93,22 +89,18 @@ std::vector<AskedToken> asked_tokens(const at::Tensor& logits, const std::vector
   return asked;
 }
 
-// Throws ShapeError for a position that is outside the tokens, or padding.
 std::vector<std::int64_t> positions_of_row(const RunCommandOptions& options, const Input& input,
                                            std::int64_t row) {
   if (options.positions.empty()) return {input.last_columns()[row].item<std::int64_t>()};
-  TokenColumns columns{.first = 0, .end = input.length()};
-  if (input.main_mask().defined()) columns.mask = input.main_mask().ne(0).to(at::kCPU);
   std::vector<std::int64_t> positions;
   for (const std::int64_t position : options.positions)
-    positions.push_back(Position(position).column_in(row, input.batch(), columns));
+    positions.push_back(column_in_row(input, row, position));
   return positions;
 }
 
 std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Input& input,
                                     const HookedTransformer& model, const at::Tensor& logits) {
-  std::vector<std::int64_t> asked = options.answers.ids;
-  for (const std::string& text : options.answers.texts) asked.push_back(model.to_token(text));
+  const std::vector<std::int64_t> asked = ids_of_choice(options.answers, model);
   std::vector<NextTokens> rows;
   for (std::int64_t row = 0; row < input.batch(); ++row) {
     for (const auto position : positions_of_row(options, input, row)) {
@@ -141,7 +133,7 @@ Json result_json(const HookedTransformer& model, const GivenInput& given, const 
     auto next = Json::array();
     for (const auto& guess : row.guesses) {
       next.push_back({{"id", guess.id},
-                      {"piece", guess.piece ? Json(*guess.piece) : Json(nullptr)},
+                      {"piece", or_null(guess.piece)},
                       {"logit", guess.logit},
                       {"probability", guess.probability}});
     }

@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "cli/actions.h"
-#include "cli/grid_output.h"
+#include "cli/input_options.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/output_files.h"
-#include "cli/watched_work.h"
+#include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/singular_directions.h"
@@ -134,12 +132,6 @@ SingularOf matrix_of(std::string_view word) {
   return SingularOf::ov_written;  // the parser accepts no other
 }
 
-GridAxis numbers(const char* name, std::int64_t count) {
-  GridAxis axis{.name = name, .labels = {}};
-  for (std::int64_t i = 0; i < count; ++i) axis.labels.push_back(std::to_string(i));
-  return axis;
-}
-
 Json tokens_json(const std::vector<SingularTokens::Token>& tokens) {
   auto json = Json::array();
   for (const auto& token : tokens)
@@ -171,7 +163,7 @@ void show_singular(const HookedTransformer& model, const WeightsOptions& options
   std::fflush(stdout);
   if (options.out.empty()) return;
   const auto logits = found.logits.to(at::kCPU, at::kDouble);  // [direction, vocab]
-  const Grid grid(logits, {numbers("direction", logits.size(0)), numbers("vocab", logits.size(1))},
+  const Grid grid(logits, {counted_axis("direction", logits.size(0)), counted_axis("vocab", logits.size(1))},
                   {.title = "Singular directions of " + found.title, .unit = "logits"});
   save({{"logits", grid}}, options);
 }

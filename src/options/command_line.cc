@@ -24,6 +24,7 @@
 #include "hooked/core/version.h"
 #include "options/command.h"
 #include "options/help.h"
+#include "options/option_table.h"
 
 namespace hooked::cli {
 namespace {
@@ -40,28 +41,18 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
   return fmt::format("did you mean '{}'?", nearest(text, known));
 }
 
-std::string unknown_command(std::string_view name) {
-  std::vector<std::string> known;
-  for (const auto& command : commands()) known.emplace_back(command.name);
-  return fmt::format("there is no command '{}'; {}", name, did_you_mean(name, known));
-}
-
-std::string command_names() {
-  std::vector<std::string_view> names;
-  for (const auto& command : commands()) names.push_back(command.name);
-  return fmt::format("{}", fmt::join(names, ", "));
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const auto& command : commands()) names.emplace_back(command.name);
+  return names;
 }
 
 // CLI11 says which arguments are left over; we add the nearest option.
 std::string unexpected_arguments(CLI::App& app, std::string_view what) {
   for (const auto& argument : app.remaining(true)) {
     if (argument.rfind("--", 0) != 0) continue;
-    std::vector<std::string> known;
-    for (const auto* option : app.get_options()) {
-      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
-    }
     const auto name = argument.substr(0, argument.find('='));
-    return fmt::format("there is no option {}; {}", name, did_you_mean(name, known));
+    return fmt::format("there is no option {}; {}", name, did_you_mean(name, option_names(app)));
   }
   return std::string(what);
 }
@@ -175,9 +166,12 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
     }
     const std::string_view first = argc > 1 ? argv[1] : "";
     if (first.empty()) {
-      return report_usage("hooked", fmt::format("which command? Expected one of {}", command_names()));
+      return report_usage("hooked",
+                          fmt::format("which command? Expected one of {}", fmt::join(command_names(), ", ")));
     }
-    return report_usage("hooked", first.front() == '-' ? error.what() : unknown_command(first));
+    return report_usage("hooked", first.front() == '-' ? error.what()
+                                                       : fmt::format("there is no command '{}'; {}", first,
+                                                                     did_you_mean(first, command_names())));
   } catch (const UsageError& error) {
     return report_usage(fmt::format("hooked {}", called()->first->get_name()), error.what());
   } catch (const std::exception& error) {

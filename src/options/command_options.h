@@ -31,7 +31,7 @@ struct ChatTextOptions {
   std::optional<std::string> system;
 };
 
-/// Options of commands that run a model on an input.
+/// The input of a command.
 struct InputOptions {
   std::vector<std::string> texts;  ///< `-` is standard input
   std::string text_file;
@@ -47,6 +47,19 @@ struct InputOptions {
 struct EditOptions {
   std::vector<std::string> texts;  ///< `ADDRESS OP VALUE` each
   std::string from_model;          ///< model whose values files may have; empty: the model that runs
+};
+
+/// Options of commands that run a model on an input.
+struct InputCommandOptions {
+  ModelOptions model;
+  InputOptions input;
+  EditOptions edits;
+};
+
+/// The file that a command writes.
+struct OutOptions {
+  std::string out;
+  bool force = false;  ///< it may replace any file
 };
 
 struct ListOptions {
@@ -84,70 +97,47 @@ struct TokenChoice {
   bool empty() const { return texts.empty() && ids.empty(); }
 };
 
-struct RunCommandOptions {
-  ModelOptions model;
-  InputOptions input;
-  EditOptions edits;
+struct RunCommandOptions : InputCommandOptions {
   std::int64_t top_k = 10;
   IntegerList positions;
   TokenChoice answers;
   bool json = false;
 };
 
-struct LensOptions {
-  ModelOptions model;
-  InputOptions input;
-  EditOptions edits;
+struct LensOptions : InputCommandOptions, OutOptions {
   IntegerList positions;
   std::int64_t top_k = 3;
   TokenChoice answers;
   bool mid = false;
   std::string parts;  ///< a grain; empty: the stream
   std::string maps;
-  std::string out;
-  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
-struct AttributeOptions {
-  ModelOptions model;
-  InputOptions input;
-  EditOptions edits;
+struct AttributeOptions : InputCommandOptions, OutOptions {
   TokenChoice answers, against;
   IntegerList positions;
   std::string grain = "layer";
   bool value_biases_apart = false;
   bool sources = false;
   std::int64_t top_k = 20;
-  std::string out;
-  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
-struct HeadsOptions {
-  ModelOptions model;
-  InputOptions input;
+struct HeadsOptions : InputCommandOptions, OutOptions {
   std::int64_t half = 0;  ///< of random tokens that are repeated once; 0: the input
   std::int64_t rows = 8;  ///< of such tokens
   std::uint64_t seed = 0;
-  EditOptions edits;
   std::vector<std::string> scores;
   std::string measure = "share";
   bool exclude_bos = false, exclude_current_token = false;
   std::string of;  ///< whose heads: encoder or cross; empty: those of the predicting stack
   bool per_row = false;
-  std::string out;
-  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
-struct CacheOptions {
-  ModelOptions model;
-  InputOptions input;
-  EditOptions edits;
+struct CacheOptions : InputCommandOptions, OutOptions {
   std::string names;
-  std::string out;
-  bool force = false;  ///< `out` may replace any file
   std::optional<std::int64_t> stop_at_layer;
   bool gradients = false;
   std::string answer_token;
@@ -164,9 +154,7 @@ struct ShowOptions {
 };
 
 /// Options that are not given have the defaults of GenerateOptions (hooked/engine/generate_options.h).
-struct GenerateCommandOptions {
-  ModelOptions model;
-  InputOptions input;
+struct GenerateCommandOptions : InputCommandOptions, OutOptions {
   std::optional<std::int64_t> max_new_tokens;
   bool greedy = false;
   std::optional<double> temperature;
@@ -174,14 +162,11 @@ struct GenerateCommandOptions {
   std::optional<double> top_p, min_p;
   std::optional<double> repetition_penalty, frequency_penalty;
   std::optional<std::uint64_t> seed;
-  EditOptions edits;
   std::vector<std::string> prompt_edits, new_token_edits;
   std::vector<std::string> stop_strings;
   IntegerList stop_tokens;
   bool ignores_stop_tokens = false;  ///< the model's stop tokens
   std::string capture;
-  std::string out;
-  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
@@ -225,8 +210,7 @@ struct ScoredPairOptions {
   std::optional<std::string> clean, corrupted;
   IntegerList clean_tokens, corrupted_tokens;
   std::string pairs;
-  std::vector<std::string> answers, against;
-  IntegerList answer_tokens, against_tokens;
+  TokenChoice answers, against;
   std::string prepend_bos;
   ChatTextOptions chat;
   std::vector<MetricKind> metrics;  ///< none: logit difference, or logit if there is nothing to subtract
@@ -234,7 +218,7 @@ struct ScoredPairOptions {
   EditOptions edits;
 };
 
-struct PatchOptions : ScoredPairOptions {
+struct PatchOptions : ScoredPairOptions, OutOptions {
   std::vector<SweepChoice> sweeps;
   std::optional<std::pair<std::int64_t, std::int64_t>> source;  ///< layer and head where paths begin
   IntegerList layers, heads;
@@ -243,15 +227,13 @@ struct PatchOptions : ScoredPairOptions {
   std::optional<std::uint64_t> seed;
   bool noising = false;
   bool per_pair = false;
-  std::string out;
-  bool force = false;  ///< `out` may replace any file
   bool rescaled = false;
   std::string partial;
   std::string replicas;
   bool json = false;
 };
 
-struct CircuitsOptions : ScoredPairOptions {
+struct CircuitsOptions : ScoredPairOptions, OutOptions {
   bool edges = false;      ///< scores of edges, not of nodes
   std::int64_t steps = 0;  ///< of integration over inputs; 0: one gradient
   bool hold_norms = false, hold_patterns = false;
@@ -260,17 +242,15 @@ struct CircuitsOptions : ScoredPairOptions {
   std::optional<double> threshold;
   bool greedy = false;
   std::string circuit;                ///< a file: that circuit instead of a choice
-  std::string save;                   ///< a file for the chosen one
+  std::string save;                   ///< a file for the chosen one, for which `force` counts as well
   std::optional<std::int64_t> judge;  ///< other sets to compare it with
   PatchWith with = PatchWith::other_run;
   std::uint64_t seed = 0;
   std::int64_t top_k = 20;  ///< scores that are shown
-  std::string out;
-  bool force = false;  ///< `out` and `save` may replace any file
   bool json = false;
 };
 
-struct WeightsOptions {
+struct WeightsOptions : OutOptions {
   ModelOptions model;
   std::vector<std::string> composition;  ///< by queries (q), keys (k), values (v); none: something else
   bool copying = false;
@@ -285,8 +265,6 @@ struct WeightsOptions {
   std::int64_t largest = 20;  ///< pairs of heads that are shown
   bool bare = false;          ///< without the norms' weights
   bool encoder = false;
-  std::string out;
-  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 

@@ -12,7 +12,7 @@
 
 #include "hooked/core/version.h"
 #include "options/command.h"
-#include "options/shared_options.h"
+#include "options/option_table.h"
 
 namespace hooked::cli {
 namespace {
@@ -120,14 +120,6 @@ std::string_view kind_of(const CLI::Option& option) {
   return "other";
 }
 
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const auto* option : app.get_options()) {
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
 // Lines of words, as a shell text.
 std::string lines_of(const std::vector<std::string>& words) {
   return fmt::format("$'{}'", fmt::join(words, "\\n"));
@@ -183,7 +175,7 @@ std::string completion_script(const CLI::App& app, bool zsh) {
 
 Reader define_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  app.add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+  add_options(app, {{"SHELL", *shell, "bash or zsh", required, one_of({"bash", "zsh"})}});
   return [&app, shell]() -> Request { return completion_script(*app.get_parent(), *shell == "zsh"); };
 }
 

@@ -1,15 +1,10 @@
 #include "options/help.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <string_view>
-
-#include "options/command.h"
-#include "options/wrap.h"
 
 namespace hooked::cli {
 namespace {
@@ -45,16 +40,30 @@ class HelpFormat : public CLI::Formatter {
 
 std::shared_ptr<CLI::FormatterBase> help_format() { return std::make_shared<HelpFormat>(); }
 
-void require_one(const OneOf& options) {
-  std::vector<std::string> names;
-  std::vector<std::string> given;
-  for (const auto* option : options) {
-    names.push_back(option->get_name());
-    if (option->count() > 0) given.push_back(option->get_name());
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string lines;
+  std::size_t length = 0;
+  while (!text.empty()) {
+    auto word = text.substr(0, text.find(' '));
+    std::size_t passed = word.size() + 1;
+    if (word.size() > columns) {
+      passed = columns;
+      while (passed > 1 && (static_cast<unsigned char>(word[passed]) & 0xC0) == 0x80)
+        --passed;  // in a letter
+      word = word.substr(0, passed);
+    }
+    if (length > 0 && length + 1 + word.size() > columns) {
+      lines += '\n';
+      length = 0;
+    } else if (length > 0) {
+      lines += ' ';
+      ++length;
+    }
+    lines += word;
+    length += word.size();
+    text.remove_prefix(std::min(passed, text.size()));
   }
-  if (given.size() == 1) return;
-  throw UsageError(fmt::format("expected one of {}, got {}", fmt::join(names, ", "),
-                               given.empty() ? "none" : fmt::format("{}", fmt::join(given, " and "))));
+  return lines;
 }
 
 }  // namespace hooked::cli

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
-#include <vector>
+#include <string>
+#include <string_view>
 
 namespace CLI {
 class FormatterBase;
-class Option;
 }  // namespace CLI
 
 namespace hooked::cli {
@@ -13,10 +14,10 @@ namespace hooked::cli {
 /// The layout of `--help`: one line of names and value per option, then its description, wrapped.
 std::shared_ptr<CLI::FormatterBase> help_format();
 
-/// Options that exclude each other; exactly one must be given.
-using OneOf = std::vector<const CLI::Option*>;
+/// Maximum width, in columns, of everything printed for people.
+inline constexpr std::size_t kColumns = 80;
 
-/// Throws UsageError naming the options if none or several of them were given.
-void require_one(const OneOf& options);
+/// `text` in lines of at most `columns` characters, broken at blanks, and within words that are longer.
+std::string wrapped(std::string_view text, std::size_t columns);
 
 }  // namespace hooked::cli

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/nearest.h"
 #include "options/command.h"
+#include "options/option_table.h"
 
 namespace hooked::cli {
 namespace {
@@ -126,12 +127,9 @@ std::vector<SweepChoice> read_sweeps(const std::vector<std::string>& words) {
       choices.push_back(read_sweep(word, site));
     }
   }
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (choices[i].name == choices[j].name)
-        throw UsageError(fmt::format("--sweep: {} occurs twice; expected each sweep once", choices[i].name));
-    }
-  }
+  std::vector<std::string> names;
+  for (const SweepChoice& choice : choices) names.push_back(choice.name);
+  require_each_once(names, "--sweep", "sweep");
   return choices;
 }
 

@@ -1,10 +1,9 @@
-#include "cli/edit_options.h"
-
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "cli/input_options.h"
 #include "hooked/io/safetensors.h"
 #include "tests/cli/cli_fixture.h"
 

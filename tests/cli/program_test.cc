@@ -1,5 +1,3 @@
-#include "cli/program.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>

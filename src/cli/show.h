@@ -13,6 +13,9 @@ struct FileContents {
   /// Throws IoError and CheckpointError.
   explicit FileContents(const std::filesystem::path& path);
 
+  /// Of all tensors.
+  std::uint64_t bytes() const;
+
   SafetensorsFile file;
   Provenance provenance;
   TensorAxes axes;

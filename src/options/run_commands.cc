@@ -1,0 +1,234 @@
+// The options of the commands that run a model on an input.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "options/command.h"
+#include "options/option_table.h"
+
+namespace hooked::cli {
+namespace {
+
+std::vector<std::string> score_names() {
+#define HOOKED_HEAD_SCORE(score, ...) #score,
+  return {
+#include "hooked/core/head_scores.inc"
+  };
+}
+
+Row positions_row(IntegerList& positions) {
+  return {"--positions P", positions, "positions such as 0,5,-1 (default: each row's last real token)"};
+}
+
+Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
+
+}  // namespace
+
+Reader define_run(CLI::App& app) {
+  auto options = std::make_shared<RunCommandOptions>();
+  add_run_options(app, *options);
+  add_options(
+      app, {{"--top-k K", options->top_k, "how many next tokens (default: 10)", at_least_one},
+            {"--positions P", options->positions,
+             "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)"}});
+  add_token_choice(
+      app, "answer", options->answers,
+      "a token whose rank, logit and probability are shown as well, such as \" Mary\"; repeatable");
+  add_options(app, {json_row(options->json)});
+  return [&app, options] {
+    require_one(app, input_names());
+    return *options;
+  };
+}
+
+Reader define_cache(CLI::App& app) {
+  auto options = std::make_shared<CacheOptions>();
+  const auto not_empty = check(CLI::Validator(
+      [](const std::string& text) {
+        return text.empty()
+                   ? std::string("no name is given; expected names or globs, or leave the option out")
+                   : std::string();
+      },
+      "", "names"));
+  add_run_options(app, *options);
+  add_options(app,
+              {{"--names GLOB", options->names,
+                "names or globs, separated by commas; '*' is every point (default: all but the wide ones)",
+                not_empty},
+               {"--out F", options->out, "the file to write, which ends in .safetensors", required},
+               force_row(options->force, {"--out"}),
+               {"--stop-at-layer L", options->stop_at_layer, "end before this block; no logits then"},
+               {"--gradients", options->gradients,
+                "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)",
+                needs({"--answer-token", "--against-token"})},
+               {"--answer-token A", options->answer_token, "token id (or word) of the answer",
+                needs({"--gradients"})},
+               {"--against-token B", options->against_token, "token id (or word) it is held against",
+                needs({"--gradients"})},
+               {"--position P", options->position,
+                "position of the two logits (default: row 0's last real token)", needs({"--gradients"})},
+               list_row(options->list),
+               json_row(options->json)});
+  return [&app, options] {
+    require_one(app, input_names());
+    require_ending("--out", options->out, kTensorEnding);
+    require(!options->gradients || !options->stop_at_layer,
+            "--gradients needs logits, which a run with --stop-at-layer does not have; expected one of the "
+            "two");
+    return *options;
+  };
+}
+
+Reader define_generate(CLI::App& app) {
+  auto options = std::make_shared<GenerateCommandOptions>();
+  add_model_options(app, options->model);
+  add_input_options(app, options->input);
+  add_options(app, {{"--max-new-tokens N", options->max_new_tokens, "how many tokens at most (default: 16)",
+                     at_least_one}});
+  const auto draws = excludes({"--greedy"});
+  add_options(
+      app, "Sampling",
+      {{"--greedy", options->greedy, "take the likeliest token instead of drawing one"},
+       {"--temperature X", options->temperature, "logits are divided by it (default: 1)", draws},
+       {"--top-k X", options->top_k, "only the X likeliest tokens", draws},
+       {"--top-p X", options->top_p, "only the likeliest tokens that reach this probability together", draws},
+       {"--min-p X", options->min_p, "only tokens of at least X times the likeliest one's probability",
+        draws},
+       {"--seed X", options->seed, "of the draws (default: 0)", draws},
+       {"--repetition-penalty X", options->repetition_penalty,
+        "divides positive logits of tokens that occurred, multiplies negative ones"},
+       {"--frequency-penalty X", options->frequency_penalty,
+        "taken off a token's logit for each time it occurred"}});
+  add_options(app, "Stopping",
+              {{"--stop TEXT", options->stop_strings, "a text to stop before; repeatable"},
+               {"--stop-tokens IDS", options->stop_tokens,
+                "token ids to stop after (default: those that the model names)"},
+               {"--no-stop-tokens", options->ignores_stop_tokens,
+                "go on past the tokens that the model names", excludes({"--stop-tokens"})}});
+  add_edit_options(app, options->edits);
+  add_options(
+      app, {{"--prompt-edit E", options->prompt_edits, "as --edit, only while the prompt is run", edit_text},
+            {"--new-token-edit E", options->new_token_edits, "as --edit, only in the columns of new tokens",
+             edit_text},
+            {"--capture GLOB", options->capture,
+             "names or globs of activations to keep, separated by commas, over prompt and continuation",
+             needs({"--out"})},
+            {"--out F", options->out, "the file for them, which ends in .safetensors", needs({"--capture"})},
+            force_row(options->force, {"--out"}),
+            {"--json", options->json, "one JSON object on stdout when all is there"}});
+  return [&app, options] {
+    require_one(app, input_names());
+    require_ending("--out", options->out, kTensorEnding);
+    return *options;
+  };
+}
+
+Reader define_lens(CLI::App& app) {
+  auto options = std::make_shared<LensOptions>();
+  add_run_options(app, *options);
+  add_options(
+      app, {positions_row(options->positions),
+            {"--top-k K", options->top_k, "how many next tokens of each point (default: 3)", at_least_one}});
+  add_token_choice(app, "answer", options->answers,
+                   "a token whose rank and probability are shown at each point");
+  add_options(app, {{"--mid", options->mid, "also the points between sublayers"},
+                    {"--parts GRAIN", options->parts,
+                     "what each layer, head, expert or neuron wrote on its own, instead of the stream",
+                     a_grain(), excludes({"--mid"})},
+                    {"--maps F", options->maps,
+                     "read the stream through a tuned or a Jacobian lens, a file or the folder it is in",
+                     excludes({"--parts", "--mid"})},
+                    {"--out F", options->out,
+                     "writes the probabilities of the answers: .csv, .json, .svg or .safetensors"},
+                    force_row(options->force, {"--out"}),
+                    json_row(options->json)});
+  return [&app, options] {
+    require_one(app, input_names());
+    require_grid_file(options->out);
+    require(options->out.empty() || !options->answers.empty(),
+            "--out holds the probabilities of chosen tokens; expected --answer or --answer-token");
+    return *options;
+  };
+}
+
+Reader define_attribute(CLI::App& app) {
+  auto options = std::make_shared<AttributeOptions>();
+  add_run_options(app, *options);
+  add_token_choice(app, "answer", options->answers, "the token whose logit is taken apart");
+  add_token_choice(app, "against", options->against, "the token whose logit is subtracted");
+  add_options(
+      app,
+      {positions_row(options->positions),
+       {"--grain GRAIN", options->grain, "what has a part of its own (default: layer)", a_grain()},
+       {"--value-biases-apart", options->value_biases_apart,
+        "heads without their value biases, which count as the attention's bias"},
+       {"--sources", options->sources, "heads by the token that they read",
+        excludes({"--grain", "--value-biases-apart"})},
+       {"--top-k K", options->top_k, "how many parts are shown, the largest (default: 20)", at_least_one},
+       {"--out F", options->out, "writes all parts: .csv, .json, .svg or .safetensors"},
+       force_row(options->force, {"--out"}),
+       json_row(options->json)});
+  return [&app, options] {
+    require_one(app, input_names());
+    require_grid_file(options->out);
+    require(!options->answers.empty(),
+            "nothing says which logit is taken apart; expected --answer or --answer-token");
+    return *options;
+  };
+}
+
+Reader define_heads(CLI::App& app) {
+  auto options = std::make_shared<HeadsOptions>();
+  add_model_options(app, options->model);
+  add_input_options(app, options->input);
+  add_options(app, kInputHeading,
+              {{"--half N", options->half,
+                "N random tokens instead, said twice: what shows induction heads; also how well the model "
+                "repeats them",
+                at_least_one}});
+  add_options(app, {{"--rows N", options->rows, "rows of random tokens (default: 8)", at_least_one},
+                    {"--seed X", options->seed, "of random tokens (default: 0)"}});
+  add_edit_options(app, options->edits);
+  add_options(
+      app,
+      {{"--score LIST", options->scores,
+        fmt::format("separated by commas: {} (default: previous_token, current_token and first_token; with "
+                    "--half previous_token, duplicate_token and induction)",
+                    fmt::join(score_names(), ", ")),
+        listed, one_of(score_names())},
+       {"--measure M", options->measure,
+        "share of the attention of the tokens that have such a key (default), or TransformerLens's mul and "
+        "abs",
+        one_of({"share", "mul", "abs"})},
+       {"--exclude-bos", options->exclude_bos, "attention to each row's first token does not count"},
+       {"--exclude-current-token", options->exclude_current_token,
+        "attention of a token to itself does not count"},
+       {"--of STACK", options->of, "of an encoder-decoder: the encoder's heads, or those of cross-attention",
+        one_of({"encoder", "cross"})},
+       {"--per-row", options->per_row, "the scores of each row instead of all rows together"},
+       {"--out F", options->out,
+        "writes the scores: .csv, .json, .svg or .safetensors; of several each has a file, F with the "
+        "score's "
+        "name before the ending"},
+       force_row(options->force, {"--out"}),
+       json_row(options->json)});
+  return [&app, options] {
+    auto inputs = input_names();
+    inputs.emplace_back("--half");
+    require_one(app, inputs);
+    require_grid_file(options->out);
+    require_each_once(options->scores, "--score", "score");
+    require(options->half > 0 || app.count("--rows") + app.count("--seed") == 0,
+            "--rows and --seed are of random tokens; expected --half with them");
+    require(options->half != 1, "--half: one token has none after it to be predicted; expected at least 2");
+    require(options->half == 0 || options->of.empty(),
+            "--half repeats tokens for one stack; expected a text or tokens with --of");
+    return *options;
+  };
+}
+
+}  // namespace hooked::cli
