@@ -9,7 +9,6 @@
 
 #include "core/config_reader.h"
 #include "core/json.h"
-#include "core/python_json.h"
 #include "hooked/core/error.h"
 
 namespace hooked {

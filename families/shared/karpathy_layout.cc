@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "core/python_json.h"
+#include "core/json.h"
 #include "families/shared/gpt2_layout.h"
 #include "families/shared/recipes.h"
 #include "hooked/core/error.h"

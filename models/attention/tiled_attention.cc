@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/shared_work.h"
+#include "core/parallel.h"
 #include "models/kernels/kernels.h"
 #include "models/ops/ops.h"
 #include "models/storage/workspace.h"

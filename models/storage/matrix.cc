@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/shared_work.h"
+#include "core/parallel.h"
 #include "models/kernels/kernels.h"
 #include "models/storage/product.h"
 #include "models/storage/workspace.h"

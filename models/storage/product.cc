@@ -15,7 +15,6 @@
 #include <string_view>
 
 #include "core/parallel.h"
-#include "core/shared_work.h"
 #include "hooked/core/error.h"
 #include "models/kernels/kernels.h"
 #include "models/storage/matrix.h"

@@ -10,7 +10,6 @@
 
 #include "core/json.h"
 #include "core/parse_integer.h"
-#include "core/python_json.h"
 #include "hooked/core/error.h"
 
 namespace hooked {

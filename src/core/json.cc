@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/json_cursor.h"
-#include "core/python_json.h"
 #include "core/utf8.h"
 
 namespace hooked {

@@ -11,7 +11,7 @@
 
 // Note [Fields of a config]
 // Every field of ModelConfig is listed here once, with its path and its allowed values. This list gives the
-// checks of single values (model_config_validate.cc), the native folder's JSON (families/shared/
+// checks of single values (model_config.cc), the native folder's JSON (families/shared/
 // native_config.cc) and the names in errors. Rules between fields are in model_config_rules.cc.
 
 namespace hooked {

@@ -4,50 +4,36 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "core/option_names.h"
 
 namespace hooked {
+namespace {
+
+struct DtypeName {
+  at::ScalarType dtype;
+  std::string_view name;
+};
+constexpr DtypeName kDtypes[] = {
+    {at::kFloat, "float32"}, {at::kDouble, "float64"}, {at::kHalf, "float16"}, {at::kBFloat16, "bfloat16"},
+    {at::kLong, "int64"},    {at::kInt, "int32"},      {at::kShort, "int16"},  {at::kChar, "int8"},
+    {at::kByte, "uint8"},    {at::kBool, "bool"}};
+
+}  // namespace
 
 std::string shape_text(at::IntArrayRef shape) {
   return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
 }
 
 std::string_view dtype_text(at::ScalarType dtype) noexcept {
-  switch (dtype) {
-    case at::kFloat:
-      return "float32";
-    case at::kDouble:
-      return "float64";
-    case at::kHalf:
-      return "float16";
-    case at::kBFloat16:
-      return "bfloat16";
-    case at::kLong:
-      return "int64";
-    case at::kInt:
-      return "int32";
-    case at::kShort:
-      return "int16";
-    case at::kChar:
-      return "int8";
-    case at::kByte:
-      return "uint8";
-    case at::kBool:
-      return "bool";
-    default:
-      return c10::toString(dtype);
-  }
+  const auto* const found = std::ranges::find(kDtypes, dtype, &DtypeName::dtype);
+  return found == std::end(kDtypes) ? c10::toString(dtype) : found->name;
 }
 
 std::optional<at::ScalarType> parse_float_dtype(std::string_view name) noexcept {
-  // In the order of the names.
-  static constexpr std::array<at::ScalarType, kFloatDtypeNames.size()> kDtypes = {at::kFloat, at::kDouble,
-                                                                                  at::kBFloat16, at::kHalf};
-  const auto found = std::find(kFloatDtypeNames.begin(), kFloatDtypeNames.end(), name);
-  if (found == kFloatDtypeNames.end()) return std::nullopt;
-  return kDtypes[static_cast<std::size_t>(found - kFloatDtypeNames.begin())];
+  if (std::ranges::find(kFloatDtypeNames, name) == kFloatDtypeNames.end()) return std::nullopt;
+  return std::ranges::find(kDtypes, name, &DtypeName::name)->dtype;
 }
 
 }  // namespace hooked

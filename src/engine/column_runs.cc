@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "core/to_device.h"
-#include "engine/make_plan.h"
 #include "engine/recorded_run.h"
 #include "engine/run_input.h"
 #include "hooked/hooks/site.h"

@@ -37,4 +37,9 @@ PlannedRun plan_run(const LoadedModel& model, const Input& given, const RunOptio
 /// columns.
 RunExtent with_numbers_of(const LoadedModel& model, const Input& input, RunExtent extent);
 
+/// Everything that `options` and the handle's `scoped` hooks watch in runs of that part of the model. Throws
+/// HookError for points that this model or this part does not have.
+std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach,
+                                           const std::vector<Hook>& scoped, const RunOptions& options);
+
 }  // namespace hooked

@@ -11,11 +11,10 @@
 #include <optional>
 #include <utility>
 
+#include "core/id_list.h"
 #include "core/parallel.h"
-#include "core/places_among.h"
 #include "core/to_device.h"
 #include "engine/cache_origin.h"
-#include "engine/make_plan.h"
 #include "engine/model_memory.h"
 #include "engine/model_text.h"
 #include "engine/planned_run.h"

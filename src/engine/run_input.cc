@@ -7,14 +7,26 @@
 #include <algorithm>
 
 #include "core/to_device.h"
-#include "engine/counted_positions.h"
+#include "engine/input_checks.h"
 #include "engine/model_text.h"
-#include "engine/prefix_checks.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
 namespace {
+
+struct PlacedId {
+  std::int64_t id, row, position;
+};
+
+// The first of `ids` [batch, pos] that is not below `n`, or negative.
+std::optional<PlacedId> first_outside(const at::Tensor& ids, std::int64_t n) {
+  const at::Tensor outside = (ids < 0).logical_or(ids >= n);
+  if (!outside.any().item<bool>()) return std::nullopt;
+  const at::Tensor first = at::nonzero(outside)[0].to(at::kCPU);
+  const auto row = first[0].item<std::int64_t>(), position = first[1].item<std::int64_t>();
+  return PlacedId{ids[row][position].item<std::int64_t>(), row, position};
+}
 
 void require_ids(const at::Tensor& ids, const char* where, std::int64_t d_vocab) {
   if (ids.scalar_type() != at::kLong) {
@@ -29,13 +41,11 @@ void require_ids(const at::Tensor& ids, const char* where, std::int64_t d_vocab)
                            "got {}",
                            shape_text(ids.sizes())));
   }
-  const at::Tensor outside = (ids < 0).logical_or(ids >= d_vocab);
-  if (!outside.any().item<bool>()) return;
-  const at::Tensor first = at::nonzero(outside)[0].to(at::kCPU);
-  const auto row = first[0].item<std::int64_t>(), position = first[1].item<std::int64_t>();
-  throw ShapeError(
-      where, fmt::format("token id {} in row {} at position {} is not in the vocabulary; expected 0 to {}",
-                         ids[row][position].item<std::int64_t>(), row, position, d_vocab - 1));
+  if (const auto found = first_outside(ids, d_vocab)) {
+    throw ShapeError(
+        where, fmt::format("token id {} in row {} at position {} is not in the vocabulary; expected 0 to {}",
+                           found->id, found->row, found->position, d_vocab - 1));
+  }
 }
 
 at::Tensor check_token_types(const at::Tensor& given, const Input& input, const LoadedModel& model) {
@@ -60,15 +70,11 @@ at::Tensor check_token_types(const at::Tensor& given, const Input& input, const 
                      fmt::format("the types do not fit the input; expected [batch, pos] = [{}, {}], got {}",
                                  input.batch(), input.length(), shape_text(types.sizes())));
   }
-  const at::Tensor outside = (types < 0).logical_or(types >= config.token_types);
-  if (outside.any().item<bool>()) {
-    const at::Tensor first = at::nonzero(outside)[0].to(at::kCPU);
-    const auto row = first[0].item<std::int64_t>(), position = first[1].item<std::int64_t>();
-    throw ShapeError(
-        "token_types",
-        fmt::format("type {} in row {} at position {} is not one of this model's; "
-                    "expected 0 to {}",
-                    types[row][position].item<std::int64_t>(), row, position, config.token_types - 1));
+  if (const auto found = first_outside(types, config.token_types)) {
+    throw ShapeError("token_types",
+                     fmt::format("type {} in row {} at position {} is not one of this model's; "
+                                 "expected 0 to {}",
+                                 found->id, found->row, found->position, config.token_types - 1));
   }
   return to_device(types, model.device);
 }

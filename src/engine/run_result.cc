@@ -17,17 +17,8 @@ namespace hooked {
 namespace {
 
 const char* word(Output output) {
-  switch (output) {
-    case Output::logits:
-      return "logits";
-    case Output::loss:
-      return "loss";
-    case Output::residual:
-      return "residual";
-    case Output::none:
-      break;
-  }
-  return "none";
+  constexpr const char* kWords[] = {"logits", "loss", "residual", "none"};
+  return kWords[static_cast<std::size_t>(output)];
 }
 
 // Whether a real token follows a real one.

@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "core/id_list.h"
-#include "core/shared_work.h"
+#include "core/parallel.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
@@ -31,6 +31,48 @@
 
 namespace hooked {
 namespace {
+
+/// The logit of a token that cannot be picked.
+constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
+
+using Tokens = std::vector<std::int64_t>;
+
+// Sets the logits [vocab] of these tokens.
+void set(const at::Tensor& logits, const Tokens& tokens, double value) {
+  if (tokens.empty()) return;
+  logits.index_fill_(0, to_device(at::tensor(tokens, at::kLong), logits.device()), value);
+}
+
+void force(const at::Tensor& logits, const Tokens& tokens) {
+  logits.fill_(kRuledOut);
+  set(logits, tokens, 0.0);
+}
+
+bool ends_with(const Tokens& tokens, Tokens::const_iterator first, Tokens::const_iterator end) {
+  const auto count = end - first;
+  return static_cast<std::ptrdiff_t>(tokens.size()) >= count && std::equal(first, end, tokens.end() - count);
+}
+
+// The tokens that would make the last ones a second copy of `size` earlier ones.
+Tokens repeating(const Tokens& tokens, std::int64_t size) {
+  Tokens found;
+  for (auto at = tokens.begin(); tokens.end() - at >= size; ++at) {
+    if (ends_with(tokens, at, at + (size - 1))) found.push_back(*(at + (size - 1)));
+  }
+  return found;
+}
+
+// The last tokens of forbidden sequences whose other tokens the row ends with. A stop token cannot be
+// forbidden, as in transformers.
+Tokens completing(const Tokens& tokens, const TokenRules& rules, const Tokens& stop_tokens) {
+  Tokens found;
+  for (const Tokens& sequence : rules.banned) {
+    const bool stop =
+        sequence.size() == 1 && std::ranges::find(stop_tokens, sequence.front()) != stop_tokens.end();
+    if (!stop && ends_with(tokens, sequence.begin(), sequence.end() - 1)) found.push_back(sequence.back());
+  }
+  return found;
+}
 
 bool has_penalty(const SamplingOptions& options) {
   return options.repetition_penalty != 1.0 || options.frequency_penalty != 0.0;
@@ -166,6 +208,36 @@ at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
   require_sampling_options(options);
   const at::Tensor precise = logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   return filtered(has_penalty(options) ? penalised(precise, occurred, options) : precise, options);
+}
+
+RuledTokens::RuledTokens(const TokenRules& rules, std::vector<Tokens> rows, End end)
+    : rules_(rules), end_(std::move(end)), none_(rules == TokenRules()), rows_(std::move(rows)) {}
+
+at::Tensor RuledTokens::allowed(const at::Tensor& logits) const {
+  if (none_) return logits;
+  const at::Tensor changed = logits.clone(at::MemoryFormat::Contiguous);
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    rule_row(changed.select(0, static_cast<std::int64_t>(row)), rows_[row]);
+  }
+  return changed;
+}
+
+void RuledTokens::rule_row(const at::Tensor& logits, const Tokens& tokens) const {
+  const auto length = static_cast<std::int64_t>(tokens.size());
+  const bool starts_forced = rules_.forced_second && length - made_ == 1;
+  if (rules_.no_repeat_ngram_size > 0) set(logits, repeating(tokens, rules_.no_repeat_ngram_size), kRuledOut);
+  set(logits, completing(tokens, rules_, end_.stop_tokens), kRuledOut);
+  if (length < rules_.min_length || made_ < rules_.min_new_tokens) set(logits, end_.stop_tokens, kRuledOut);
+  if (rules_.forced_second && length == 1) force(logits, {*rules_.forced_second});
+  if (!rules_.forced_last.empty() && made_ == end_.max_new_tokens - 1) force(logits, rules_.forced_last);
+  set(logits, rules_.suppressed, kRuledOut);
+  if (made_ == (starts_forced ? 1 : 0)) set(logits, rules_.suppressed_first, kRuledOut);
+}
+
+void RuledTokens::add(const Tokens& tokens) {
+  if (none_) return;
+  for (std::size_t row = 0; row < rows_.size(); ++row) rows_[row].push_back(tokens[row]);
+  ++made_;
 }
 
 Sampler::Sampler(const SamplingOptions& options, const at::Tensor& tokens, const at::Tensor& real,

@@ -60,6 +60,13 @@ at::Tensor weight_of(const LoadedModel& model, const WeightPart& part, std::stri
                        .device(tied ? model.placement.exit() : model.weight_device(matrix_name)));
 }
 
+// The index of one of `n` things, a negative one counted from the end.
+std::int64_t counted(const char* what, std::int64_t index, std::int64_t n) {
+  const std::int64_t resolved = index < 0 ? index + n : index;
+  if (resolved >= 0 && resolved < n) return resolved;
+  throw ConfigError(what, fmt::format("{} {} is out of range; expected {} to {}", what, index, -n, n - 1));
+}
+
 at::Tensor outside_blocks(const LoadedModel& model, std::string_view name) {
   return weight_of(model, std::nullopt, name);
 }
@@ -124,21 +131,11 @@ NormWeights WeightView::ln_final() const {
 
 BlockPlace WeightView::place(std::int64_t layer) const {
   const ModelConfig& c = model_->config;
-  const std::int64_t n = stack_ == Stack::encoder ? c.n_encoder_layers() : c.n_layers;
-  const std::int64_t resolved = layer < 0 ? layer + n : layer;
-  if (resolved < 0 || resolved >= n) {
-    throw ConfigError("layer", fmt::format("layer {} is out of range; expected {} to {}", layer, -n, n - 1));
-  }
-  return {stack_, resolved};
+  return {stack_, counted("layer", layer, stack_ == Stack::encoder ? c.n_encoder_layers() : c.n_layers)};
 }
 
 std::int64_t WeightView::checked_head(std::int64_t head) const {
-  const std::int64_t n = model_->config.n_heads;
-  const std::int64_t resolved = head < 0 ? head + n : head;
-  if (resolved < 0 || resolved >= n) {
-    throw ConfigError("head", fmt::format("head {} is out of range; expected {} to {}", head, -n, n - 1));
-  }
-  return resolved;
+  return counted("head", head, model_->config.n_heads);
 }
 
 std::int64_t WeightView::kv_head_of(std::int64_t layer, std::int64_t head) const {
@@ -155,11 +152,7 @@ at::Tensor WeightView::of_attention(std::int64_t layer, std::string_view leaf) c
 
 at::Tensor WeightView::of_expert(std::int64_t layer, std::int64_t expert, std::string_view matrix) const {
   const std::int64_t n = model_->config.n_experts();
-  const std::int64_t resolved = expert < 0 ? expert + n : expert;
-  if (n > 0 && (resolved < 0 || resolved >= n)) {
-    throw ConfigError("expert",
-                      fmt::format("expert {} is out of range; expected {} to {}", expert, -n, n - 1));
-  }
+  const std::int64_t resolved = n == 0 ? expert : counted("expert", expert, n);
   return in_layer(layer, fmt::format("mlp.experts.{}.{}.weight", resolved, matrix)).t();
 }
 

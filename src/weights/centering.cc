@@ -28,8 +28,9 @@ void for_each_writer(const ModelConfig& config, const WeightPart& part,
 
 void center_writers(WorkingWeights& part, const ModelConfig& before) {
   if (!part.part() && !before.embedding_sum_norm) untie(part, before);
-  for_each_writer(before, part.part(),
-                  [&](const WeightRow&, const std::string& name) { part.center(name, Axis::d_model); });
+  for_each_writer(before, part.part(), [&](const WeightRow&, const std::string& name) {
+    part.changing(name).center(Axis::d_model);
+  });
 }
 
 double root_mean_square(const at::Tensor& values) { return values.square().mean().sqrt().item<double>(); }

@@ -128,10 +128,10 @@ void fold_into(const WeightRow& row, const std::string& name, const NormValues& 
   const Axis input = input_of(row);
   if (norm.shift.defined()) {
     const std::string bias = bias_of(name);
-    weights.set(bias, weights.get(bias) + weights.weighted_sum(name, {input}, norm.shift));
+    weights.set(bias, weights.get(bias) + weights.now(name).weighted_sum({input}, norm.shift));
   }
-  weights.scale(name, input, norm.gain);
-  if (centers) weights.center(name, input);
+  weights.changing(name).scale(input, norm.gain);
+  if (centers) weights.changing(name).center(input);
 }
 
 bool mlp_biases_appear(const ModelConfig& before) {
@@ -146,7 +146,7 @@ bool moves_bias_inside(const ModelConfig& before) {
 }
 
 void move_bias_inside(WorkingWeights& block) {
-  const at::Tensor out = block.weighted_sum("mlp.W_out", {Axis::d_mlp}, block.get("mlp.b_in"));
+  const at::Tensor out = block.now("mlp.W_out").weighted_sum({Axis::d_mlp}, block.get("mlp.b_in"));
   block.set("mlp.b_out", block.get("mlp.b_out") + out);
   block.set("mlp.b_in", block.zeros("mlp.b_in"));
 }

@@ -28,11 +28,7 @@ std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
   if (config.qkv_clip > 0) {
     return Obstacle{Obstacle::Kind::would_change, "values are clamped between the bias and the pattern"};
   }
-  if (config.attention_sinks) return sinks_obstacle();
-  if (config.gated_heads) return gates_obstacle();
-  if (config.value_norm) return value_norm_obstacle();
-  if (config.shared_keys) return shared_keys_obstacle();
-  return std::nullopt;
+  return obstacle_behind_values(config);
 }
 
 /// Why value biases cannot move: they are not finite, or so large that the values lose their digits.
@@ -64,21 +60,20 @@ void add_output_bias(ModelConfig& config) { config.attn_out_bias = true; }
 
 }  // namespace
 
-Obstacle sinks_obstacle() {
-  return {Obstacle::Kind::would_change,
-          "attention sinks take their share of each pattern, so the values' biases are not all written"};
-}
-
-Obstacle gates_obstacle() {
-  return {Obstacle::Kind::would_change, "heads are gated between their values and the output"};
-}
-
-Obstacle value_norm_obstacle() {
-  return {Obstacle::Kind::would_change, "norms of values are between the bias and the pattern"};
-}
-
-Obstacle shared_keys_obstacle() {
-  return {Obstacle::Kind::would_change, "several layers attend with the keys and values of one"};
+std::optional<Obstacle> obstacle_behind_values(const ModelConfig& config) {
+  using enum Obstacle::Kind;
+  if (config.attention_sinks && config.qkv_bias) {
+    return Obstacle{
+        would_change,
+        "attention sinks take their share of each pattern, so the values' biases are not all written"};
+  }
+  if (config.gated_heads)
+    return Obstacle{would_change, "heads are gated between their values and the output"};
+  if (config.value_norm)
+    return Obstacle{would_change, "norms of values are between the bias and the pattern"};
+  if (config.shared_keys)
+    return Obstacle{would_change, "several layers attend with the keys and values of one"};
+  return std::nullopt;
 }
 
 std::vector<std::string> attentions_of(const WeightPart& part, const ModelConfig& config) {
@@ -93,7 +88,7 @@ void move_value_biases(WorkingWeights& block, const std::string& attention, cons
   const at::Tensor values =
       block.get(b_V).repeat_interleave(before.heads_per_kv(block.part()->layer), /*dim=*/0);
   const at::Tensor bias = before.attn_out_bias ? block.get(b_O) : block.zeros(b_O);
-  block.set(b_O, bias + block.weighted_sum(attention + ".W_O", {Axis::head, Axis::d_value}, values));
+  block.set(b_O, bias + block.now(attention + ".W_O").weighted_sum({Axis::head, Axis::d_value}, values));
   block.set(b_V, block.zeros(b_V));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "hooked/core/error.h"
@@ -16,6 +17,13 @@ namespace {
       fmt::format("the step would change what this model computes; expected a model that it leaves "
                   "unchanged, got one where {}; leave {} out, or process only what applies",
                   reason, processing_step_name(step.step)));
+}
+
+// The steps, in the order of kProcessingSteps.
+const std::array<StepDefinition, kProcessingSteps.size()>& step_table() {
+  static const std::array table = {fold_ln_step(), center_writing_weights_step(), center_unembed_step(),
+                                   fold_value_biases_step(), refactor_attention_step()};
+  return table;
 }
 
 bool recorded(const StepDefinition& step, const ModelConfig& config) {

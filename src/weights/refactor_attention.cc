@@ -96,11 +96,7 @@ std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
   if (config.grouped_query()) {
     return Obstacle{would_change, "heads that share keys and values cannot each have factors of their own"};
   }
-  if (config.attention_sinks && config.qkv_bias) return sinks_obstacle();
-  if (config.gated_heads) return gates_obstacle();
-  if (config.value_norm) return value_norm_obstacle();
-  if (config.shared_keys) return shared_keys_obstacle();
-  return std::nullopt;
+  return obstacle_behind_values(config);
 }
 
 std::optional<std::string> factors_risk(const StoredNumbers& numbers, const WeightPart& part,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,23 +40,11 @@ StepDefinition center_unembed_step();
 StepDefinition fold_value_biases_step();
 StepDefinition refactor_attention_step();
 
-/// The table of steps, in the order of kProcessingSteps.
-const std::array<StepDefinition, kProcessingSteps.size()>& step_table();
-
 /// Gives a tied model an unembedding of its own, W_U = W_E^T, before a step changes one side only.
 void untie(WorkingWeights& ends, const ModelConfig& before);
 
-/// Why value biases cannot move into b_O in models with attention sinks.
-Obstacle sinks_obstacle();
-
-/// Why nothing moves from values to the output past the gates of heads.
-Obstacle gates_obstacle();
-
-/// Why nothing moves from values to the output past the norms of values.
-Obstacle value_norm_obstacle();
-
-/// Why nothing moves out of keys and values that several layers attend with.
-Obstacle shared_keys_obstacle();
+/// Why nothing moves from values and their biases to the output.
+std::optional<Obstacle> obstacle_behind_values(const ModelConfig& config);
 
 /// The places of attention in a block, `attn` and, if there is one, `cross_attn`; none outside the blocks,
 /// and none in blocks with something else instead of attention.

@@ -31,9 +31,6 @@ class StoredNumbers {
   /// Keeps references: both must live on.
   StoredNumbers(const StoredWeights& stored, const ModelConfig& config) : stored_(stored), config_(config) {}
 
-  /// The config that describes what is stored.
-  const ModelConfig& config() const noexcept { return config_; }
-
   /// The weight `name` of a part of the model, by its name inside the block; nothing if there is none.
   std::optional<BlockedWeight> find(const WeightPart& part, std::string_view name) const;
 

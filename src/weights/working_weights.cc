@@ -77,23 +77,10 @@ BlockedWeight& WorkingWeights::changing(std::string_view name) {
   return *mine;
 }
 
-at::Tensor WorkingWeights::get(std::string_view name) { return now(name).values(); }
-
-at::Tensor WorkingWeights::weighted_sum(std::string_view name, const AxisList& over,
-                                        const at::Tensor& coefficients) {
-  return now(name).weighted_sum(over, coefficients);
-}
-
 at::Tensor WorkingWeights::take_mean(std::string_view name, Axis over) {
   const at::Tensor mean = changing(name).take_mean(over);
   return mean.dim() == 0 ? mean.unsqueeze(0) : mean;
 }
-
-void WorkingWeights::scale(std::string_view name, Axis along, const at::Tensor& factors) {
-  changing(name).scale(along, factors);
-}
-
-void WorkingWeights::center(std::string_view name, Axis over) { changing(name).center(over); }
 
 void WorkingWeights::set_transposed(std::string_view name, std::string_view other) {
   // The input vocabulary becomes the output vocabulary.

@@ -40,19 +40,18 @@ class WorkingWeights {
   /// Which part this is.
   const WeightPart& part() const noexcept { return part_; }
 
-  /// The whole weight in float64: for vectors, and for what cannot be done in blocks. This and the next four
-  /// throw CheckpointError if it is missing or its shape contradicts the config.
-  at::Tensor get(std::string_view name);
+  /// The weight with its changes so far. This and the next three throw CheckpointError if it is missing or
+  /// its shape contradicts the config.
+  BlockedWeight now(std::string_view name);
 
-  /// BlockedWeight::weighted_sum of it.
-  at::Tensor weighted_sum(std::string_view name, const AxisList& over, const at::Tensor& coefficients);
+  /// The same, to change it further.
+  BlockedWeight& changing(std::string_view name);
+
+  /// The whole weight in float64: for vectors, and for what cannot be done in blocks.
+  at::Tensor get(std::string_view name) { return now(name).values(); }
 
   /// BlockedWeight::take_mean of it; [1] for a vector.
   at::Tensor take_mean(std::string_view name, Axis over);
-
-  /// BlockedWeight::scale and BlockedWeight::center.
-  void scale(std::string_view name, Axis along, const at::Tensor& factors);
-  void center(std::string_view name, Axis over);
 
   /// Sets the matrix `name` to the current transpose of `other`.
   void set_transposed(std::string_view name, std::string_view other);
@@ -72,8 +71,6 @@ class WorkingWeights {
 
  private:
   std::string key(std::string_view name) const;
-  BlockedWeight now(std::string_view name);
-  BlockedWeight& changing(std::string_view name);
   at::ScalarType committed_dtype(const std::string& key) const;
 
   const StoredWeights& stored_;

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/python_json.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::json_test {

@@ -1,5 +1,3 @@
-#include "core/shared_work.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -10,6 +8,8 @@
 
 #include <atomic>
 #include <vector>
+
+#include "core/parallel.h"
 
 namespace hooked::shared_work_test {
 namespace {

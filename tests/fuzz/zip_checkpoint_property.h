@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "hooked/core/error.h"
-#include "io/pickle/pickle_reader.h"
+#include "io/pickle/pickle_document.h"
 #include "tests/support/zip_checkpoint.h"
 
 namespace hooked {

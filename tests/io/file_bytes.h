@@ -36,7 +36,7 @@ inline std::string safetensors_bytes(std::string_view header, std::string_view d
 }
 
 /// Names in a folder, to see that nothing was left over.
-inline std::set<std::string> names_in(const std::filesystem::path& folder) {
+inline std::set<std::string> names_left_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     names.insert(entry.path().filename().native());

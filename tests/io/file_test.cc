@@ -176,7 +176,7 @@ TEST(WriteFile, ReplacesAndLeavesNothingBehind) {
   EXPECT_EQ(file_bytes(folder / "a"), "");
   const std::string name(255, 'n');  // as long as a name may be: the temporary file's must not be longer
   write_file(folder / name, "long");
-  EXPECT_EQ(names_in(folder.path()), (std::set<std::string>{"a", name}));
+  EXPECT_EQ(names_left_in(folder.path()), (std::set<std::string>{"a", name}));
 }
 
 TEST(WriteFile, ReplacesALinkAndNotItsTarget) {
@@ -199,7 +199,7 @@ TEST(WriteFile, RefusesBadDestinations) {  // W1
   refused(folder / "sub/pipe", {"cannot be replaced", "expected a regular file", "got a named pipe"});
   refused(folder / "absent" / "a", {"cannot create", "No such file"});
   refused(folder / std::string(256, 'n'), {"File name too long"});
-  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"sub"});
+  EXPECT_EQ(names_left_in(folder.path()), std::set<std::string>{"sub"});
 }
 
 TEST(WriteFile, FailedWriteLeavesTheOldFile) {  // a full disk, simulated by a limit on file sizes
@@ -217,7 +217,7 @@ TEST(WriteFile, FailedWriteLeavesTheOldFile) {  // a full disk, simulated by a l
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(file_bytes(path), "old");
-  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"a"});
+  EXPECT_EQ(names_left_in(folder.path()), std::set<std::string>{"a"});
   write_file(path, "new");
   EXPECT_EQ(file_bytes(path), "new");
 }

@@ -1,6 +1,4 @@
 // Numbers of every format of GGUF that is read, against the package `gguf`, and models in several files.
-#include "io/tensors/gguf_tensors.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isnan.h>
@@ -14,6 +12,8 @@
 
 #include "hooked/io/file.h"
 #include "io/checkpoint/checkpoint_reader.h"
+#include "io/gguf/ggml_types.h"
+#include "io/tensors/tensor_file.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/temp_folder.h"
@@ -160,10 +160,10 @@ TEST_F(OneGgufTensor, S23ShortenedAfterOpening) {
     file.tensor("t", {64}, type, 0);
     file.data = std::string(type == 0 ? 256 : 68, '\1');
     const auto open = InputFile::open(put(file));
-    const GgufTensors tensors(open);
+    const auto tensors = describe_gguf(open);
     const auto reader = CheckpointReader::open_file(path_);
     std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4);
-    expect_refused<IoError>([&] { tensors.read(open, 0); }, path_.native(), {"the file ends at byte"});
+    expect_refused<IoError>([&] { tensors->read(open, 0); }, path_.native(), {"the file ends at byte"});
     expect_refused<IoError>([&] { reader.read("t"); }, path_.native(), {"changed"});
   }
 }

@@ -1,5 +1,3 @@
-#include "io/files/own_folder.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "hooked/core/error.h"
+#include "io/files/replaceable.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/scoped_environment.h"
 #include "tests/support/temp_folder.h"
@@ -57,7 +56,7 @@ TEST_F(OwnFolderTest, ANewAndAnEmptyFolderAreWritten) {
     write(folder);
     EXPECT_EQ(read(std::string(folder) + "/weights"), "new weights");
   }
-  EXPECT_EQ(names_in(folder_ / "empty"), (Names{"config.json", "weights"}));
+  EXPECT_EQ(names_left_in(folder_ / "empty"), (Names{"config.json", "weights"}));
 }
 
 TEST_F(OwnFolderTest, WhatWasSavedBeforeGoesAltogether) {
@@ -66,11 +65,11 @@ TEST_F(OwnFolderTest, WhatWasSavedBeforeGoesAltogether) {
   make("own", "tokenizer.json");
   make("own", ".hooked-1-2-0.partial");  // of a program that was killed
   write("own");
-  EXPECT_EQ(names_in(folder_ / "own"), (Names{"config.json", "weights"}));
+  EXPECT_EQ(names_left_in(folder_ / "own"), (Names{"config.json", "weights"}));
   EXPECT_EQ(read("own/weights"), "new weights");
   make("killed", ".hooked-1-2-0.partial");
   write("killed");
-  EXPECT_EQ(names_in(folder_ / "killed"), (Names{"config.json", "weights"}));
+  EXPECT_EQ(names_left_in(folder_ / "killed"), (Names{"config.json", "weights"}));
 }
 
 TEST_F(OwnFolderTest, TheFirstFileOfOthersIsNamed) {
@@ -121,7 +120,7 @@ TEST_F(OwnFolderTest, WhatIsNotCommittedLeavesTheFolderWhole) {
     made.add("weights", "new weights");
     made.add("config.json", "half");
   }
-  EXPECT_EQ(names_in(folder_ / "own"), (Names{"config.json", "weights"}));
+  EXPECT_EQ(names_left_in(folder_ / "own"), (Names{"config.json", "weights"}));
   EXPECT_EQ(read("own/weights"), "old weights");
   EXPECT_EQ(read("own/config.json"), before);
 }
@@ -167,7 +166,7 @@ TEST_F(OwnFolderTest, AFolderThatCannotBeMadeIsRefusedBeforeAnythingIsWritten) {
                 HasSubstr("the folder could not be made (Not a directory)"))
         << name;
   }
-  EXPECT_EQ(names_in(folder_.path()), (Names{"dangling", "file"}));
+  EXPECT_EQ(names_left_in(folder_.path()), (Names{"dangling", "file"}));
 }
 
 }  // namespace

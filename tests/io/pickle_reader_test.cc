@@ -1,7 +1,6 @@
-#include "io/pickle/pickle_reader.h"
-
 #include <fmt/format.h>
 
+#include "io/pickle/pickle_document.h"
 #include "io/pickle/zip_limits.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"

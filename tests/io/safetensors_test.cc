@@ -307,7 +307,7 @@ TEST_F(Safetensors, AllDtypesShapesAndStridesComeBack) {
     expect_same_bits(file.read(name), tensor);
     EXPECT_EQ(file.find(name)->begin % tensor.element_size(), 0U);  // aligned for readers that map the file
   }
-  EXPECT_EQ(names_in(folder_.path()), std::set<std::string>{"m.safetensors"});
+  EXPECT_EQ(names_left_in(folder_.path()), std::set<std::string>{"m.safetensors"});
 }
 
 TEST_F(Safetensors, ReadTensorsAreFreshMemory) {
@@ -360,7 +360,7 @@ TEST_F(Safetensors, WhatCannotBeSavedIsRefusedAndTheOldFileStays) {
       },
       path_.native(), {"'k'", "UTF-8"});
   EXPECT_EQ(file_bytes(path_), before);
-  EXPECT_EQ(names_in(folder_.path()), std::set<std::string>{"m.safetensors"});
+  EXPECT_EQ(names_left_in(folder_.path()), std::set<std::string>{"m.safetensors"});
 }
 
 TEST_F(Safetensors, ThreadsReadOneFile) {

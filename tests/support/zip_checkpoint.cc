@@ -9,21 +9,22 @@
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 #include "io/files/path_text.h"
-#include "io/tensors/zip_tensors.h"
+#include "io/tensors/tensor_file.h"
 
 namespace hooked {
 
 struct ZipCheckpoint::Contents {
-  explicit Contents(InputFile opened) : file(std::move(opened)), tensors(file) {}
+  explicit Contents(InputFile opened)
+      : file(std::move(opened)), tensors(describe_zip(file, PickledNames::state_dict)) {}
 
   InputFile file;
-  ZipTensors tensors;
+  std::unique_ptr<TensorFile> tensors;
   std::vector<std::size_t> by_name;  // indices of the tensors in the order of their names
 };
 
 ZipCheckpoint ZipCheckpoint::open(const std::filesystem::path& path) {
   auto contents = std::make_unique<Contents>(InputFile::open(path));
-  const auto& all = contents->tensors.tensors();
+  const auto& all = contents->tensors->tensors();
   contents->by_name.resize(all.size());
   std::iota(contents->by_name.begin(), contents->by_name.end(), std::size_t{0});
   std::sort(contents->by_name.begin(), contents->by_name.end(),
@@ -39,12 +40,12 @@ ZipCheckpoint::~ZipCheckpoint() = default;
 const std::filesystem::path& ZipCheckpoint::path() const noexcept { return contents_->file.path(); }
 
 const std::vector<TensorInfo>& ZipCheckpoint::tensors() const noexcept {
-  return contents_->tensors.tensors();
+  return contents_->tensors->tensors();
 }
 
-const PlainValue& ZipCheckpoint::values() const noexcept { return contents_->tensors.values(); }
+const std::string& ZipCheckpoint::values() const noexcept { return contents_->tensors->values(); }
 
-const std::vector<std::string>& ZipCheckpoint::notes() const noexcept { return contents_->tensors.notes(); }
+const std::vector<std::string>& ZipCheckpoint::notes() const noexcept { return contents_->tensors->notes(); }
 
 const TensorInfo* ZipCheckpoint::find(std::string_view name) const noexcept {
   const auto& all = tensors();
@@ -65,11 +66,11 @@ std::size_t ZipCheckpoint::index_of(std::string_view name) const {
 }
 
 at::Tensor ZipCheckpoint::read(std::string_view name) const {
-  return contents_->tensors.read(contents_->file, index_of(name));
+  return contents_->tensors->read(contents_->file, index_of(name));
 }
 
 at::Tensor ZipCheckpoint::read_rows(std::string_view name, std::int64_t first, std::int64_t count) const {
-  return contents_->tensors.read_rows(contents_->file, index_of(name), {.first = first, .count = count});
+  return contents_->tensors->read_rows(contents_->file, index_of(name), {.first = first, .count = count});
 }
 
 }  // namespace hooked

@@ -11,12 +11,11 @@
 
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
-#include "io/pickle/plain_value.h"
 #include "io/pickle/zip_limits.h"
 
 namespace hooked {
 
-/// One of PyTorch's zip files alone, as io/tensors/zip_tensors.h reads it: what CheckpointReader makes of
+/// One of PyTorch's zip files alone, as io/tensors/zip_tensors.cc reads it: what CheckpointReader makes of
 /// a `.pt` file, without looking for files.
 class ZipCheckpoint {
  public:
@@ -34,8 +33,8 @@ class ZipCheckpoint {
   const std::vector<TensorInfo>& tensors() const noexcept;
 
   /// Entries next to the state dict without tensors in them, by key: a training script's `model_args`,
-  /// for instance. A dict, empty when there is nothing.
-  const PlainValue& values() const noexcept;
+  /// for instance. A JSON object, empty when there is nothing.
+  const std::string& values() const noexcept;
 
   /// What a user should know about this file, a sentence each.
   const std::vector<std::string>& notes() const noexcept;

@@ -16,7 +16,7 @@
 
 #include "analysis/runs/standing_edits.h"
 #include "analysis/values/float32_at_least.h"
-#include "core/shared_work.h"
+#include "core/parallel.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"

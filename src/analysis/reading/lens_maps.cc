@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "core/config_reader.h"
 #include "core/json.h"
@@ -20,17 +19,13 @@
 #include "hooked/io/file.h"
 #include "io/checkpoint/checkpoint_reader.h"
 #include "io/checkpoint/model_files.h"
+#include "io/files/hub_name.h"
 
 namespace hooked {
 namespace {
 
 constexpr std::uint64_t kConfigBytes = std::uint64_t{1} << 20;
 constexpr std::int64_t kLayers = 100'000;
-
-bool is_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
 
 /// The only file of tensors of a folder, or the path itself.
 std::filesystem::path lens_file(const std::filesystem::path& path) {
@@ -50,7 +45,8 @@ class LensFile {
   explicit LensFile(const std::filesystem::path& path)
       : of_folder_(is_folder(path)),
         path_(lens_file(path)),
-        reader_(CheckpointReader::open_file(path_, MissingShards::refused, PickledNames::paths)) {}
+        reader_(CheckpointReader::open_file(path_, MissingShards::refused, PickledNames::paths)),
+        values_(Json::parse(reader_.values())) {}
 
   LensMaps maps() {
     for (const auto& name : reader_.names()) add(name);
@@ -133,11 +129,12 @@ class LensFile {
       for (std::int64_t i = 0; i < numbers.size(0); ++i) layers.push_back(numbers[i].item<std::int64_t>());
       return layers;
     }
-    const auto* listed = reader_.values().find("source_layers");
-    if (listed == nullptr || listed->list() == nullptr) return std::nullopt;
-    for (const auto& layer : *listed->list()) {
-      if (!layer.integer()) refuse(fmt::format("'source_layers' has {}, which is not a layer", layer.kind()));
-      layers.push_back(*layer.integer());
+    const auto listed = values_.find("source_layers");
+    if (listed == values_.end() || !listed->is_array()) return std::nullopt;
+    for (const Json& layer : *listed) {
+      if (!layer.is_number_integer())
+        refuse(fmt::format("'source_layers' has {}, which is not a layer", json_kind(layer)));
+      layers.push_back(layer.get<std::int64_t>());
     }
     return layers;
   }
@@ -161,10 +158,11 @@ class LensFile {
 
   /// What a Jacobian lens has in addition to its matrices.
   void check_values() {
-    const auto& values = reader_.values();
-    if (const auto* stated = values.find("d_model"); stated != nullptr && stated->integer() != width())
-      disagree("d_model", stated->integer() ? std::to_string(*stated->integer()) : "an integer",
-               std::to_string(width()));
+    if (const auto stated = values_.find("d_model"); stated != values_.end()) {
+      const bool whole = stated->is_number_integer();
+      if (!whole || *stated != width())
+        disagree("d_model", whole ? stated->dump() : "an integer", std::to_string(width()));
+    }
     if (const auto layers = source_layers()) {
       const std::set<std::int64_t> said(layers->begin(), layers->end());
       std::set<std::int64_t> there;
@@ -173,12 +171,12 @@ class LensFile {
         disagree("source_layers", fmt::format("{}", fmt::join(said, ", ")),
                  fmt::format("matrices of {}", fmt::join(there, ", ")));
     }
-    const auto* target = values.find("target_layer");
-    if (const auto* metadata = values.find("metadata"); target == nullptr && metadata != nullptr)
-      target = metadata->find("target_layer");
-    if (target == nullptr || target->is_none()) return;
-    if (!target->integer()) disagree("target_layer", "an integer", target->kind());
-    maps_.target_depth = *target->integer() + 1;
+    const Json metadata = values_.value("metadata", Json::object());
+    const Json& holder = values_.contains("target_layer") ? values_ : metadata;
+    const auto target = holder.find("target_layer");
+    if (target == holder.end() || target->is_null()) return;
+    if (!target->is_number_integer()) disagree("target_layer", "an integer", json_kind(*target));
+    maps_.target_depth = target->get<std::int64_t>() + 1;
   }
 
   /// What the config.json in a tuned lens's folder says about it. (The user has to know which model it was
@@ -221,6 +219,7 @@ class LensFile {
   bool of_folder_;  // and not the file alone
   std::filesystem::path path_;
   CheckpointReader reader_;
+  Json values_;  // that are stored with the tensors
   LensMaps maps_;
 };
 

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "analysis/places/row_columns.h"
-#include "core/places_among.h"
+#include "core/id_list.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"

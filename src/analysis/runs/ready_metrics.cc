@@ -15,7 +15,7 @@
 
 #include "analysis/places/cache_reading.h"
 #include "analysis/places/row_columns.h"
-#include "core/places_among.h"
+#include "core/id_list.h"
 #include "core/to_device.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/core/error.h"

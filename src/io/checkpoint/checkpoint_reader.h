@@ -7,18 +7,22 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "hooked/io/safetensors.h"
 #include "io/gguf/gguf_value.h"
-#include "io/pickle/plain_value.h"
 #include "io/tensors/tensor_file.h"
 
 namespace hooked {
+
+struct ShardIndex;
 
 /// Limits on the files of a model folder. One more than a limit is refused.
 struct CheckpointLimits {
@@ -62,17 +66,13 @@ class CheckpointReader {
                                     MissingShards when_missing = MissingShards::refused,
                                     PickledNames pickled = PickledNames::state_dict);
 
-  CheckpointReader(CheckpointReader&& other) noexcept;
-  CheckpointReader& operator=(CheckpointReader&& other) noexcept;
-  ~CheckpointReader();
-
   /// The folder that was opened, or that the one file is in.
-  const std::filesystem::path& folder() const noexcept;
+  const std::filesystem::path& folder() const noexcept { return folder_; }
 
   /// All tensors' names, shard by shard: in the order of their data, or of a pickle's dict.
-  const std::vector<std::string>& names() const noexcept;
+  const std::vector<std::string>& names() const noexcept { return names_; }
 
-  bool contains(std::string_view name) const noexcept;
+  bool contains(std::string_view name) const noexcept { return by_name_.contains(name); }
 
   /// dtype, shape and size of a tensor, without reading it. Throws CheckpointError with the nearest name.
   const TensorInfo& info(std::string_view name) const;
@@ -112,45 +112,99 @@ class CheckpointReader {
   std::vector<std::filesystem::path> files() const;
 
   /// Names of the shards that were left out because they are missing.
-  const std::vector<std::string>& missing_shards() const noexcept;
+  const std::vector<std::string>& missing_shards() const noexcept { return missing_; }
 
   /// The command that downloads those; empty if none is missing or no command is known.
-  const std::string& fetch() const noexcept;
+  const std::string& fetch() const noexcept { return fetch_; }
 
   /// Throws CheckpointError listing all missing shards, if there are any.
   void require_whole() const;
 
   /// Tensors that are not where the index says, with a sentence about each.
-  const std::map<std::string, std::string>& misplaced() const noexcept;
+  const std::map<std::string, std::string>& misplaced() const noexcept { return misplaced_; }
 
   /// Bytes of all shards' tensors, if an index states them.
-  std::optional<std::uint64_t> stated_bytes() const noexcept;
+  std::optional<std::uint64_t> stated_bytes() const noexcept { return stated_bytes_; }
 
   /// Bytes of all tensors as stored; memory that several tensors of a pickle share is counted once.
-  std::uint64_t bytes() const noexcept;
+  std::uint64_t bytes() const noexcept { return bytes_; }
 
   /// Plain values that a training script stored with the tensors in its one file, such as nanoGPT's
-  /// `model_args`: a dict, empty for safetensors and for shards.
-  const PlainValue& values() const noexcept;
+  /// `model_args`: a JSON object (PickledStateDict::values), empty for safetensors and for shards.
+  const std::string& values() const noexcept { return values_; }
 
   /// What a GGUF file, or the first of several, says about its model; null for other formats. Lives as long
   /// as the reader.
-  const GgufMetadata* gguf() const noexcept;
+  const GgufMetadata* gguf() const noexcept {
+    return shards_.empty() ? nullptr : shards_.front().contents->gguf();
+  }
 
   /// The file that these metadata come from, for a reader of GGUF files.
-  const std::filesystem::path& gguf_file() const noexcept;
+  const std::filesystem::path& gguf_file() const noexcept { return shards_.front().path; }
 
   /// The `__metadata__` of all files; the first file that has a key gives its value.
-  const std::map<std::string, std::string>& metadata() const noexcept;
+  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 
   /// What a user should know about these files, one sentence each; empty if there is nothing unusual.
-  const std::vector<std::string>& notes() const noexcept;
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
-  struct Contents;
-  explicit CheckpointReader(std::unique_ptr<Contents> contents) noexcept;
+  /// One file with tensors, closed, and what it said about them. It is reopened for its data, and must then
+  /// be the same file.
+  struct Shard {
+    std::filesystem::path path;
+    FileStamp stamp;
+    std::unique_ptr<const TensorFile> contents;
+  };
 
-  std::unique_ptr<Contents> contents_;
+  /// The most recently read files by their shards: a bounded number, whatever the number of shards.
+  struct OpenFiles {
+    std::mutex mutex;
+    std::vector<std::pair<std::size_t, std::shared_ptr<const InputFile>>> files;
+  };
+
+  /// Tensor `index` of a shard.
+  struct TensorPlace {
+    std::size_t shard;
+    std::size_t index;
+  };
+
+  explicit CheckpointReader(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void add_file(const std::filesystem::path& path, TensorFormat format,
+                PickledNames pickled = PickledNames::state_dict);
+  void add_only_file(const std::filesystem::path& path, TensorFormat format,
+                     PickledNames pickled = PickledNames::state_dict);
+  void add_pickle_note(const std::filesystem::path& path);
+  void add_gguf_files(const std::filesystem::path& first, MissingShards when_missing);
+  void add_shards(const std::filesystem::path& index_file, TensorFormat format, MissingShards when_missing);
+  void miss(std::vector<std::string> names, const std::filesystem::path& file, std::string_view what,
+            const std::vector<std::string>& all);
+  void check_tensors_of_splits() const;
+  void settle(const ShardIndex& index, const std::filesystem::path& index_file);
+  void index_names();
+  const TensorPlace& at(std::string_view name) const;
+  const TensorInfo& info(const TensorPlace& stored) const;
+  /// The open file of a tensor, shared with other threads that read from it. Throws IoError when it cannot be
+  /// opened or was changed since.
+  std::shared_ptr<const InputFile> opened(const TensorPlace& stored) const;
+
+  std::filesystem::path folder_;
+  std::vector<Shard> shards_;
+  std::vector<TensorPlace> tensors_;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;  // views of names_
+  std::map<std::string, std::string> metadata_;
+  std::string values_ = "{}";
+  std::vector<std::string> notes_;
+  std::vector<std::string> missing_;              // shards
+  std::map<std::string, std::string> misplaced_;  // tensors, and why they are not read
+  std::string refusal_;                           // of a model that lacks them
+  std::filesystem::path named_in_;                // the file that names them
+  std::string fetch_;  // the command that downloads them; empty where none is known
+  std::optional<std::uint64_t> stated_bytes_;
+  std::uint64_t bytes_ = 0;
+  std::unique_ptr<OpenFiles> open_files_ = std::make_unique<OpenFiles>();
 };
 
 }  // namespace hooked

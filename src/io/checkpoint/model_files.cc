@@ -46,8 +46,7 @@ constexpr std::array<std::string_view, 4> kZipEndings = {".bin", ".pt", ".pth", 
 constexpr std::string_view kSafetensorsEnding = ".safetensors";
 
 bool is_zip_name(std::string_view name) {
-  return std::any_of(kZipEndings.begin(), kZipEndings.end(),
-                     [&](std::string_view ending) { return name.ends_with(ending); });
+  return std::ranges::any_of(kZipEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 /// Names of the folder's files that a training script may have left, sorted.
@@ -128,8 +127,8 @@ ModelFileChoice choose_model_file(const std::filesystem::path& folder) {
 }
 
 bool has_model_file(const std::filesystem::path& folder) {
-  return std::any_of(kKnownFiles.begin(), kKnownFiles.end(),
-                     [&](const KnownFile& file) { return is_there(folder / file.name); });
+  return std::ranges::any_of(kKnownFiles,
+                             [&](const KnownFile& file) { return is_there(folder / file.name); });
 }
 
 bool is_gguf_name(std::string_view name) { return name.ends_with(".gguf"); }
@@ -150,14 +149,8 @@ TensorFormat format_of(const std::filesystem::path& file) {
 }
 
 std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  std::error_code stopped;
-  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
-       at.increment(stopped)) {
-    auto name = at->path().filename().native();
-    if (is_tensor_name(name)) names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
+  auto names = names_in(folder);
+  std::erase_if(names, [](const std::string& name) { return !is_tensor_name(name); });
   return names;
 }
 

@@ -25,11 +25,6 @@ namespace {
 
 constexpr std::size_t kSuggested = 3;
 
-bool is_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -63,8 +58,7 @@ std::string suggestion(const HubName& wanted, const std::vector<CachedModel>& mo
     ranked.emplace_back(distance(wanted, *name), model.id);
   }
   if (ranked.empty()) return {};
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(ranked, {}, &std::pair<Distance, std::string>::first);
   const bool far = ranked.front().first.far;
   std::vector<std::string> shown;
   for (const auto& [distance, id] : ranked) {

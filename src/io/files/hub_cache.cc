@@ -17,23 +17,6 @@ namespace {
 
 constexpr auto kSkipUnreadable = std::filesystem::directory_options::skip_permission_denied;
 
-bool is_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
-/// Sorted names of a folder's entries; none if it cannot be read.
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  std::error_code stopped;
-  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
-       at.increment(stopped)) {
-    names.push_back(at->path().filename().native());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// Branches and tags, whose names may have slashes, sorted.
 std::vector<std::string> references_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
@@ -123,7 +106,7 @@ std::vector<CachedModel> cached_models(const HubCache& cache) {
                         .problem = "no model of the hub has such a name"});
     }
   }
-  std::stable_sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  std::ranges::stable_sort(models, {}, &CachedModel::id);
   return models;
 }
 

@@ -50,11 +50,6 @@ std::optional<std::string> referenced_commit(const std::filesystem::path& refere
   return commit;
 }
 
-bool is_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
 /// Whether `folder` has the revisions of a model, a data set or a space in a hub cache's layout.
 bool is_cached_repository(const std::filesystem::path& folder) {
   const std::string name = folder.filename().native();
@@ -70,17 +65,31 @@ std::optional<std::filesystem::path> snapshot_that_begins(const std::filesystem:
                                                           std::string_view start) {
   if (start.size() < kShortestCommit) return std::nullopt;
   std::optional<std::filesystem::path> found;
-  std::error_code stopped;
-  for (std::filesystem::directory_iterator at(snapshots, stopped), end; !stopped && at != end;
-       at.increment(stopped)) {
-    if (!at->path().filename().native().starts_with(start) || !is_folder(at->path())) continue;
+  for (const auto& name : names_in(snapshots)) {
+    if (!name.starts_with(start) || !is_folder(snapshots / name)) continue;
     if (found) return std::nullopt;
-    found = at->path();
+    found = snapshots / name;
   }
   return found;
 }
 
 }  // namespace
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
+       at.increment(stopped)) {
+    names.push_back(at->path().filename().native());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 /// Branches may have slashes (`refs/pr/1`); no part may step out of the folder.
 bool is_revision(std::string_view revision) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hooked/io/hub_cache.h"
 
@@ -72,5 +73,11 @@ std::string fetch_command(const std::filesystem::path& folder, std::string_view 
 
 /// `with` and that command; `again` if there is none. Both continue a message that ends in `fetch it`.
 std::string how_to_fetch(const std::filesystem::path& folder, std::string_view files = {});
+
+/// Whether that is a folder, or a link to one.
+bool is_folder(const std::filesystem::path& path);
+
+/// Sorted names of a folder's entries; none if it cannot be read.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 }  // namespace hooked

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
+#include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "core/json.h"
 #include "hooked/core/error.h"
+#include "hooked/io/file.h"
 #include "io/files/hub_name.h"
 #include "io/files/path_text.h"
 
@@ -50,6 +53,62 @@ bool is_ours(const std::filesystem::path& file, const FileKind& kind) {
   }
 }
 
+// The one of `paths` that is the same file or folder, or null.
+const std::filesystem::path* same_among(const std::filesystem::path& path,
+                                        const std::vector<std::filesystem::path>& paths) {
+  const auto found = std::ranges::find_if(paths, [&](const std::filesystem::path& one) {
+    std::error_code is_absent;
+    return std::filesystem::equivalent(path, one, is_absent) && !is_absent;
+  });
+  return found == paths.end() ? nullptr : &*found;
+}
+
+constexpr std::uint64_t kConfigBytes = std::uint64_t{64} << 20;
+
+[[noreturn]] void throw_not_made(const std::filesystem::path& folder, std::string_view reason) {
+  throw IoError(path_text(folder), fmt::format("the folder could not be made ({})", reason));
+}
+
+// Whether a config.json has the record that only saving a model writes.
+bool is_own_config(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return false;
+  try {
+    const Json config = parse_json(read_text_file(file, kConfigBytes), {.bytes = kConfigBytes});
+    if (!config.is_object() || config.value("model_type", Json()) != "hooked_transformer") return false;
+    const Json record = config.value("hooked", Json());
+    return record.is_object() && record.contains("processing");
+  } catch (const std::invalid_argument&) {
+    return false;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void require_not_read_from(const std::filesystem::path& folder, const std::set<std::string>& holds,
+                           const ReadFrom& from) {
+  if (const auto* read = same_among(folder, from.folders)) {
+    throw IoError(path_text(folder),
+                  fmt::format("this is the folder '{}', from which the model was read; expected another one; "
+                              "choose another",
+                              path_text(*read)));
+  }
+  for (const auto& name : holds) require_not_read(folder / name, from.files);
+}
+
+// The nearest existing folder above must allow new entries.
+void require_can_be_made(const std::filesystem::path& folder) {
+  std::error_code ignored, failed;
+  auto above = std::filesystem::absolute(folder, failed);
+  if (failed) throw_not_made(folder, failed.message());
+  while (!std::filesystem::exists(std::filesystem::symlink_status(above, ignored)) &&
+         above != above.parent_path())
+    above = above.parent_path();
+  if (!std::filesystem::is_directory(above, ignored)) throw_not_made(folder, "Not a directory");
+  if (::access(above.c_str(), W_OK | X_OK) != 0)
+    throw_not_made(folder, std::generic_category().message(errno));
+}
+
 }  // namespace
 
 void require_replaceable(const std::filesystem::path& file, const FileKind& kind, Overwrite overwrite) {
@@ -77,14 +136,80 @@ void require_replaceable(const std::filesystem::path& file, const FileKind& kind
 }
 
 void require_not_read(const std::filesystem::path& file, const std::vector<std::filesystem::path>& read) {
-  for (const auto& one : read) {
-    std::error_code is_absent;
-    if (!std::filesystem::equivalent(file, one, is_absent) || is_absent) continue;
+  if (const auto* same = same_among(file, read)) {
     throw IoError(
         path_text(file),
         fmt::format("this is the file '{}', which is read; expected another one; choose another name",
-                    path_text(one)));
+                    path_text(*same)));
   }
+}
+
+std::set<std::string> require_own_folder(const std::filesystem::path& folder,
+                                         const std::set<std::string>& names, const ReadFrom& from) {
+  require_outside_hub_cache(folder, path_text(folder));
+  require_can_be_made(folder);
+  std::set<std::string> holds;
+  std::error_code failed;
+  if (std::filesystem::exists(folder, failed)) {
+    for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end;
+         at.increment(failed))
+      holds.insert(at->path().filename().native());
+  }
+  if (failed) throw IoError(path_text(folder), fmt::format("cannot be listed: {}", failed.message()));
+  require_not_read_from(folder, holds, from);
+  const bool own = is_own_config(folder / kConfigFile);
+  for (const auto& name : holds) {
+    if (AtomicFile::is_partial(name)) continue;
+    std::error_code ignored;
+    const auto status = std::filesystem::symlink_status(folder / name, ignored);
+    if (own && std::filesystem::is_regular_file(status) && (names.contains(name) || name == kConfigFile))
+      continue;
+    if (!own && name != kConfigFile && holds.contains(kConfigFile)) continue;  // names the most telling file
+    throw IoError(path_text(folder),
+                  fmt::format("the folder holds '{}', which hooked did not write; expected a new or empty "
+                              "folder, or one with nothing but a model that hooked saved; choose another, or "
+                              "move that file",
+                              printable(name)));
+  }
+  return holds;
+}
+
+OwnFolder::OwnFolder(std::filesystem::path folder, const std::set<std::string>& names, const ReadFrom& from)
+    : folder_(std::move(folder)), before_(require_own_folder(folder_, names, from)) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder_, failed);
+  if (failed) throw_not_made(folder_, failed.message());
+}
+
+AtomicFile& OwnFolder::add(const std::string& name) { return files_.emplace_back(folder_ / name); }
+
+void OwnFolder::add(const std::string& name, std::string_view bytes) {
+  add(name).write(std::as_bytes(std::span(bytes)));
+}
+
+void OwnFolder::commit() {
+  for (AtomicFile& file : files_) file.finish();
+  const auto remove = [&](const std::string& name) {
+    std::error_code failed;
+    std::filesystem::remove(folder_ / name, failed);
+    if (failed) {
+      throw IoError(path_text(folder_ / name),
+                    fmt::format("cannot be removed: {}; the folder is not complete", failed.message()));
+    }
+  };
+  if (before_.contains(kConfigFile)) remove(kConfigFile);
+  AtomicFile* config = nullptr;
+  for (AtomicFile& file : files_) {
+    before_.erase(file.path().filename().native());
+    if (file.path().filename() == kConfigFile) {
+      config = &file;
+    } else {
+      file.commit();
+    }
+  }
+  before_.erase(kConfigFile);
+  for (const auto& name : before_) remove(name);
+  if (config != nullptr) config->commit();
 }
 
 }  // namespace hooked

@@ -1,18 +1,21 @@
 #pragma once
 
+#include <deque>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hooked/io/overwrite.h"
+#include "io/files/atomic_file.h"
 
 namespace hooked {
 
 /// Note [Nothing of others is overwritten]
 /// Every writer of results asks require_replaceable before it writes. Commands ask it before they load a
 /// model too, so that a refusal costs no run (docs/decisions/0085). A model's folder has a stricter rule
-/// (io/files/own_folder.h). write_file and save_safetensors are the tools that these writers share: they do
+/// (require_own_folder). write_file and save_safetensors are the tools that these writers share: they do
 /// not ask.
 
 /// A kind of file that hooked writes.
@@ -33,5 +36,43 @@ void require_replaceable(const std::filesystem::path& file, const FileKind& kind
 struct ReadFrom {
   std::vector<std::filesystem::path> folders, files;
 };
+
+/// What a native folder calls its config, which says that hooked wrote the folder.
+inline constexpr const char* kConfigFile = "config.json";
+
+/// A native folder (config.json and the files that belong to it) that is written as a whole.
+///
+/// Note [A folder in one step]
+/// Each file is written next to its destination, and no existing file is touched until all of them are on the
+/// disk. Then the old config.json is removed, the other files are renamed into place, those that the new
+/// folder does not have are removed, and the new config.json is placed last. So an error or an end of the
+/// program leaves the old folder whole while anything can still fail. If the machine stops within the
+/// renames, the folder has no config.json and does not load: it is never read as a mixture of two models.
+class [[nodiscard]] OwnFolder {
+ public:
+  /// Creates the folder if it does not exist. `names` are all names that a native folder can hold. Throws
+  /// IoError as require_own_folder does and if the folder cannot be created.
+  OwnFolder(std::filesystem::path folder, const std::set<std::string>& names, const ReadFrom& from);
+
+  /// Begins a file of the folder.
+  AtomicFile& add(const std::string& name);
+  /// The same with all of its bytes.
+  void add(const std::string& name, std::string_view bytes);
+
+  /// Puts all files in place and removes the folder's old ones. Throws IoError.
+  void commit();
+
+ private:
+  std::filesystem::path folder_;
+  std::set<std::string> before_;  // names of what was there
+  std::deque<AtomicFile> files_;
+};
+
+/// The names of the entries of `folder`; none if it does not exist. Throws IoError unless a native folder may
+/// be written there: either nothing is there, or a folder with only files that hooked wrote. Its config.json
+/// says so, and all others are plain files whose names are among `names`. Never in a hub cache, nor where
+/// something is read from.
+std::set<std::string> require_own_folder(const std::filesystem::path& folder,
+                                         const std::set<std::string>& names, const ReadFrom& from);
 
 }  // namespace hooked

@@ -16,7 +16,7 @@
 #include "hooked/core/tensor_text.h"
 #include "io/files/checked_size.h"
 #include "io/files/foreign_kind.h"
-#include "io/files/little_endian.h"
+#include "io/files/number_codes.h"
 
 namespace hooked {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "io/files/little_endian.h"
+#include "io/files/number_codes.h"
 
 namespace hooked {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
 #include "core/json.h"
 #include "hooked/core/tensor_text.h"
@@ -68,8 +67,7 @@ std::string_view pickle_kind_text(PickleKind kind) noexcept {
 void PickleBuilder::charge(std::uint64_t bytes) {
   built_bytes_ += bytes;
   if (built_bytes_ <= Limits::kBuiltBytes) return;
-  throw std::invalid_argument(fmt::format(
-      "the values take too much memory; expected at most {} bytes, got more", Limits::kBuiltBytes));
+  refuse_pickle("the values take too much memory; expected at most {} bytes, got more", Limits::kBuiltBytes);
 }
 
 std::string PickleBuilder::described(const PickleValue& value) const {
@@ -89,7 +87,7 @@ std::string PickleBuilder::described(const PickleValue& value) const {
 
 void PickleBuilder::refuse_argument(std::string_view what, std::string_view wanted,
                                     const PickleValue& got) const {
-  throw std::invalid_argument(fmt::format("{}; expected {}, got {}", what, wanted, described(got)));
+  refuse_pickle("{}; expected {}, got {}", what, wanted, described(got));
 }
 
 PickleValue PickleBuilder::global(std::string_view module, std::string_view name) const {
@@ -97,12 +95,12 @@ PickleValue PickleBuilder::global(std::string_view module, std::string_view name
     return row.module == module && row.name == name;
   });
   if (place == kAllowed.end()) {
-    throw std::invalid_argument(fmt::format(
+    refuse_pickle(
         "the global '{}.{}' is not allowed; expected tensors and plain containers only "
         "(torch._utils._rebuild_tensor_v2, torch._utils._rebuild_parameter, collections.OrderedDict and "
         "torch's storages of floats, integers and bools); nothing was run; save the state dict alone, or "
         "convert it to safetensors",
-        printable(module.substr(0, 200)), printable(name.substr(0, 200))));
+        printable(module.substr(0, 200)), printable(name.substr(0, 200)));
   }
   return {.kind = Kind::kGlobal, .payload = static_cast<std::uint64_t>(place - kAllowed.begin())};
 }
@@ -135,7 +133,7 @@ void PickleBuilder::append(const PickleValue& list, std::span<const PickleValue>
 
 void PickleBuilder::set_items(const PickleValue& dict, std::span<const PickleValue> items) {
   if (dict.kind != Kind::kDict) refuse_argument("items are set on no dict", "a dict", dict);
-  if (items.size() % 2 != 0) throw std::invalid_argument("a key has no value; expected pairs, got one more");
+  if (items.size() % 2 != 0) refuse_pickle("a key has no value; expected pairs, got one more");
   for (std::size_t i = 0; i < items.size(); i += 2) {
     if (!may_be_key(items[i].kind)) {
       refuse_argument("a dict's key is of a wrong kind", "text or another constant", items[i]);
@@ -161,8 +159,7 @@ PickleValue PickleBuilder::call(const PickleValue& function, const PickleValue& 
       break;
   }
   if (arguments.size != 0) {
-    throw std::invalid_argument(
-        fmt::format("OrderedDict is called with arguments; expected none, got {}", arguments.size));
+    refuse_pickle("OrderedDict is called with arguments; expected none, got {}", arguments.size);
   }
   const auto dict = empty_dict();
   document_.containers[dict.payload].ordered = true;
@@ -172,8 +169,8 @@ PickleValue PickleBuilder::call(const PickleValue& function, const PickleValue& 
 PickleValue PickleBuilder::tensor(const PickleValue& arguments) {
   // storage, storage_offset, size, stride, requires_grad, backward_hooks and, in some versions, metadata
   if (arguments.size != 6 && arguments.size != 7) {
-    throw std::invalid_argument(fmt::format(
-        "_rebuild_tensor_v2 has another number of arguments; expected 6 or 7, got {}", arguments.size));
+    refuse_pickle("_rebuild_tensor_v2 has another number of arguments; expected 6 or 7, got {}",
+                  arguments.size);
   }
   const auto at = [&](std::size_t i) -> const PickleValue& { return document_.element(arguments, i); };
   const auto expect = [&](std::size_t i, PickleKind kind, std::string_view what) {
@@ -198,8 +195,7 @@ PickleValue PickleBuilder::tensor(const PickleValue& arguments) {
     }
   }
   if (document_.tensors.size() == Limits::kTensors) {
-    throw std::invalid_argument(
-        fmt::format("there are too many tensors; expected at most {}, got more", Limits::kTensors));
+    refuse_pickle("there are too many tensors; expected at most {}, got more", Limits::kTensors);
   }
   const PickledTensor row{
       .storage = at(0).payload, .offset = at(1).integer(), .sizes = at(2), .strides = at(3)};
@@ -212,9 +208,8 @@ PickleValue PickleBuilder::tensor(const PickleValue& arguments) {
 void PickleBuilder::check_inside(const PickledStorage& storage, const PickledTensor& tensor) const {
   const auto& [sizes, strides] = std::pair(tensor.sizes, tensor.strides);
   if (sizes.size > Limits::kRank || sizes.size != strides.size) {
-    throw std::invalid_argument(
-        fmt::format("a tensor has {} sizes and {} strides; expected as many of both, at most {}", sizes.size,
-                    strides.size, Limits::kRank));
+    refuse_pickle("a tensor has {} sizes and {} strides; expected as many of both, at most {}", sizes.size,
+                  strides.size, Limits::kRank);
   }
   for (const auto& tuple : {sizes, strides}) {
     for (std::size_t i = 0; i < tuple.size; ++i) {
@@ -232,21 +227,19 @@ void PickleBuilder::check_inside(const PickledStorage& storage, const PickledTen
                        shape_text(steps), tensor.offset);
   };
   if (!span || !checked_bytes(shape, bits)) {
-    throw std::invalid_argument(fmt::format("{} overflows; expected sizes below 2^60 bytes", text()));
+    refuse_pickle("{} overflows; expected sizes below 2^60 bytes", text());
   }
   const auto elements = static_cast<std::uint64_t>(storage.elements);
   const auto offset = static_cast<std::uint64_t>(tensor.offset);
   if (tensor.offset < 0 || offset > elements || *span > elements - offset) {
-    throw std::invalid_argument(
-        fmt::format("{} reaches outside its storage; expected it within {} elements", text(), elements));
+    refuse_pickle("{} reaches outside its storage; expected it within {} elements", text(), elements);
   }
 }
 
 PickleValue PickleBuilder::parameter(const PickleValue& arguments) const {
   // data, requires_grad, backward_hooks
   if (arguments.size != 3) {
-    throw std::invalid_argument(fmt::format(
-        "_rebuild_parameter has another number of arguments; expected 3, got {}", arguments.size));
+    refuse_pickle("_rebuild_parameter has another number of arguments; expected 3, got {}", arguments.size);
   }
   const auto& inner = document_.element(arguments, 0);
   const auto& hooks = document_.element(arguments, 2);

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <c10/core/ScalarType.h>
+#include <fmt/format.h>
 
 #include <bit>
 #include <cstdint>
 #include <deque>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hooked {
@@ -93,5 +95,40 @@ struct PickleDocument {
     return values;
   }
 };
+
+/// What the pickle `bytes` (protocol 2 to 5) describes. `where` is the archive's name for messages.
+///
+/// Only opcodes and globals that describe tensors and plain containers are known; nothing is imported, called
+/// or run. Throws CheckpointError with the byte of the pickle and the opcode or global that is refused.
+/// Format: Python's Lib/pickletools.py.
+PickleDocument read_pickle(std::string bytes, std::string_view where);
+
+/// Throws std::invalid_argument; read_pickle adds where that is.
+template <class... Values>
+[[noreturn]] void refuse_pickle(fmt::format_string<Values...> form, Values&&... values) {
+  throw std::invalid_argument(fmt::format(form, std::forward<Values>(values)...));
+}
+
+/// The named tensors of a pickle, and the values stored with them.
+struct PickledStateDict {
+  struct Entry {
+    std::string name;
+    std::uint64_t tensor;  ///< index into the document's tensors
+  };
+  std::vector<Entry> entries;  ///< in the pickle's order, each name once
+  /// The top dict's values without tensors, as a JSON object. What JSON does not have is null there (bytes,
+  /// numbers that are not finite), and keys other than texts are left out.
+  std::string values;
+  std::vector<std::string> notes;
+};
+
+/// Finds the state dict: the top dict, or the dict under its key `model`, `state_dict` or `model_state_dict`.
+/// `where` is the file's name for messages. Throws CheckpointError if there is none or more than one, or if a
+/// name in it is unfit or appears twice.
+PickledStateDict find_state_dict(const PickleDocument& document, std::string_view where);
+
+/// The same for all tensors in the top dict and in dicts inside it. Their names are the keys on the way,
+/// texts or integers, with dots between them: `J.0` of {"J": {0: tensor}}.
+PickledStateDict find_tensor_paths(const PickleDocument& document, std::string_view where);
 
 }  // namespace hooked

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace hooked {
 
@@ -55,8 +59,37 @@ enum class Opcode : std::uint8_t {
   kFrame = 0x95,
 };
 
-/// The opcode's name in Python's pickle module, also for opcodes that are not read; `0x` and its number if
-/// Python has none.
-std::string opcode_text(std::uint8_t opcode);
+/// The name of an opcode of Python's pickle module that is not read; `0x` and its number if Python has none.
+inline std::string opcode_text(std::uint8_t opcode) {
+  static constexpr std::pair<std::uint8_t, std::string_view> kNotRead[] = {
+      {'2', "DUP"},
+      {'F', "FLOAT"},
+      {'I', "INT"},
+      {'L', "LONG"},
+      {'P', "PERSID"},
+      {'S', "STRING"},
+      {'V', "UNICODE"},
+      {'g', "GET"},
+      {'i', "INST"},
+      {'o', "OBJ"},
+      {'p', "PUT"},
+      {0x80, "PROTO"},
+      {0x81, "NEWOBJ"},
+      {0x82, "EXT1"},
+      {0x83, "EXT2"},
+      {0x84, "EXT4"},
+      {0x8F, "EMPTY_SET"},
+      {0x90, "ADDITEMS"},
+      {0x91, "FROZENSET"},
+      {0x92, "NEWOBJ_EX"},
+      {0x96, "BYTEARRAY8"},
+      {0x97, "NEXT_BUFFER"},
+      {0x98, "READONLY_BUFFER"},
+  };
+  for (const auto& [code, name] : kNotRead) {
+    if (code == opcode) return std::string(name);
+  }
+  return fmt::format("0x{:02X}", opcode);
+}
 
 }  // namespace hooked

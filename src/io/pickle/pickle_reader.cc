@@ -1,15 +1,14 @@
-#include "io/pickle/pickle_reader.h"
-
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include <span>
 #include <utility>
 
 #include "core/json.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
-#include "io/files/little_endian.h"
+#include "io/files/number_codes.h"
 #include "io/pickle/pickle_builder.h"
+#include "io/pickle/pickle_document.h"
 #include "io/pickle/pickle_opcodes.h"
 #include "io/pickle/zip_limits.h"
 
@@ -30,18 +29,17 @@ class PickleMachine {
 
   void run() {
     if (bytes_.size() < 2 || static_cast<Opcode>(static_cast<unsigned char>(bytes_[0])) != Opcode::kProto) {
-      throw std::invalid_argument("this is not a pickle of protocol 2 to 5; expected it to begin with PROTO");
+      refuse_pickle("this is not a pickle of protocol 2 to 5; expected it to begin with PROTO");
     }
     if (const auto protocol = static_cast<unsigned char>(bytes_[1]); protocol < 2 || protocol > 5) {
-      throw std::invalid_argument(fmt::format("unknown protocol; expected 2 to 5, got {}", protocol));
+      refuse_pickle("unknown protocol; expected 2 to 5, got {}", protocol);
     }
     at_ = 2;
     do {
       opcode_at_ = at_;
     } while (step(static_cast<std::uint8_t>(take(1)[0])));
     if (at_ != bytes_.size()) {
-      throw std::invalid_argument(
-          fmt::format("bytes follow the end of the pickle; expected none, got {}", bytes_.size() - at_));
+      refuse_pickle("bytes follow the end of the pickle; expected none, got {}", bytes_.size() - at_);
     }
   }
 
@@ -52,8 +50,7 @@ class PickleMachine {
       case Opcode::kStop:
         document_.root = pop();
         if (!stack_.empty()) {
-          throw std::invalid_argument(
-              fmt::format("the pickle leaves values over; expected one, got {}", stack_.size() + 1));
+          refuse_pickle("the pickle leaves values over; expected one, got {}", stack_.size() + 1);
         }
         return false;
       case Opcode::kFrame:  // says where its reader may read ahead to; only a lie is of interest
@@ -196,9 +193,8 @@ class PickleMachine {
         const auto name = pop();
         const auto module = pop();
         if (name.kind != Kind::kText || module.kind != Kind::kText) {
-          throw std::invalid_argument(
-              fmt::format("STACK_GLOBAL names no global; expected two texts, got {} and {}",
-                          pickle_kind_text(module.kind), pickle_kind_text(name.kind)));
+          refuse_pickle("STACK_GLOBAL names no global; expected two texts, got {} and {}",
+                        pickle_kind_text(module.kind), pickle_kind_text(name.kind));
         }
         return push(builder_.global(document_.text(module), document_.text(name)));
       }
@@ -214,10 +210,10 @@ class PickleMachine {
       case Opcode::kBinPersId:
         return push(builder_.storage(pop()));
       default:
-        throw std::invalid_argument(
-            fmt::format("the opcode {} is not allowed; expected those of tensors and plain containers; "
-                        "nothing was run; save the state dict alone, or convert it to safetensors",
-                        opcode_text(code)));
+        refuse_pickle(
+            "the opcode {} is not allowed; expected those of tensors and plain containers; "
+            "nothing was run; save the state dict alone, or convert it to safetensors",
+            opcode_text(code));
     }
   }
 
@@ -225,8 +221,7 @@ class PickleMachine {
 
   void check_left(std::uint64_t wanted) const {
     if (wanted <= bytes_.size() - at_) return;
-    throw std::invalid_argument(
-        fmt::format("the pickle is cut off; expected {} bytes more, got {}", wanted, bytes_.size() - at_));
+    refuse_pickle("the pickle is cut off; expected {} bytes more, got {}", wanted, bytes_.size() - at_);
   }
 
   std::string_view take(std::uint64_t bytes) {
@@ -251,8 +246,7 @@ class PickleMachine {
 
   void push(const PickleValue& value) {
     if (stack_.size() == Limits::kStack) {
-      throw std::invalid_argument(
-          fmt::format("the stack is too deep; expected at most {} values, got more", Limits::kStack));
+      refuse_pickle("the stack is too deep; expected at most {} values, got more", Limits::kStack);
     }
     stack_.push_back(value);
   }
@@ -265,8 +259,7 @@ class PickleMachine {
   void push_long(std::uint64_t width) {
     const auto digits = take(width);
     if (width > 8) {
-      throw std::invalid_argument(
-          fmt::format("an integer is too large; expected at most 8 bytes, got {}", width));
+      refuse_pickle("an integer is too large; expected at most 8 bytes, got {}", width);
     }
     auto value = little_endian(digits, 0, width);
     if (width > 0 && width < 8 && (digits.back() & 0x80) != 0) value |= ~std::uint64_t{0} << (8 * width);
@@ -277,8 +270,7 @@ class PickleMachine {
     const auto begin = at_;
     const auto text = take(size);
     if (const auto bad = first_invalid_byte(text); kind == Kind::kText && bad) {
-      throw std::invalid_argument(
-          fmt::format("a text is not UTF-8 from byte {} of the pickle on", begin + *bad));
+      refuse_pickle("a text is not UTF-8 from byte {} of the pickle on", begin + *bad);
     }
     push({.kind = kind, .size = static_cast<std::uint32_t>(size), .payload = begin});
   }
@@ -294,13 +286,12 @@ class PickleMachine {
   /// The uppermost `count` values.
   std::span<const PickleValue> top(std::size_t count) const {
     if (stack_.size() < count) {
-      throw std::invalid_argument(
-          fmt::format("the stack has too few values; expected at least {}, got {}", count, stack_.size()));
+      refuse_pickle("the stack has too few values; expected at least {}, got {}", count, stack_.size());
     }
     const auto values = std::span(stack_).last(count);
     for (const auto& value : values) {
       if (value.kind == Kind::kMark) {
-        throw std::invalid_argument("a mark is where a value should be; expected a value, got a mark");
+        refuse_pickle("a mark is where a value should be; expected a value, got a mark");
       }
     }
     return values;
@@ -309,7 +300,7 @@ class PickleMachine {
   /// The value below place `index` of the stack.
   PickleValue below(std::size_t index) const {
     if (index == 0 || stack_[index - 1].kind == Kind::kMark) {
-      throw std::invalid_argument("the stack has too few values; expected a container, got none");
+      refuse_pickle("the stack has too few values; expected a container, got none");
     }
     return stack_[index - 1];
   }
@@ -319,7 +310,7 @@ class PickleMachine {
     for (auto i = stack_.size(); i > 0; --i) {
       if (stack_[i - 1].kind == Kind::kMark) return i - 1;
     }
-    throw std::invalid_argument("a mark is missing; expected one on the stack, got none");
+    refuse_pickle("a mark is missing; expected one on the stack, got none");
   }
 
   std::span<const PickleValue> above(std::size_t mark) const { return std::span(stack_).subspan(mark + 1); }
@@ -346,8 +337,7 @@ class PickleMachine {
 
   void put(std::uint64_t index) {
     if (index >= Limits::kMemo) {
-      throw std::invalid_argument(
-          fmt::format("a memo index is too large; expected less than {}, got {}", Limits::kMemo, index));
+      refuse_pickle("a memo index is too large; expected less than {}, got {}", Limits::kMemo, index);
     }
     if (index >= memo_.size()) {
       builder_.charge((index + 1 - memo_.size()) * sizeof(PickleValue));
@@ -358,7 +348,7 @@ class PickleMachine {
 
   void get(std::uint64_t index) {
     if (index >= memo_.size() || memo_[index].kind == Kind::kMark) {
-      throw std::invalid_argument(fmt::format("the memo has nothing at index {}; expected a value", index));
+      refuse_pickle("the memo has nothing at index {}; expected a value", index);
     }
     push(memo_[index]);
   }

@@ -1,15 +1,15 @@
-#include "io/pickle/pickled_state_dict.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <unordered_set>
 
 #include "core/json.h"
 #include "hooked/core/error.h"
+#include "io/pickle/pickle_document.h"
 #include "io/pickle/zip_limits.h"
 
 namespace hooked {
@@ -37,21 +37,23 @@ class PlainCopier {
   PlainCopier(const PickleDocument& document, std::string_view where) : document_(document), where_(where) {}
 
   /// The value, or nothing if it contains a tensor or a storage.
-  std::optional<PlainValue> copy(const PickleValue& value, std::size_t depth = 0) {
+  std::optional<Json> copy(const PickleValue& value, std::size_t depth = 0) {
     if (++values_ > Limits::kPlainValues) refuse("are too many", Limits::kPlainValues);
     switch (value.kind) {
       case Kind::kNone:
-        return PlainValue();
+        return Json();
       case Kind::kBool:
-        return PlainValue(value.boolean());
+        return Json(value.boolean());
       case Kind::kInteger:
-        return PlainValue(value.integer());
+        return Json(value.integer());
       case Kind::kReal:
-        return PlainValue(value.real());
+        return std::isfinite(value.real()) ? Json(value.real()) : Json();
       case Kind::kText:
-        return PlainValue(text(value));
+        count_bytes(value);
+        return Json(document_.text(value));
       case Kind::kBytes:
-        return PlainValue(PlainValue::Bytes{text(value)});
+        count_bytes(value);
+        return Json();
       case Kind::kTuple:
       case Kind::kList:
         return copy_list(value, depth);
@@ -63,29 +65,28 @@ class PlainCopier {
   }
 
  private:
-  std::string text(const PickleValue& value) {
-    bytes_ += value.size;
+  void count_bytes(const PickleValue& text) {
+    bytes_ += text.size;
     if (bytes_ > Limits::kPlainBytes) refuse("have too many bytes of text", Limits::kPlainBytes);
-    return std::string(document_.text(value));
   }
 
-  std::optional<PlainValue> copy_list(const PickleValue& value, std::size_t depth) {
+  std::optional<Json> copy_list(const PickleValue& value, std::size_t depth) {
     check_depth(depth);
     const auto tuple = value.kind == Kind::kTuple;
     const std::size_t size = tuple ? value.size : document_.items(value).size();
-    PlainValue::List list;
+    auto list = Json::array();
     for (std::size_t i = 0; i < size; ++i) {
       auto item = copy(tuple ? document_.element(value, i) : document_.items(value)[i], depth + 1);
       if (!item) return std::nullopt;
       list.push_back(std::move(*item));
     }
-    return PlainValue(std::move(list));
+    return list;
   }
 
-  std::optional<PlainValue> copy_dict(const PickleValue& value, std::size_t depth) {
+  std::optional<Json> copy_dict(const PickleValue& value, std::size_t depth) {
     check_depth(depth);
     const auto& items = document_.items(value);
-    PlainValue::Dict dict;
+    Json::object_t dict;
     std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < items.size(); i += 2) {
       if (items[i].kind == Kind::kText && !names.insert(document_.text(items[i])).second) {
@@ -94,9 +95,9 @@ class PlainCopier {
       auto key = copy(items[i], depth + 1);
       auto item = copy(items[i + 1], depth + 1);
       if (!key || !item) return std::nullopt;
-      dict.emplace_back(std::move(*key), std::move(*item));
+      if (items[i].kind == Kind::kText) dict.emplace_back(document_.text(items[i]), std::move(*item));
     }
-    return PlainValue(std::move(dict));
+    return Json(std::move(dict));
   }
 
   void check_depth(std::size_t depth) const {
@@ -273,16 +274,17 @@ class StateDictFinder {
   void add_values(const PickleValue& root, const std::optional<PickleValue>& inner) {
     const auto& items = document_.items(root);
     PlainCopier copier(document_, where_);
-    PlainValue::Dict values;
+    Json::object_t values;
     for (std::size_t i = 0; i < items.size(); i += 2) {
       const auto& value = items[i + 1];
       if (inner && value.kind == Kind::kDict && value.payload == inner->payload) continue;
       if (value.kind == Kind::kTensor) continue;
       auto key = copier.copy(items[i]);
       auto plain = copier.copy(value);
-      if (key && plain) values.emplace_back(std::move(*key), std::move(*plain));
+      if (key && plain && items[i].kind == Kind::kText)
+        values.emplace_back(document_.text(items[i]), std::move(*plain));
     }
-    found_.values = PlainValue(std::move(values));
+    found_.values = json_text(values);
   }
 
   void strip_prefix() {

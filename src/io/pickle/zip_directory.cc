@@ -11,7 +11,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "io/files/foreign_kind.h"
-#include "io/files/little_endian.h"
+#include "io/files/number_codes.h"
 #include "io/files/path_text.h"
 #include "io/pickle/zip_limits.h"
 
@@ -273,8 +273,7 @@ class DirectoryReader {
   /// Finds where each entry's data begins, and checks that no two overlap.
   void check_local_headers() {
     auto& entries = result_.entries;
-    std::sort(entries.begin(), entries.end(),
-              [](const ZipEntry& a, const ZipEntry& b) { return a.header < b.header; });
+    std::ranges::sort(entries, {}, &ZipEntry::header);
     if (!entries.empty() && entries.front().header != 0) {
       refuse(entries.front(), "there are bytes before the archive's first entry", "it at byte 0",
              entries.front().header);
@@ -336,10 +335,8 @@ class DirectoryReader {
 
   void check_names() {
     auto& entries = result_.entries;
-    std::sort(entries.begin(), entries.end(),
-              [](const ZipEntry& a, const ZipEntry& b) { return a.name < b.name; });
-    const auto twice = std::adjacent_find(entries.begin(), entries.end(),
-                                          [](const auto& a, const auto& b) { return a.name == b.name; });
+    std::ranges::sort(entries, {}, &ZipEntry::name);
+    const auto twice = std::ranges::adjacent_find(entries, {}, &ZipEntry::name);
     if (twice != entries.end()) refuse(*twice, "the name occurs twice in the archive", "it once", "two");
   }
 
@@ -356,15 +353,13 @@ ZipDirectory ZipDirectory::read(const InputFile& file) {
   ZipDirectory directory;
   directory.text_ = std::move(text);
   directory.entries_ = std::move(entries);
-  directory.has_checksums_ = std::any_of(directory.entries_.begin(), directory.entries_.end(),
-                                         [](const ZipEntry& entry) { return entry.crc != 0; });
+  directory.has_checksums_ =
+      std::ranges::any_of(directory.entries_, [](const ZipEntry& entry) { return entry.crc != 0; });
   return directory;
 }
 
 const ZipEntry* ZipDirectory::find(std::string_view name) const noexcept {
-  const auto place =
-      std::lower_bound(entries_.begin(), entries_.end(), name,
-                       [](const ZipEntry& entry, std::string_view wanted) { return entry.name < wanted; });
+  const auto place = std::ranges::lower_bound(entries_, name, {}, &ZipEntry::name);
   return place == entries_.end() || place->name != name ? nullptr : &*place;
 }
 

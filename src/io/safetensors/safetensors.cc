@@ -17,7 +17,7 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "io/files/foreign_kind.h"
-#include "io/files/little_endian.h"
+#include "io/files/number_codes.h"
 #include "io/files/path_text.h"
 #include "io/safetensors/safetensors_format.h"
 
@@ -82,15 +82,14 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
 SafetensorsFile::SafetensorsFile(InputFile file, SafetensorsHeader header)
     : file_(std::move(file)), header_(std::move(header)), by_name_(header_.tensors.size()) {
   std::iota(by_name_.begin(), by_name_.end(), 0U);
-  std::sort(by_name_.begin(), by_name_.end(),
-            [&](auto a, auto b) { return header_.tensors[a].name < header_.tensors[b].name; });
+  std::ranges::sort(
+      by_name_, {}, [&](auto index) -> auto& { return header_.tensors[index].name; });
 }
 
 const TensorInfo* SafetensorsFile::find(std::string_view name) const& noexcept {
   const auto& all = header_.tensors;
-  const auto place =
-      std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                       [&](auto index, std::string_view wanted) { return all[index].name < wanted; });
+  const auto place = std::ranges::lower_bound(
+      by_name_, name, {}, [&](auto index) -> auto& { return all[index].name; });
   return place == by_name_.end() || all[*place].name != name ? nullptr : &all[*place];
 }
 

@@ -8,9 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
+#include "io/files/atomic_file.h"
 
 namespace hooked {
 
@@ -77,5 +80,9 @@ SafetensorsHeader read_safetensors_header(const InputFile& file);
 /// Throws CheckpointError about the tensor unless all `bytes` are 0 or 1: any other byte is not a bool in
 /// C++, and reading one is undefined behaviour.
 void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes);
+
+/// What save_safetensors writes, into a file that the caller puts in place. Throws as save_safetensors does.
+void write_safetensors(AtomicFile& file, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                       const SafetensorsOptions& options);
 
 }  // namespace hooked

@@ -1,5 +1,3 @@
-#include "io/safetensors/safetensors_writer.h"
-
 #include <c10/core/Layout.h>
 #include <fmt/format.h>
 
@@ -15,7 +13,6 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
-#include "io/files/atomic_file.h"
 #include "io/files/path_text.h"
 #include "io/safetensors/safetensors_format.h"
 

@@ -13,7 +13,6 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "io/gguf/gguf_value.h"
-#include "io/pickle/plain_value.h"
 
 namespace hooked {
 
@@ -24,7 +23,8 @@ struct Rows {
 };
 
 /// The tensors and values of a file, in whatever format. It keeps no file open: data is read from a file that
-/// the caller has opened, which must be the file that was described.
+/// the caller has opened, which must be the file that was described. What is not overridden is for formats
+/// that have every tensor's elements in row-major order.
 class TensorFile {
  public:
   virtual ~TensorFile() = default;
@@ -34,22 +34,22 @@ class TensorFile {
   const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 
-  /// Plain values stored with the tensors: a dict.
-  const PlainValue& values() const noexcept { return values_; }
+  /// Plain values stored with the tensors, as a JSON object (PickledStateDict::values).
+  const std::string& values() const noexcept { return values_; }
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
   /// Bytes of the tensors; bytes that several share are counted once.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   /// Tensor `index` in fresh memory on the CPU. Throws CheckpointError or IoError.
-  virtual at::Tensor read(const InputFile& file, std::size_t index) const = 0;
+  virtual at::Tensor read(const InputFile& file, std::size_t index) const;
 
   /// Some rows of tensor `index`: [count, ...]. Throws CheckpointError (also for rows that do not exist) or
   /// IoError.
-  virtual at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const = 0;
+  virtual at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const;
 
   /// Whether the elements of tensor `index` are contiguous in the file and in row-major order.
-  virtual bool in_order(std::size_t index) const = 0;
+  virtual bool in_order(std::size_t index) const;
 
   /// Fills `into`, contiguous on the CPU and of the tensor's dtype, with its elements from `first` on, for a
   /// tensor that is in order. Throws CheckpointError or IoError.
@@ -66,9 +66,12 @@ class TensorFile {
  protected:
   TensorFile() = default;
 
+  /// Throws CheckpointError about a tensor whose numbers this engine cannot read.
+  virtual void require_readable(const InputFile& /*file*/, const TensorInfo& /*info*/) const {}
+
   std::vector<TensorInfo> tensors_;
   std::map<std::string, std::string> metadata_;
-  PlainValue values_ = PlainValue(PlainValue::Dict());
+  std::string values_ = "{}";
   std::vector<std::string> notes_;
   std::uint64_t bytes_ = 0;
 };
@@ -85,6 +88,13 @@ enum class PickledNames : std::uint8_t {
 /// Reads and checks what `file` says about its tensors. Throws CheckpointError or IoError.
 std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format,
                                              PickledNames names = PickledNames::state_dict);
+
+/// The same for GGUF files. Numbers that are stored in a few bits each are read as float32: their blocks are
+/// decoded on demand.
+std::unique_ptr<TensorFile> describe_gguf(const InputFile& file);
+
+/// The same for a checkpoint as torch.save writes it: strided views of records of a zip archive.
+std::unique_ptr<TensorFile> describe_zip(const InputFile& file, PickledNames names);
 
 /// Throws CheckpointError about `file` unless the tensor has these rows.
 void check_rows(const InputFile& file, const TensorInfo& info, Rows rows);

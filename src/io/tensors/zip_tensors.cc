@@ -1,11 +1,11 @@
-#include "io/tensors/zip_tensors.h"
-
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -13,11 +13,12 @@
 #include "hooked/core/error.h"
 #include "io/files/checked_size.h"
 #include "io/files/path_text.h"
-#include "io/pickle/pickle_reader.h"
-#include "io/pickle/pickled_state_dict.h"
+#include "io/pickle/checked_record.h"
+#include "io/pickle/pickle_document.h"
 #include "io/pickle/zip_directory.h"
 #include "io/pickle/zip_limits.h"
 #include "io/safetensors/safetensors_format.h"
+#include "io/tensors/tensor_file.h"
 
 namespace hooked {
 namespace {
@@ -92,7 +93,37 @@ bool is_dense(const std::vector<std::int64_t>& shape, const std::vector<std::int
   return true;
 }
 
-}  // namespace
+class ZipTensors final : public TensorFile {
+ public:
+  ZipTensors(const InputFile& file, PickledNames names);
+
+  at::Tensor read(const InputFile& file, std::size_t index) const override {
+    return load(file, tensors_[index], layouts_[index], Amount::kWholeRecord);
+  }
+  at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const override;
+  bool in_order(std::size_t index) const override {
+    return is_dense(tensors_[index].shape, layouts_[index].strides);
+  }
+  /// The first read of a record goes over all of it and compares its checksum.
+  void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
+                     const at::Tensor& into) const override;
+  std::optional<std::uint64_t> begin_of_bytes(std::size_t) const override { return std::nullopt; }
+
+ private:
+  struct Layout {
+    std::uint32_t record;
+    std::vector<std::int64_t> strides;  ///< in elements
+  };
+  enum class Amount { kWholeRecord, kPart };
+
+  void match_records(const InputFile& file, const PickleDocument& document, const ZipDirectory& directory,
+                     std::string_view prefix);
+  at::Tensor load(const InputFile& file, const TensorInfo& info, const Layout& layout, Amount amount) const;
+
+  std::deque<CheckedRecord> records_;
+  std::vector<Layout> layouts_;  // of tensors_, one each
+  bool swap_bytes_ = false;
+};
 
 ZipTensors::ZipTensors(const InputFile& file, PickledNames names) {
   const auto where = path_text(file.path());
@@ -171,10 +202,6 @@ void ZipTensors::match_records(const InputFile& file, const PickleDocument& docu
   }
 }
 
-at::Tensor ZipTensors::read(const InputFile& file, std::size_t index) const {
-  return load(file, tensors_[index], layouts_[index], Amount::kWholeRecord);
-}
-
 at::Tensor ZipTensors::read_rows(const InputFile& file, std::size_t index, Rows rows) const {
   auto part = tensors_[index];
   check_rows(file, part, rows);
@@ -185,10 +212,6 @@ at::Tensor ZipTensors::read_rows(const InputFile& file, std::size_t index, Rows 
   if (span > 0) part.begin += static_cast<std::uint64_t>(rows.first * layout.strides[0]) * width;
   part.end = part.begin + span * width;
   return load(file, part, layout, Amount::kPart);
-}
-
-bool ZipTensors::in_order(std::size_t index) const {
-  return is_dense(tensors_[index].shape, layouts_[index].strides);
 }
 
 void ZipTensors::read_elements(const InputFile& file, std::size_t index, std::int64_t first,
@@ -228,6 +251,12 @@ at::Tensor ZipTensors::load(const InputFile& file, const TensorInfo& info, const
     if (info.shape[axis] == 1) strides[axis] = 1;
   }
   return at::as_strided(elements, info.shape, strides);
+}
+
+}  // namespace
+
+std::unique_ptr<TensorFile> describe_zip(const InputFile& file, PickledNames names) {
+  return std::make_unique<ZipTensors>(file, names);
 }
 
 }  // namespace hooked

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <exception>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "core/config_reader.h"
@@ -25,11 +24,6 @@ namespace {
 constexpr std::string_view kConfig = "adapter_config.json";
 constexpr std::string_view kBase = "base_model_name_or_path";
 constexpr std::array<std::string_view, 2> kWeights = {"adapter_model.safetensors", "adapter_model.bin"};
-
-bool is_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
 
 ConfigReader config_of(const std::filesystem::path& folder) {
   const auto file = folder / kConfig;

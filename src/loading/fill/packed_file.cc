@@ -20,7 +20,6 @@
 #include "hooked/io/safetensors.h"
 #include "io/files/path_text.h"
 #include "io/safetensors/safetensors_format.h"
-#include "io/safetensors/safetensors_writer.h"
 #include "models/transformer/parameter_memory.h"
 #include "models/transformer/transformer.h"
 

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <system_error>
 #include <utility>
 
 #include "core/config_reader.h"
-#include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
@@ -17,34 +15,11 @@
 namespace hooked {
 namespace {
 
-// JSON has no bytes, no keys other than texts and no infinite numbers or NaN: such values become null,
-// entries with such keys are left out. No config has them.
-Json to_json(const PlainValue& value) {
-  if (const auto flag = value.boolean()) return *flag;
-  if (const auto whole = value.integer()) return *whole;
-  if (const auto real = value.real()) return std::isfinite(*real) ? Json(*real) : Json();
-  if (const auto* text = value.text()) return *text;
-  if (const auto* list = value.list()) {
-    auto array = Json::array();
-    for (const PlainValue& item : *list) array.push_back(to_json(item));
-    return array;
-  }
-  if (const auto* dict = value.dict()) {
-    Json::object_t object;  // the reader has refused repeated keys: no look-ups here
-    for (const auto& [key, item] : *dict) {
-      if (key.text() != nullptr) object.emplace_back(*key.text(), to_json(item));
-    }
-    return object;
-  }
-  return nullptr;
-}
-
 CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, std::string config_where) {
   CheckpointTraits seen;
   seen.config = std::move(config);
   seen.config_where = std::move(config_where);
-  // Texts of Python 2 need not be UTF-8.
-  seen.values = json_text(to_json(reader.values()));
+  seen.values = reader.values();
   for (const std::string& name : reader.names()) seen.shapes.emplace(name, reader.info(name).shape);
   if (!reader.names().empty()) seen.weights_where = reader.file_of(reader.names().front()).string();
   return seen;

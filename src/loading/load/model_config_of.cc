@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "core/json.h"
-#include "core/python_json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "core/python_json.h"
+#include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 
