@@ -1,17 +1,13 @@
 #include "core/json.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <random>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "core/python_json.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::json_test {
 namespace {
