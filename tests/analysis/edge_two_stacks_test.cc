@@ -11,11 +11,20 @@ namespace {
 
 class EdgesOfTwoStacks : public testing::Test {
  protected:
+  // Every number is random, and slopes hardly change over the steps that are taken.
+  static HookedTransformer make() {
+    const ModelConfig config = two_stack_config(two_layer_config());
+    StateDict weights = HookedTransformer::create(config, {.seed = 3}).state_dict();
+    auto generator = at::detail::createCPUGenerator(5);
+    for (auto& [name, weight] : weights)
+      weight = weight + 0.5 * at::rand(weight.sizes(), generator, weight.options()) - 0.2;
+    return model_of(weights, config);
+  }
   static Input input(std::uint64_t seed) {
     return {random_row(6, 11, seed), {.decoder = {.tokens = random_row(4, 11, seed + 10)}}};
   }
 
-  HookedTransformer model_ = random_model(two_stack_config(two_layer_config()));
+  HookedTransformer model_ = make();
   ActivationCache here_ = model_.run_with_cache(input(1), act::everything).cache;
   ActivationCache there_ = model_.run_with_cache(input(2), act::everything).cache;
   Metric metric_ = logit_difference(3, 7);
