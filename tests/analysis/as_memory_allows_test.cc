@@ -1,20 +1,13 @@
 #include "analysis/work/as_memory_allows.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <limits>
 #include <new>
 #include <stdexcept>
-#include <utility>
-#include <vector>
 
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::as_memory_allows_test {
 namespace {
 
-using testing::ElementsAre;
 using testing::Pair;
 
 /// Work for which there is room for that many numbers at a time.

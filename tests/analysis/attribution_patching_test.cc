@@ -1,32 +1,15 @@
 #include "hooked/analysis/attribution_patching.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/corrcoef.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/stack.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
-#include <limits>
-#include <set>
-#include <vector>
 
 #include "hooked/analysis/prompt_pairs.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::attribution_patching_test {
 namespace {
-
-using testing::HasSubstr;
 
 ModelConfig four_layers() {
   ModelConfig config = two_layer_config();
@@ -36,7 +19,7 @@ ModelConfig four_layers() {
 
 class AttributionPatchingOf : public testing::Test {
  protected:
-  HookedTransformer model_ = random_model_of(four_layers());
+  HookedTransformer model_ = random_model(four_layers());
   at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
   ActivationCache from_ = model_.run_with_cache(clean_, act::everything).cache;
 
@@ -50,8 +33,6 @@ class AttributionPatchingOf : public testing::Test {
     return report.grid.values() - report.unpatched.values().item<double>();
   }
 };
-
-double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
 
 /// A share of the difference is patched in: a gradient is exact as the share goes to zero.
 TEST_F(AttributionPatchingOf, IsTheSlopeOfTheSweep) {
@@ -77,8 +58,8 @@ TEST_F(AttributionPatchingOf, IsTheSlopeOfTheSweep) {
     const at::Tensor slopes = effects(options) / kShare;
     ASSERT_EQ(estimates.sizes(), slopes.sizes());
     EXPECT_TRUE(estimates.isnan().equal(slopes.isnan()));
-    EXPECT_GT(largest(slopes), 1e-4);
-    EXPECT_LE(largest(estimates - slopes), 2e-3 * largest(slopes));
+    EXPECT_GT(largest_number(slopes), 1e-4);
+    EXPECT_LE(largest_number(estimates - slopes), 2e-3 * largest_number(slopes));
   }
 }
 
@@ -104,13 +85,13 @@ TEST_F(AttributionPatchingOf, IntegrationOverAnActivationIsComplete) {
     const auto error = [&](std::int64_t steps) {
       const AttributionPatchingOptions many{
           .sweep = options, .integration = {.over = IntegrateOver::activations, .steps = steps}};
-      return largest(attribution_patching(model_, many).values() - exact);
+      return largest_number(attribution_patching(model_, many).values() - exact);
     };
-    EXPECT_GT(largest(exact), 1e-3);
-    EXPECT_LE(error(64), 1e-3 * largest(exact));
+    EXPECT_GT(largest_number(exact), 1e-3);
+    EXPECT_LE(error(64), 1e-3 * largest_number(exact));
     EXPECT_LE(error(64), 0.1 * error(8) + 1e-12) << "the error falls with the square of the steps";
-    EXPECT_GT(largest(attribution_patching(model_, {.sweep = options}).values() - exact),
-              1e-3 * largest(exact));
+    EXPECT_GT(largest_number(attribution_patching(model_, {.sweep = options}).values() - exact),
+              1e-3 * largest_number(exact));
   }
 }
 
@@ -121,8 +102,9 @@ TEST_F(AttributionPatchingOf, IntegrationOverPatternsLeavesMaskedKeysOut) {
   const at::Tensor exact = effects(options);
   const AttributionPatchingOptions many{.sweep = options,
                                         .integration = {.over = IntegrateOver::activations, .steps = 64}};
-  EXPECT_GT(largest(exact), 1e-3);
-  EXPECT_LE(largest(attribution_patching(model_, many).values() - exact), 1e-3 * largest(exact));
+  EXPECT_GT(largest_number(exact), 1e-3);
+  EXPECT_LE(largest_number(attribution_patching(model_, many).values() - exact),
+            1e-3 * largest_number(exact));
 }
 
 /// Over inputs the numbers of the whole stream before the first block add up to what changes between the
@@ -148,7 +130,8 @@ TEST_F(AttributionPatchingOf, StretchesOfLayersChangeNothing) {
       AttributionPatchingOptions options{.sweep = sweep_over(site, {Axis::layer, Axis::pos})};
       const at::Tensor whole = attribution_patching(model_, options).values();
       options.layers_at_once = layers;
-      EXPECT_LE(largest(attribution_patching(model_, options).values() - whole), 1e-12 * largest(whole))
+      EXPECT_LE(largest_number(attribution_patching(model_, options).values() - whole),
+                1e-12 * largest_number(whole))
           << layers;
     }
   }
@@ -183,7 +166,7 @@ TEST_F(AttributionPatchingOf, RowsArePaddedAndTheirOwn) {
                              .from = model_.run_with_cache(without_padding(clean), act::everything).cache,
                              .into = without_padding(into),
                              .metric = logit_difference(row + 1, 4)}});
-      EXPECT_LE(largest(made.values()[row].index_select(1, real) - alone.values()), 1e-12) << row;
+      EXPECT_LE(largest_number(made.values()[row].index_select(1, real) - alone.values()), 1e-12) << row;
     }
   }
 }
@@ -198,8 +181,8 @@ TEST_F(AttributionPatchingOf, MetricsMayReadActivations) {
     const auto report = attribution_patching_report(model_, {.sweep = options});
     options.from = PatchSource::mixture(PatchSource(here), PatchSource(from_), 1e-4);
     const at::Tensor slopes = effects(options) / 1e-4;
-    EXPECT_GT(largest(slopes), 1e-5);
-    EXPECT_LE(largest(report.grid.values() - slopes), 2e-3 * largest(slopes)) << metric.name();
+    EXPECT_GT(largest_number(slopes), 1e-5);
+    EXPECT_LE(largest_number(report.grid.values() - slopes), 2e-3 * largest_number(slopes)) << metric.name();
     EXPECT_NEAR(report.unpatched.values().item<double>(), metric.score(model_, corrupted_).item<double>(),
                 1e-12);
   }
@@ -211,7 +194,7 @@ TEST_F(AttributionPatchingOf, HoldsHooksAndEditsOfTheSweep) {
   const at::Tensor plain = attribution_patching(model_, options).values();
   options.sweep.edits = {edit};
   const at::Tensor edited = attribution_patching(model_, options).values();
-  EXPECT_GT(largest(edited - plain), 1e-4);
+  EXPECT_GT(largest_number(edited - plain), 1e-4);
   options.sweep.edits.clear();
   options.sweep.hooks = {Hook(act::z(1), [](const at::Tensor& z) {
     const at::Tensor changed = z.clone();
@@ -219,7 +202,7 @@ TEST_F(AttributionPatchingOf, HoldsHooksAndEditsOfTheSweep) {
     return changed;
   })};
   // The gradient of the hook is that of a copy in which the head is zero.
-  EXPECT_LE(largest(attribution_patching(model_, options).values() - edited), 1e-12);
+  EXPECT_LE(largest_number(attribution_patching(model_, options).values() - edited), 1e-12);
 }
 
 TEST_F(AttributionPatchingOf, ChecksSomeCellsExactly) {
@@ -257,7 +240,7 @@ TEST_F(AttributionPatchingOf, CorrectionSeesWhatSaturationHides) {
   const at::Tensor exact = effects(options);
   const at::Tensor plain = attribution_patching(model_, {.sweep = options}).values();
   const at::Tensor corrected = attribution_patching(model_, {.sweep = options, .query_key = true}).values();
-  EXPECT_LT(largest(corrected - exact), largest(plain - exact));
+  EXPECT_LT(largest_number(corrected - exact), largest_number(plain - exact));
 }
 
 /// GradDrop as its paper has it: for each layer a gradient without what that layer adds; nodes of that layer
@@ -269,7 +252,7 @@ TEST_F(AttributionPatchingOf, ALayerThatIsLeftOutGivesNothingToItsOwnNodes) {
     config.norm_place = norm_place;
     if (norm_place != NormPlace::pre) config.final_norm = NormKind::none;
     const std::int64_t layers = config.n_layers;
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     const auto from = model.run_with_cache(clean_, act::everything).cache;
     const auto without = [&](std::int32_t left_out, const Address& place) {
       const Hook drop(
@@ -313,7 +296,7 @@ TEST(AttributionPatching, CorrectsOneHeadAtATimeWhereANormSpansThemAll) {
                                    scale(act::attn_scores(0), 0.5)};
   for (const std::int64_t kv_heads : {4, 2}) {
     config.n_kv_heads = kv_heads;
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     const at::Tensor clean = random_row(6, 11, 1), corrupted = random_row(6, 11, 2);
     const auto from = model.run_with_cache(clean, act::everything).cache;
     for (const std::vector<Edit>& edits : {std::vector<Edit>(), standing}) {
@@ -365,7 +348,7 @@ TEST(AttributionPatching, CorrectsKeysOfASaturatedSoftmax) {
       ModelConfig config = two_layer_config();
       config.attention_sinks = sinks;
       config.dtype = dtype;
-      const auto model = random_model_of(config);
+      const auto model = random_model(config);
       const auto from = model.run_with_cache(clean, act::everything).cache;
       for (const double factor : {30.0, 300.0, 1e4, 1e6}) {
         const std::vector<Edit> edits{scale(act::q, factor)};
@@ -407,7 +390,7 @@ TEST(AttributionPatching, CorrectsKeysOfASaturatedSoftmax) {
 TEST(AttributionPatching, FollowsSharedKeysIntoEveryLayerThatAttendsWithThem) {
   ModelConfig config = four_layers();
   config.shared_keys = SharedKeys{.layers = 2, .d_mlp = config.d_mlp};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const at::Tensor clean = random_row(6, 11, 1), corrupted = random_row(6, 11, 2);
   const auto from = model.run_with_cache(clean, act::everything).cache;
   const auto run = model.run(corrupted, {.capture = act::everything,
@@ -554,7 +537,7 @@ TEST_F(AttributionPatchingOf, RefusesWhatHasNoMeaning) {
   options.sweep.over.clear();
   options.sweep.table = {{act::tokens}};
   EXPECT_THAT(text(options), HasSubstr("ids have no gradient"));
-  const auto one = random_model_of([] {
+  const auto one = random_model([] {
     ModelConfig config = two_layer_config();
     config.n_layers = 1;
     return config;

@@ -1,35 +1,17 @@
 #include "hooked/analysis/attribution.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/analysis/norm_geometry.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/process_memory.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::attribution_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr double kFloat64Tolerance = 1e-10;
 
@@ -71,7 +53,7 @@ struct Variant {
 
 /// Caches of parts of one sequence read like the cache of one run, joined or not, as far as they go.
 TEST(Attribution, OfStretchesIsThatOfOneRun) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = at::cat({random_row(7, 11, 4), random_row(7, 11, 5)});
   const auto whole = model.run_with_cache(tokens).cache;
   const auto first = model.run(tokens.narrow(1, 0, 3), {.capture = act::defaults, .keep_prefix = true});
@@ -116,7 +98,7 @@ TEST_P(AttributionOf, RowsAddUpToTheLogits) {
   const auto& [variant, grain] = GetParam();
   auto config = two_layer_config();
   config.norm = config.final_norm = variant.norm;
-  expect_rows_add_up(random_model_of(config, variant.processing), grain);
+  expect_rows_add_up(random_model(config, variant.processing), grain);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -135,8 +117,8 @@ INSTANTIATE_TEST_SUITE_P(
 class AttributionOfRandomConfig : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
-  const auto config = random_config(GetParam());
-  const auto model = random_model_of(config);
+  const auto config = random_double_config(GetParam());
+  const auto model = random_model(config);
   for (const auto grain : {Grain::layer, Grain::head, Grain::expert, Grain::neuron}) {
     if (!config.has_mlm_head()) {
       expect_rows_add_up(model, grain);
@@ -150,14 +132,14 @@ TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
 INSTANTIATE_TEST_SUITE_P(Seeds, AttributionOfRandomConfig, testing::Range<std::uint64_t>(0, 40));
 
 TEST(Attribution, NamesItsPartsAndTheirActivations) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto grid = direct_logit_attribution(model, cache, {.answer = 1});
   EXPECT_EQ(grid.axes()[0].name, "row");
   EXPECT_EQ(grid.axes()[2].labels, std::vector<std::string>({"last"}));
   const auto parts = grid.axis("part");
-  EXPECT_THAT(parts.labels, testing::ElementsAre("embed", "pos_embed", "attn 0", "mlp 0", "attn 1", "mlp 1",
-                                                 "remainder", "final norm bias", "unembed bias"));
+  EXPECT_THAT(parts.labels, ElementsAre("embed", "pos_embed", "attn 0", "mlp 0", "attn 1", "mlp 1",
+                                        "remainder", "final norm bias", "unembed bias"));
   EXPECT_EQ(parts.places[4], Address("blocks.1.hook_attn_out"));
   EXPECT_EQ(parts.places[6], std::nullopt);
   const auto by_head =
@@ -169,7 +151,7 @@ TEST(Attribution, NamesItsPartsAndTheirActivations) {
 
 // A part's address is right: the d_model numbers found there give the part's logits.
 TEST(Attribution, PlacesAreWhatWasAdded) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4), act::everything).cache;
   const auto grid = direct_logit_attribution(model, cache, {.answer = 1, .against = 2, .grain = Grain::head});
   const auto scale = cache[Address(act::ln_final_scale).row(0).pos(-1)];
@@ -187,7 +169,7 @@ TEST(Attribution, PlacesAreWhatWasAdded) {
 }
 
 TEST(Attribution, TheRemainderIsWhatAnEditPutIntoTheStream) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 4);
   const AttributionOptions options{.answer = 3, .against = 5, .grain = Grain::head};
   const auto unedited = model.run_with_cache(tokens);
@@ -208,7 +190,7 @@ TEST(Attribution, TheRemainderIsWhatAnEditPutBehindTheStream) {
   auto config = two_layer_config();
   config.unembedding->scale = 0.5;
   config.unembedding->in_scale = 2.0;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto tokens = at::cat({random_row(6, 11, 4), random_row(6, 11, 5)});
   const AttributionOptions options{
       .answer = Answers::by_row({3, 4}), .against = 5, .grain = Grain::neuron, .positions = {-1, 2}};
@@ -263,14 +245,14 @@ TEST(Attribution, AnswersMayBeTexts) {
   EXPECT_THROW(values(Answers::texts_by_row({" Mary"}), " John"), ShapeError);
   EXPECT_THAT(text_thrown_by<HookError>([&] { Answers(" Mary").of_row(0); }), HasSubstr("to_token"));
   EXPECT_THAT(text_thrown_by<HookError>([&] {
-                const auto nameless = random_model_of(two_layer_config());
+                const auto nameless = random_model(two_layer_config());
                 logit(Answers(" Mary")).score(nameless, random_row(6, 11, 4));
               }),
               HasSubstr("to_token"));
 }
 
 TEST(Attribution, ReadsEachRowsOwnPlacesAndNoPadding) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 4).expand({2, -1});
   const auto mask = at::tensor({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, at::kLong).view({2, 6});
   const auto run = model.run_with_cache({tokens, {.attention_mask = mask}});
@@ -290,11 +272,11 @@ TEST(Attribution, ReadsEachRowsOwnPlacesAndNoPadding) {
   EXPECT_TRUE(all[1].isnan().equal(mask[1].eq(0)));
   EXPECT_TRUE(near(all[1][2], run.logits()[1][2][3]));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { sum({.answer = 3, .positions = {-1}}); }),
-              testing::AllOf(HasSubstr("padding in row 1"), HasSubstr("Position::last()")));
+              AllOf(HasSubstr("padding in row 1"), HasSubstr("Position::last()")));
 }
 
 TEST(Attribution, ASetOfAnswersCountsByItsMean) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 4));
   const auto whole = [&](const Answers& answer) {
     return direct_logit_attribution(model, run.cache, {.answer = answer}).values().sum().item<double>();
@@ -305,7 +287,7 @@ TEST(Attribution, ASetOfAnswersCountsByItsMean) {
 TEST(Attribution, RefusesWhereNoSplitIsExact) {
   auto masked = two_layer_config();
   masked.unembedding->mlm_head = Activation::gelu;
-  const auto model = random_model_of(masked);
+  const auto model = random_model(masked);
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model, cache, {.answer = 1}); }),
               HasSubstr("masked-LM head"));
@@ -313,8 +295,8 @@ TEST(Attribution, RefusesWhereNoSplitIsExact) {
 
 // Processing moves constants: the parts of a logit difference stay the same, except biases.
 TEST(Attribution, RawAndProcessedWeightsGiveTheSamePartsOfADifference) {
-  const auto raw = random_model_of(two_layer_config());
-  const auto processed = random_model_of(two_layer_config(), WeightProcessing::all_that_apply());
+  const auto raw = random_model(two_layer_config());
+  const auto processed = random_model(two_layer_config(), WeightProcessing::all_that_apply());
   const auto tokens = random_row(6, 11, 4);
   const auto parts = [&](const HookedTransformer& model, ValueBiases value_biases) {
     return direct_logit_attribution(
@@ -337,7 +319,7 @@ TEST(Attribution, RawAndProcessedWeightsGiveTheSamePartsOfADifference) {
 }
 
 TEST(Attribution, TakesStacksOfYourOwn) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::head, .positions = {2, -1}};
   const auto stack = residual_parts(model, cache, {.grain = Grain::head, .positions = {2, -1}});
@@ -353,7 +335,7 @@ TEST(Attribution, TakesStacksOfYourOwn) {
 TEST(SourceAttribution, IsAttentionTimesValuesThroughTheOutputMatrix) {
   auto config = two_layer_config();
   config.n_kv_heads = 2;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto run = model.run_with_cache(random_row(6, 11, 4));
   const auto grid = source_attribution(model, run.cache, {.answer = 1, .against = 2, .positions = {3}});
   ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({1, 8, 1, 6}));
@@ -377,7 +359,7 @@ TEST(SourceAttribution, IsAttentionTimesValuesThroughTheOutputMatrix) {
 TEST(SourceAttribution, OfOnePositionMakesOneRowOfThePatterns) {
   auto config = two_layer_config();
   config.n_ctx = 128;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto cache = model.run_with_cache(random_row(128, 11, 4)).cache;
   source_attribution(model, cache, {.answer = 1, .positions = {100}});
   const auto before = cache.bytes();
@@ -421,7 +403,7 @@ TEST(Attribution, OfNeuronsTakesLittleMemory) {
 
 // What writes last is taken first.
 TEST(Attribution, GivesWhatItHasWhereItIsEnded) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 4));
   AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::head};
   const auto whole = direct_logit_attribution(model, run.cache, options);
@@ -441,12 +423,12 @@ TEST(Attribution, GivesWhatItHasWhereItIsEnded) {
     there.push_back(label);
     EXPECT_EQ(part, whole.slice("part", label).at({0, 0})) << label;
   }
-  EXPECT_THAT(there, testing::ElementsAre("head 1.0", "head 1.1", "head 1.2", "head 1.3", "attn bias 1",
-                                          "mlp 1", "final norm bias", "unembed bias"));
+  EXPECT_THAT(there, ElementsAre("head 1.0", "head 1.1", "head 1.2", "head 1.3", "attn bias 1", "mlp 1",
+                                 "final norm bias", "unembed bias"));
 }
 
 TEST(SourceAttribution, GivesWhatItHasWhereItIsEnded) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 4));
   SourceAttributionOptions options{.answer = 1};
   const auto whole = source_attribution(model, run.cache, options).values();  // [row, head, pos, key]
@@ -460,12 +442,12 @@ TEST(SourceAttribution, GivesWhatItHasWhereItIsEnded) {
 }
 
 TEST(SourceAttribution, SaysWhatIsMissing) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 4);
   const auto prefix = model.run(tokens.narrow(1, 0, 2), {.keep_prefix = true}).prefix;
   const auto cache = model.run_with_cache({tokens.narrow(1, 2, 4), {.prefix = prefix}}).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { source_attribution(model, cache, {.answer = 1}); }),
-              testing::AllOf(HasSubstr("hook_v"), HasSubstr("without a prefix")));
+              AllOf(HasSubstr("hook_v"), HasSubstr("without a prefix")));
   const auto whole = model.run_with_cache(tokens).cache;
   EXPECT_THAT(text_thrown_by<HookError>(
                   [&] { source_attribution(model, whole, {.answer = 1, .pattern = act::cross_pattern}); }),
@@ -476,22 +458,22 @@ TEST(SourceAttribution, SaysWhatIsMissing) {
 }
 
 TEST(Attribution, SaysWhatIsMissing) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4), act::resid_post).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model, cache, {.answer = 1}); }),
               HasSubstr("hook_embed"));
   const auto whole = model.run_with_cache(random_row(6, 11, 4)).cache;
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { direct_logit_attribution(model, whole, {.answer = 11}); }),
-              testing::AllOf(HasSubstr("token id 11"), HasSubstr("0 to 10")));
+              AllOf(HasSubstr("token id 11"), HasSubstr("0 to 10")));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {
                 direct_logit_attribution(model, whole, {.answer = Answers::by_row({1, 2})});
               }),
-              testing::AllOf(HasSubstr("answers for 2 rows"), HasSubstr("1 rows")));
+              AllOf(HasSubstr("answers for 2 rows"), HasSubstr("1 rows")));
 }
 
 // The weight and bias of the final norm come from the model, not from the caller's handle.
 TEST(Attribution, DoesNotRunTheHooksOfTheHandle) {
-  auto model = random_model_of(two_layer_config());
+  auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto made = [&] {
     return std::vector{direct_logit_attribution(model, cache, {.answer = 3, .against = 5}).values(),
@@ -509,8 +491,8 @@ TEST(Attribution, DoesNotRunTheHooksOfTheHandle) {
 TEST(Units, SayWhereALogitIsCentred) {
   const auto tokens = random_row(5, 11, 4);
   for (const bool centred : {false, true}) {
-    const auto model = random_model_of(
-        two_layer_config(), centred ? WeightProcessing::all_that_apply() : WeightProcessing::none());
+    const auto model = random_model(two_layer_config(),
+                                    centred ? WeightProcessing::all_that_apply() : WeightProcessing::none());
     const std::string unit = centred ? "logits (centred)" : "logits";
     const auto cache = model.run_with_cache(tokens).cache;
     EXPECT_EQ(direct_logit_attribution(model, cache, {.answer = 3}).unit(), unit);

@@ -1,24 +1,18 @@
 // Attribution patching, circuits and paths against the tools of TransformerLens 4 (tests/golden/README.md).
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/stack.h>
-#include <gtest/gtest.h>
 
+#include "core/id_list.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/edge_attribution.h"
 #include "hooked/analysis/path_patching.h"
 #include "hooked/hooks/act.h"
 #include "tests/analysis/analysis_goldens.h"
+#include "tests/support/test.h"
 
 namespace hooked::bridge_golden_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;  // of the largest number
-
-std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<std::int64_t>(), tensor.const_data_ptr<std::int64_t>() + tensor.numel()};
-}
 
 void expect_equal(const at::Tensor& made, const at::Tensor& expected, const std::string& what) {
   ASSERT_EQ(made.sizes(), expected.sizes()) << what;
@@ -39,7 +33,7 @@ class ToolsOfTheBridge : public testing::TestWithParam<AnalysedModel> {
   }
   Metric metric(std::int64_t count) const {
     const auto of = [&](const char* name) {
-      return Answers::by_row(numbers(recorded(name).narrow(0, 0, count).contiguous()));
+      return Answers::by_row(id_list(recorded(name).narrow(0, 0, count)));
     };
     return logit_difference(of("answer"), of("against"));
   }
@@ -142,8 +136,7 @@ TEST_P(ToolsOfTheBridge, DirectPathsAreTheirs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ToolsOfTheBridge, testing::ValuesIn(analysed_models("bridge")),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, ToolsOfTheBridge, testing::ValuesIn(analysed_models("bridge")), named);
 
 }  // namespace
 }  // namespace hooked::bridge_golden_test

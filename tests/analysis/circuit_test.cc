@@ -1,34 +1,19 @@
 #include "hooked/analysis/circuit.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/path_patching.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
 #include "hooked/io/file.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::circuit_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 class CircuitOf : public testing::Test {
  protected:
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
   Metric metric_ = logit_difference(3, 7);
   ActivationCache from_ = model_.run_with_cache(corrupted_, act::everything).cache;
@@ -314,7 +299,7 @@ TEST_F(CircuitOf, EdgesAreJudgedLikewise) {
 /// one.
 TEST_F(CircuitOf, EdgesOfAnEditedModelLieBetweenItsRuns) {
   const std::vector<CircuitEdge> all = all_edges();
-  const at::Tensor vector = random_model_of(two_layer_config()).weights().W_O(0)[0][0];  // [d_model]
+  const at::Tensor vector = random_model(two_layer_config()).weights().W_O(0)[0][0];  // [d_model]
   const std::vector<std::vector<Edit>> cases{
       {scale(act::z(0).head(1), 2.0)},
       {scale(act::mlp_out(0), 2.0)},
@@ -372,7 +357,7 @@ TEST_F(CircuitOf, RefusesEdgesThatAreNoSums) {
   ModelConfig config = two_layer_config();
   config.norm_place = NormPlace::both;
   config.norm = config.final_norm = NormKind::rms_norm;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const Circuit circuit = Circuit::of_edges(model, {{"embed", "logits"}});
   EXPECT_THAT(text_thrown_by<HookError>([&] {
                 run_circuits(model, {circuit},

@@ -1,42 +1,22 @@
 #include "hooked/analysis/circuits.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/complex.h>
-#include <ATen/ops/einsum.h>
 #include <ATen/ops/linalg_eigvals.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/real.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "hooked/analysis/positional_circuits.h"
 #include "hooked/analysis/residual.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
 #include "tests/analysis/analysis_goldens.h"
-#include "tests/analysis/golden_model.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/goldens.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::circuits_test {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr double kTolerance = 1e-10;  // of the largest number
 constexpr double kGoldenTolerance = 1e-9;
-
-double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
 // --- On every golden checkpoint.
 
@@ -117,8 +97,7 @@ TEST_P(CircuitsOfGolden, ReadWhatARunReads) {
 
 TEST_P(CircuitsOfGolden, OfRawAndFoldedWeightsAreTheSame) {
   const auto raw = golden_model(GetParam(), false).model;
-  const auto folded = HookedTransformer::load(
-      GetParam().folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::all_that_apply()});
+  const auto folded = load_golden(GetParam(), WeightProcessing::all_that_apply());
   const auto& steps = folded.config().processing;
   const auto applied = [&](const char* step) { return std::ranges::find(steps, step) != steps.end(); };
   if (raw.config().latent_attention() || raw.config().qkv_clip > 0 || raw.config().qk_norm ||
@@ -187,7 +166,7 @@ ModelConfig grouped_config() {
 }
 
 TEST(Circuits, CompositionIsThatOfTheWholeMatrices) {
-  const auto model = random_model_of(grouped_config());
+  const auto model = random_model(grouped_config());
   const auto ov = ov_circuits(model).AB(), qk = qk_circuits(model).AB();  // [layer, head, d_model, d_model]
   const auto queries = composition_scores(model, HeadInput::query, {.random_draws = 200, .seed = 3});
   const auto keys = composition_scores(model, HeadInput::key);
@@ -239,7 +218,7 @@ ModelConfig convolving_config() {
 
 // A layer without heads has no number, and the others have the numbers that they have alone.
 TEST(Circuits, OfLayersWithoutAttentionAreNoNumbers) {
-  const auto model = random_model_of(convolving_config());
+  const auto model = random_model(convolving_config());
   const auto w = model.weights();
   const auto ov = ov_circuits(model, {.norms = false}), qk = qk_circuits(model, {.norms = false});
   const auto values = ov.eigenvalues(), singular = ov.svd().S;
@@ -286,7 +265,7 @@ TEST(Circuits, OfHeadsOfSeveralSizesAreTheirProducts) {
   auto config = two_layer_config();
   config.window = Window{.size = 4, .layers = {true, false}};
   config.full_heads = FullHeads{.d_head = 8, .n_kv_heads = 2};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto w = model.weights();
   const auto ov = ov_circuits(model, {.norms = false}), qk = qk_circuits(model, {.norms = false});
   EXPECT_EQ(ov.inner(), 8);
@@ -323,7 +302,7 @@ TEST(Circuits, KeepTheDtypeOfTheWeights) {
 }
 
 TEST(Circuits, CopyingIsThatOfTheFullCircuit) {
-  const auto model = random_model_of(grouped_config());
+  const auto model = random_model(grouped_config());
   const auto w = model.weights();
   const auto scores = copying_scores(model, {.circuits = {.norms = false}, .top_k = 3});
   for (std::int64_t layer = 0; layer < 2; ++layer) {
@@ -349,7 +328,7 @@ TEST(Circuits, CopyingReadsTheEmbeddingsNorm) {
   auto config = two_layer_config();
   config.post_embedding_norm = true;
   config.positions = NoPositions{};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto w = model.weights();
   const auto tokens = at::arange(11, at::kLong).unsqueeze(1);
   const auto E = model.run_with_cache(tokens, act::embed).cache[act::embed].select(1, 0);
@@ -372,8 +351,7 @@ TEST(Circuits, AHeadThatCopiesHasOnes) {
   weights["unembed.W_U"] = weights["embed.W_E"].t().contiguous();
   weights["blocks.0.attn.W_O"] = weights["blocks.0.attn.W_V"].transpose(1, 2).contiguous();
   weights["blocks.1.attn.W_O"] = -weights["blocks.1.attn.W_V"].transpose(1, 2).contiguous();
-  const auto model = HookedTransformer::from_state_dict(
-      weights, two_layer_config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto model = model_of(weights, two_layer_config());
   const auto scores = copying_scores(model, {.circuits = {.norms = false}});
   EXPECT_LT(largest(scores.eigenvalues.slice("layer", 0).values() - 1), 1e-12);
   EXPECT_LT(largest(scores.eigenvalues.slice("layer", 1).values() + 1), 1e-12);
@@ -381,7 +359,7 @@ TEST(Circuits, AHeadThatCopiesHasOnes) {
 
 // Work that is stopped keeps what was done.
 TEST(Circuits, EndWhereTheyAreTold) {
-  const auto model = random_model_of(grouped_config());
+  const auto model = random_model(grouped_config());
   std::vector<std::int64_t> told;
   const auto until = [&](std::int64_t last) {
     return [&told, last](const SweepProgress& now) {
@@ -403,7 +381,7 @@ TEST(Circuits, EndWhereTheyAreTold) {
   told.clear();
   auto deep = two_layer_config();
   deep.n_layers = 3;
-  const auto composed = composition_scores(random_model_of(deep), HeadInput::key, {.progress = until(2)});
+  const auto composed = composition_scores(random_model(deep), HeadInput::key, {.progress = until(2)});
   EXPECT_FALSE(composed.complete);
   EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2}));
   EXPECT_FALSE(std::isnan(composed.scores.at({0, 0, 2, 0})));
@@ -415,23 +393,22 @@ TEST(Circuits, EndWhereTheyAreTold) {
 TEST(Circuits, RefuseByName) {
   auto clipped = two_layer_config();
   clipped.qkv_clip = 2.0;
-  EXPECT_THAT(text_thrown_by<HookError>([&] { ov_circuits(random_model_of(clipped)); }),
+  EXPECT_THAT(text_thrown_by<HookError>([&] { ov_circuits(random_model(clipped)); }),
               HasSubstr("ov_circuits"));
-  EXPECT_THROW(composition_scores(random_model_of(two_layer_config()), HeadInput::query, {.random_draws = 1}),
+  EXPECT_THROW(composition_scores(random_model(two_layer_config()), HeadInput::query, {.random_draws = 1}),
                ShapeError);
   // A norm on the stream is between the heads: what one writes is not what the other reads.
   auto post = two_layer_config();
   post.norm_place = NormPlace::post;
   post.final_norm = NormKind::none;
-  EXPECT_THAT(text_thrown_by<HookError>([&] { composition_scores(random_model_of(post), HeadInput::query); }),
+  EXPECT_THAT(text_thrown_by<HookError>([&] { composition_scores(random_model(post), HeadInput::query); }),
               HasSubstr("[composition_scores] this model has norms on the stream itself"));
-  EXPECT_NO_THROW(
-      composition_scores(random_model_of(post), HeadInput::query, {.circuits = {.norms = false}}));
+  EXPECT_NO_THROW(composition_scores(random_model(post), HeadInput::query, {.circuits = {.norms = false}}));
   auto other = two_layer_config();
   other.unembedding->d_vocab = 7;
-  EXPECT_THAT(text_thrown_by<HookError>([&] { copying_scores(random_model_of(other)); }),
+  EXPECT_THAT(text_thrown_by<HookError>([&] { copying_scores(random_model(other)); }),
               HasSubstr("another vocabulary"));
-  EXPECT_THROW(copying_scores(random_model_of(two_layer_config()), {.top_k = 0}), ShapeError);
+  EXPECT_THROW(copying_scores(random_model(two_layer_config()), {.top_k = 0}), ShapeError);
 }
 
 }  // namespace

@@ -1,22 +1,10 @@
 #include "hooked/analysis/direct_path.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "hooked/core/error.h"
 #include "tests/analysis/direct_path_by_hand.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::direct_path_test {
 namespace {
-
-using testing::HasSubstr;
 
 ModelConfig three_layers() {
   ModelConfig config = two_layer_config();
@@ -24,29 +12,24 @@ ModelConfig three_layers() {
   return config;
 }
 
-struct PathModel {
-  const char* name;
-  ModelConfig config;
-};
-
-std::vector<PathModel> models() {
-  ModelConfig rms = three_layers(), grouped = three_layers(), output = three_layers(), both = three_layers();
-  for (ModelConfig* config : {&rms, &grouped, &output, &both})
-    config->norm = config->final_norm = NormKind::rms_norm;
-  grouped.n_kv_heads = 2;
-  output.norm_place = NormPlace::output;
-  both.norm_place = NormPlace::both;
-  return {{"layer_norm", three_layers()},
-          {"rms_norm", rms},
-          {"grouped", grouped},
-          {"output_norm", output},
-          {"both_norms", both}};
+ModelConfig with_rms_norms() {
+  ModelConfig config = three_layers();
+  config.norm = config.final_norm = NormKind::rms_norm;
+  return config;
 }
 
-class DirectPathOf : public testing::TestWithParam<PathModel> {};
+const ConfigKind kModels[] = {
+    {"layer_norm", three_layers, [](ModelConfig&) {}},
+    {"rms_norm", with_rms_norms, [](ModelConfig&) {}},
+    {"grouped", with_rms_norms, [](ModelConfig& c) { c.n_kv_heads = 2; }},
+    {"output_norm", with_rms_norms, [](ModelConfig& c) { c.norm_place = NormPlace::output; }},
+    {"both_norms", with_rms_norms, [](ModelConfig& c) { c.norm_place = NormPlace::both; }},
+};
+
+class DirectPathOf : public testing::TestWithParam<ConfigKind> {};
 
 TEST_P(DirectPathOf, EveryPathIsWhatAlgebraSays) {
-  const auto model = random_model_of(GetParam().config);
+  const auto model = random_model(GetParam().config());
   const at::Tensor clean_tokens = random_row(5, 11, 1), corrupted = random_row(5, 11, 2);
   const auto clean = model.run_with_cache(clean_tokens).cache;
   const PathPair pair{corrupted, clean, model.run_with_cache(corrupted).cache};
@@ -55,7 +38,7 @@ TEST_P(DirectPathOf, EveryPathIsWhatAlgebraSays) {
         .input = input,
         .sweep = {.from = clean, .into = corrupted, .metric = logit_difference(3, 7), .tokens_per_run = 20}};
     const auto grid = direct_path(model, options);
-    const std::int64_t ends = input == HeadInput::query ? 4 : GetParam().config.n_kv_heads;
+    const std::int64_t ends = input == HeadInput::query ? 4 : GetParam().config().n_kv_heads;
     ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({3, 4, 3, ends}));
     double largest = 0;
     for (std::int64_t sl = 0; sl < 3; ++sl) {
@@ -83,11 +66,10 @@ TEST_P(DirectPathOf, EveryPathIsWhatAlgebraSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DirectPathOf, testing::ValuesIn(models()),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Models, DirectPathOf, testing::ValuesIn(kModels), named);
 
 TEST(DirectPath, EachRowHasItsOwn) {
-  const auto model = random_model_of(three_layers());
+  const auto model = random_model(three_layers());
   const at::Tensor clean = at::cat({random_row(5, 11, 1), random_row(5, 11, 3)}),
                    corrupted = at::cat({random_row(5, 11, 2), random_row(5, 11, 4)});
   DirectPathOptions options{.source = HeadPlace{0, 1},
@@ -103,7 +85,7 @@ TEST(DirectPath, EachRowHasItsOwn) {
 }
 
 TEST(DirectPath, RefusesWhatHasNoPaths) {
-  const auto model = random_model_of(three_layers());
+  const auto model = random_model(three_layers());
   const at::Tensor row = random_row(5, 11, 1);
   DirectPathOptions options{
       .source = HeadPlace{0, 4},
@@ -116,13 +98,13 @@ TEST(DirectPath, RefusesWhatHasNoPaths) {
   ModelConfig post = three_layers();
   post.norm_place = NormPlace::post;
   post.final_norm = NormKind::none;
-  const auto bert = random_model_of(post);
+  const auto bert = random_model(post);
   options.sweep.site.reset();
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_path(bert, options); }),
               HasSubstr("norms on the stream itself"));
   ModelConfig scaled = three_layers();
   scaled.layer_scale = true;
-  const auto numbered = random_model_of(scaled);
+  const auto numbered = random_model(scaled);
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_path(numbered, options); }), HasSubstr("layer_scale"));
 }
 

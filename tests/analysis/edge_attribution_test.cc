@@ -1,38 +1,18 @@
 #include "hooked/analysis/edge_attribution.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "hooked/analysis/path_patching.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::edge_attribution_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 class EdgeAttributionOf : public testing::Test {
  protected:
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
   ActivationCache from_ = model_.run_with_cache(corrupted_, act::everything).cache;
 
   SweepOptions sweep() const { return {.from = from_, .into = clean_, .metric = logit_difference(3, 7)}; }
-  static double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
 };
 
 TEST_F(EdgeAttributionOf, NamesItsEnds) {
@@ -50,7 +30,7 @@ TEST_F(EdgeAttributionOf, NamesItsEnds) {
 
   ModelConfig grouped = two_layer_config();
   grouped.n_kv_heads = 2;
-  const auto shared = random_model_of(grouped);
+  const auto shared = random_model(grouped);
   const Grid of_groups =
       edge_attribution(shared, {.sweep = {.from = PatchSource::zero(), .into = clean_, .metric = logit(3)}});
   EXPECT_EQ(of_groups.axis("reader").labels[4], "kv head 0.0 k");
@@ -165,14 +145,14 @@ TEST_F(EdgeAttributionOf, RowsAreTheirOwn) {
                                             .metric = logit_difference(Answers::by_row({3, 4}), 7),
                                             .tokens_per_run = tokens}});
     const at::Tensor first = edge_attribution(model_, {.sweep = sweep()}).values();
-    EXPECT_LE(largest(both.slice("row", 0).values() - first), 1e-12 * largest(first));
+    EXPECT_LE(largest_number(both.slice("row", 0).values() - first), 1e-12 * largest_number(first));
     const auto real = [](const Input& input) { return input.tokens.narrow(0, 1, 1).narrow(1, 2, 4); };
     const at::Tensor second =
         edge_attribution(model_, {.sweep = {.from = model_.run_with_cache(real(other), act::defaults).cache,
                                             .into = real(into),
                                             .metric = logit_difference(4, 7)}})
             .values();
-    EXPECT_LE(largest(both.slice("row", 1).values() - second), 1e-12 * largest(second));
+    EXPECT_LE(largest_number(both.slice("row", 1).values() - second), 1e-12 * largest_number(second));
   }
 }
 
@@ -187,7 +167,7 @@ TEST_F(EdgeAttributionOf, HoldsEditsInsideOfParts) {
   EXPECT_NEAR(summed[3].item<double>(), expected[0].item<double>(), 1e-10);
   EXPECT_NEAR(summed[5].item<double>(), expected[1].item<double>(), 1e-10);
   EXPECT_NEAR(summed[6].item<double>(), expected[2].item<double>(), 1e-10);
-  EXPECT_GT(largest(edges.values() - edge_attribution(model_, {.sweep = sweep()}).values()), 1e-4);
+  EXPECT_GT(largest_number(edges.values() - edge_attribution(model_, {.sweep = sweep()}).values()), 1e-4);
 }
 
 /// Edits at all the places where edges may be asked for: of what heads read, of what is written, inside of
@@ -245,7 +225,7 @@ TEST_F(EdgeAttributionOf, ThroughLatentsAddUpToNodes) {
     config.norm_place = place;
     if (place != NormPlace::pre) config.final_norm = NormKind::none;
     config.latent = Latents{.d_kv = 5, .d_query = 7, .d_shared_key = 2, .d_value = 3, .eps = 1e-3};
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     SweepOptions options{.from = model.run_with_cache(corrupted_, act::everything).cache,
                          .into = clean_,
                          .metric = logit_difference(3, 7)};
@@ -253,8 +233,8 @@ TEST_F(EdgeAttributionOf, ThroughLatentsAddUpToNodes) {
     const at::Tensor summed = edges.values().nan_to_num(0.0).sum(1);  // [writer]
     for (const auto& writer : edges.axis("writer").places) options.table.push_back({*writer});
     const at::Tensor nodes = attribution_patching(model, {.sweep = options}).values();
-    EXPECT_GT(largest(nodes), 1e-3);
-    EXPECT_LT(largest(summed - nodes), 1e-10);
+    EXPECT_GT(largest_number(nodes), 1e-3);
+    EXPECT_LT(largest_number(summed - nodes), 1e-10);
   }
 }
 
@@ -345,7 +325,7 @@ TEST_F(EdgeAttributionOf, ADivergenceOfTheRunFromItselfHasNoSlope) {
   // From another run it has one.
   SweepOptions other = sweep();
   other.metric = kl_divergence(logits_at(model_, corrupted_));
-  EXPECT_GT(largest(edge_attribution(model_, {.sweep = other}).values()), 1e-4);
+  EXPECT_GT(largest_number(edge_attribution(model_, {.sweep = other}).values()), 1e-4);
 }
 
 TEST_F(EdgeAttributionOf, RefusesWhatItDoesNotCarry) {

@@ -1,15 +1,9 @@
 // The edges from each part add up to what gradients say of the part itself, in every family: over all golden
 // checkpoints, in float64.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
 
 #include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/edge_attribution.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_model.h"
 
 namespace hooked::edge_families_test {
 namespace {
@@ -17,8 +11,7 @@ namespace {
 class EdgesOfGolden : public testing::TestWithParam<GoldenCase> {
  protected:
   GoldenRun recorded_ = read_golden(GetParam());
-  HookedTransformer model_ = HookedTransformer::load(
-      GetParam().folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  HookedTransformer model_ = load_golden(GetParam());
 
   /// The recorded prompts, or other tokens in the same places.
   Input input(std::int64_t moved = 0) const {
@@ -48,8 +41,6 @@ class EdgesOfGolden : public testing::TestWithParam<GoldenCase> {
   }
 };
 
-double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
-
 TEST_P(EdgesOfGolden, AddUpToTheirWriters) {
   const SweepOptions sweep{
       .from = model_.run_with_cache(input(1), act::everything, {.output = Output::none}).cache,
@@ -74,8 +65,9 @@ TEST_P(EdgesOfGolden, AddUpToTheirWriters) {
     }
     const at::Tensor expected = attribution_patching(model_, nodes).values();  // [(row,) node]
     const at::Tensor made = of_writers.index_select(-1, at::tensor(in_blocks, at::kLong));
-    EXPECT_GT(largest(expected), 0);
-    EXPECT_LE(largest(made - expected), 1e-9 * largest(expected)) << (held ? "norms held" : "norms move");
+    EXPECT_GT(largest_number(expected), 0);
+    EXPECT_LE(largest_number(made - expected), 1e-9 * largest_number(expected))
+        << (held ? "norms held" : "norms move");
   }
 }
 
@@ -94,8 +86,8 @@ TEST_P(EdgesOfGolden, StretchesOfLayersGiveTheSame) {
   const at::Tensor made = attribution_patching(model_, options).values();
   options.layers_at_once = 0;
   const at::Tensor expected = attribution_patching(model_, options).values();
-  EXPECT_GT(largest(expected), 0);
-  EXPECT_LE(largest(made - expected), 1e-10 * largest(expected));
+  EXPECT_GT(largest_number(expected), 0);
+  EXPECT_LE(largest_number(made - expected), 1e-10 * largest_number(expected));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, EdgesOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);

@@ -1,53 +1,28 @@
 // Edges and paths of an encoder-decoder: within each stack, and from the encoder into cross-attention.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/rand.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/edge_attribution.h"
 #include "hooked/analysis/path_patching.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "hooked/hooks/edit.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::edge_two_stacks_test {
 namespace {
 
-using testing::HasSubstr;
-
-ModelConfig two_stack_config() {
-  ModelConfig config = two_layer_config();
-  config.encoder = Encoder{.n_layers = 2, .decoder_start_token = 1};
-  config.norm = config.final_norm = NormKind::rms_norm;
-  config.positions = RelativePositions{.buckets = 8, .max_distance = 10};
-  config.attn_scale = 1.0;
-  config.n_kv_heads = 2;
-  return config;
-}
-
 class EdgesOfTwoStacks : public testing::Test {
  protected:
+  // Every number is random, and slopes hardly change over the steps that are taken.
   static HookedTransformer make() {
-    StateDict weights = HookedTransformer::create(two_stack_config(), {.seed = 3}).state_dict();
+    const ModelConfig config = two_stack_config(two_layer_config());
+    StateDict weights = HookedTransformer::create(config, {.seed = 3}).state_dict();
     auto generator = at::detail::createCPUGenerator(5);
     for (auto& [name, weight] : weights)
       weight = weight + 0.5 * at::rand(weight.sizes(), generator, weight.options()) - 0.2;
-    return HookedTransformer::from_state_dict(weights, two_stack_config(),
-                                              {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+    return model_of(weights, config);
   }
   static Input input(std::uint64_t seed) {
     return {random_row(6, 11, seed), {.decoder = {.tokens = random_row(4, 11, seed + 10)}}};
   }
-  static double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
 
   HookedTransformer model_ = make();
   ActivationCache here_ = model_.run_with_cache(input(1), act::everything).cache;
@@ -160,7 +135,7 @@ TEST_F(EdgesOfTwoStacks, OfEachPositionAddUp) {
   const Grid each = edge_attribution(model_, {.sweep = sweep_, .by_position = true});
   ASSERT_EQ(each.values().size(2), 6) << "the encoder reads six tokens, the decoder four";
   const at::Tensor sums = each.values().nansum(2);
-  EXPECT_LE(largest(sums - whole.values().nan_to_num(0.0)), 1e-12 * largest(sums));
+  EXPECT_LE(largest_number(sums - whole.values().nan_to_num(0.0)), 1e-12 * largest_number(sums));
   const auto last = each.slice("reader", "logits").slice("pos", "5").values();
   EXPECT_TRUE(last.isnan().all().item<bool>()) << "the decoder has no such column";
 }

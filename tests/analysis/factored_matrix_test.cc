@@ -1,28 +1,17 @@
 #include "hooked/analysis/factored_matrix.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/diag_embed.h>
-#include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_eigvals.h>
 #include <ATen/ops/linalg_svd.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/real.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include "hooked/core/error.h"
 #include "tests/analysis/analysis_goldens.h"
 #include "tests/support/compare.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::factored_matrix_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-11;  // float64, numbers of size 10
 constexpr double kGoldenTolerance = 1e-9;
@@ -116,7 +105,7 @@ TEST(FactoredMatrix, RefusesWhatDoesNotFit) {
   EXPECT_THAT(text_thrown_by<ShapeError>([] {
                 FactoredMatrix(drawn({5, 2}, 1), drawn({3, 6}, 2));
               }),
-              testing::AllOf(HasSubstr("[5, 2]"), HasSubstr("[3, 6]")));
+              AllOf(HasSubstr("[5, 2]"), HasSubstr("[3, 6]")));
   EXPECT_THROW(FactoredMatrix(drawn({2, 5, 2}, 1), drawn({3, 2, 6}, 2)), ShapeError);
   EXPECT_THROW(FactoredMatrix(drawn({5, 2}, 1), drawn({2, 6}, 2, at::kFloat)), ShapeError);
   EXPECT_THROW(FactoredMatrix(drawn({5}, 1), drawn({5, 6}, 2)), ShapeError);

@@ -1,16 +1,7 @@
 #include "analysis/stream/frozen_norm.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
-#include <string_view>
-
 #include "hooked/hooks/site.h"
-#include "tests/analysis/two_layer_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::frozen_norm_test {
 namespace {
@@ -72,7 +63,7 @@ TEST(FrozenNorm, BothPointsOfANormAreOfOneNorm) {
   EXPECT_EQ(scales.size(), 14u);
   EXPECT_EQ(scales, normalized);
 
-  const HookedTransformer model = random_model_of(two_layer_config());
+  const HookedTransformer model = random_model(two_layer_config());
   for (const ActivationName& point : model.names()) {
     if (!is_scale_of_stream(point.site) && !is_normalized_stream(point.site)) continue;
     const StreamNorm norm = stream_norm_at(model, point);

@@ -1,24 +1,19 @@
 // Attribution by gradients against plain autograd in float64, written from the papers
 // (tests/golden/README.md).
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/where.h>
-#include <gtest/gtest.h>
 
+#include "core/id_list.h"
 #include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/edge_attribution.h"
 #include "hooked/hooks/act.h"
 #include "tests/analysis/analysis_goldens.h"
 #include "tests/support/compare.h"
+#include "tests/support/test.h"
 
 namespace hooked::gradient_golden_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;  // of the largest number
-
-std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<std::int64_t>(), tensor.const_data_ptr<std::int64_t>() + tensor.numel()};
-}
 
 class GradientsOf : public testing::TestWithParam<AnalysedModel> {
  protected:
@@ -30,8 +25,8 @@ class GradientsOf : public testing::TestWithParam<AnalysedModel> {
             .over = std::move(over),
             .from = model_.run_with_cache(input("clean"), act::everything).cache,
             .into = input("corrupted"),
-            .metric = logit_difference(Answers::by_row(numbers(recorded_.at("answer").tensor())),
-                                       Answers::by_row(numbers(recorded_.at("against").tensor())))};
+            .metric = logit_difference(Answers::by_row(id_list(recorded_.at("answer").tensor())),
+                                       Answers::by_row(id_list(recorded_.at("against").tensor())))};
   }
   AttributionPatchingOptions by_head() const { return {.sweep = sweep(act::z, {Axis::layer, Axis::head})}; }
 
@@ -101,8 +96,7 @@ TEST_P(GradientsOf, EdgesAreThoseOfSplitInputs) {
   EXPECT_TRUE(summed.nan_to_num(0.0).allclose(plain.nan_to_num(0.0).sum(3), 1e-9, 1e-12));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GradientsOf, testing::ValuesIn(analysed_models("gradients")),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Models, GradientsOf, testing::ValuesIn(analysed_models("gradients")), named);
 
 }  // namespace
 }  // namespace hooked::gradient_golden_test

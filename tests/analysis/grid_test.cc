@@ -1,32 +1,19 @@
 #include "hooked/analysis/grid.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <bit>
-#include <cmath>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "hooked/analysis/heat_map.h"
 #include "hooked/analysis/line_plot.h"
-#include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::grid_test {
 namespace {
-
-using testing::HasSubstr;
 
 Grid two_by_three() {
   return Grid(at::tensor({0.5, -1.25, 2.0, 3.0, 0.0, -10.0}, at::kDouble).view({2, 3}),
@@ -50,17 +37,16 @@ TEST(Grid, RefusesLabelsThatDoNotFit) {
   const auto make = [] {
     Grid(at::arange(3, at::kDouble), {{"head", {"0", "1"}}}, {.title = "scores", .unit = ""});
   };
-  EXPECT_THAT(
-      text_thrown_by<ShapeError>(make),
-      testing::AllOf(HasSubstr("[scores]"), HasSubstr("axis head has 2 labels"), HasSubstr("expected 3")));
+  EXPECT_THAT(text_thrown_by<ShapeError>(make),
+              AllOf(HasSubstr("[scores]"), HasSubstr("axis head has 2 labels"), HasSubstr("expected 3")));
   const auto flat = [] {
     Grid(at::arange(4, at::kDouble), {{"a", {"0"}}, {"b", {"0"}}}, {.title = "x", .unit = ""});
   };
-  EXPECT_THAT(text_thrown_by<ShapeError>(flat), testing::AllOf(HasSubstr("2 axes"), HasSubstr("[4]")));
+  EXPECT_THAT(text_thrown_by<ShapeError>(flat), AllOf(HasSubstr("2 axes"), HasSubstr("[4]")));
   EXPECT_THAT(text_thrown_by<ShapeError>([] {
                 two_by_three().at({2, 0});
               }),
-              testing::AllOf(HasSubstr("index 2"), HasSubstr("layer of size 2")));
+              AllOf(HasSubstr("index 2"), HasSubstr("layer of size 2")));
 }
 
 TEST(Grid, OwnsItsNumbers) {
@@ -79,9 +65,9 @@ TEST(Grid, SlicesByIndexOrLabel) {
   EXPECT_EQ(two_by_three().slice("pos", "1 a,b").at({0}), -1.25);
   EXPECT_EQ(two_by_three().slice("pos", 1).slice("layer", "0").at({}), -1.25);
   EXPECT_THAT(text_thrown_by<ShapeError>([] { two_by_three().slice("head", 0); }),
-              testing::AllOf(HasSubstr("no axis 'head'"), HasSubstr("layer, pos")));
+              AllOf(HasSubstr("no axis 'head'"), HasSubstr("layer, pos")));
   EXPECT_THAT(text_thrown_by<ShapeError>([] { two_by_three().slice("pos", "4"); }),
-              testing::AllOf(HasSubstr("no place '4'"), HasSubstr("0 <bos>")));
+              AllOf(HasSubstr("no place '4'"), HasSubstr("0 <bos>")));
   EXPECT_THAT(text_thrown_by<ShapeError>([] { two_by_three().slice("pos", 3); }), HasSubstr("index 3"));
   const Grid twice(at::arange(2, at::kDouble), {{"token", {"a", "a"}}}, {.title = "t", .unit = "u"});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { twice.slice("token", "a"); }),
@@ -105,7 +91,7 @@ TEST(Grid, DifferencesAreOfLikeWithLike) {
   EXPECT_EQ(difference.at({1, 2}), 5.0);
   EXPECT_EQ(difference.title(), "Patching resid_pre - Patching resid_pre");
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { grid - grid.rescaled(0, 2, "share"); }),
-              testing::AllOf(HasSubstr("'logit difference'"), HasSubstr("'share'")));
+              AllOf(HasSubstr("'logit difference'"), HasSubstr("'share'")));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { grid - grid.slice("layer", 0); }), HasSubstr("other axes"));
   const Grid other(grid.values(), {{"layer", {"0", "2"}}, grid.axes()[1]},
                    {.title = "x", .unit = grid.unit()});
@@ -206,8 +192,7 @@ TEST(Grid, SavesByTheFilesEnding) {
   EXPECT_THAT(read(folder / "g.svg"), testing::StartsWith("<svg"));
   const auto error = thrown_by<IoError>([&] { grid.save(folder / "g.png"); });
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->what(),
-              testing::AllOf(HasSubstr(".png"), HasSubstr(".csv, .json, .svg or .safetensors")));
+  EXPECT_THAT(error->what(), AllOf(HasSubstr(".png"), HasSubstr(".csv, .json, .svg or .safetensors")));
   EXPECT_THROW(grid.save(folder / "absent" / "g.csv"), IoError);
 }
 
@@ -249,9 +234,8 @@ TEST(Grid, SavesPicturesWithOptions) {
   two_by_three().save(folder / "g.svg", options);
   EXPECT_EQ(read(folder / "g.svg"), heat_map_svg(two_by_three(), options));
   EXPECT_NE(read(folder / "g.svg"), heat_map_svg(two_by_three()));
-  EXPECT_THAT(
-      text_thrown_by<IoError>([&] { two_by_three().save(folder / "g.csv", options); }),
-      testing::AllOf(HasSubstr("expected a name ending in .svg, got '.csv'"), HasSubstr("leave out")));
+  EXPECT_THAT(text_thrown_by<IoError>([&] { two_by_three().save(folder / "g.csv", options); }),
+              AllOf(HasSubstr("expected a name ending in .svg, got '.csv'"), HasSubstr("leave out")));
   EXPECT_FALSE(std::filesystem::exists(folder / "g.csv"));
   EXPECT_THROW(two_by_three().save(folder / "h.svg", {.palette = "plaid"}), ConfigError);
   EXPECT_FALSE(std::filesystem::exists(folder / "h.svg"));
@@ -325,7 +309,7 @@ TEST(Grid, TenAxesAndEmptyOnesFitTheFormatsThatCanHoldThem) {
     }
   }
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { empty.save(folder / "g.csv"); }),
-              testing::AllOf(HasSubstr("this grid has none"), HasSubstr(".json or .safetensors")));
+              AllOf(HasSubstr("this grid has none"), HasSubstr(".json or .safetensors")));
   EXPECT_FALSE(std::filesystem::exists(folder / "g.csv"));
   const Grid twice(at::arange(2, at::kDouble), {{"token", {"a", "a"}}}, {.title = "t", .unit = "u"});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { twice.to_csv(); }), HasSubstr("same label 'a'"));

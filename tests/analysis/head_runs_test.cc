@@ -1,30 +1,15 @@
 // Heads scored over more rows than are run together.
 #include "hooked/analysis/head_runs.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand_like.h>
 #include <ATen/ops/xlogy.h>
-#include <ATen/ops/zeros_like.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <vector>
 
 #include "hooked/analysis/repetition.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/process_memory.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::head_runs_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr double kFloat64Tolerance = 1e-12;
 constexpr std::int64_t kRows = 250, kColumns = 11;
@@ -48,7 +33,7 @@ class HeadRuns : public testing::Test {
     return (a.values() - b.values()).nan_to_num().abs().max().item<double>();
   }
 
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   at::Tensor tokens_ = repeated_random_tokens(
       {.rows = kRows, .half = 5, .vocab_begin = 1, .vocab_end = 11, .bos = 0, .seed = 2});
   /// Every third row has two columns of padding on its left.
@@ -142,7 +127,7 @@ TEST_F(HeadRuns, SayWhatIsMissing) {
                 head_scores_report(model_, {tokens_.narrow(1, 3, 3), {.prefix = prefix}},
                                    {.scores = {HeadScore::entropy}});
               }),
-              testing::AllOf(HasSubstr("head_scores_report"), HasSubstr("prefix")));
+              AllOf(HasSubstr("head_scores_report"), HasSubstr("prefix")));
   const auto different = at::arange(11, at::kLong).unsqueeze(0);
   EXPECT_THAT(text_thrown_by<ShapeError>(
                   [&] { head_scores_report(model_, different, {.scores = {HeadScore::induction}}); }),
@@ -175,7 +160,7 @@ class LongText : public testing::Test {
         .at({1, 2});
   }
 
-  HookedTransformer model_ = random_model_of(long_config());
+  HookedTransformer model_ = random_model(long_config());
   at::Tensor tokens_;
 };
 

@@ -1,14 +1,8 @@
 // Scores of heads on the checkpoints of every family, in float64, against plain loops.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "hooked/analysis/heads.h"
-#include "hooked/engine/hooked_transformer.h"
 #include "tests/analysis/head_scores_by_hand.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_model.h"
 
 namespace hooked::heads_families_test {
 namespace {
@@ -27,8 +21,7 @@ std::vector<std::int64_t> real_columns(const at::Tensor& tokens, const at::Tenso
 
 TEST_P(HeadsOfGolden, ScoresAreThoseOfPlainLoops) {
   const auto golden = read_golden(GetParam());
-  const auto model = HookedTransformer::load(GetParam().folder().string(),
-                                             {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto model = load_golden(GetParam());
   const Input input{golden.tokens,
                     {.attention_mask = golden.attention_mask,
                      .token_types = golden.token_types,

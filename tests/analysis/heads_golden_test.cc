@@ -1,15 +1,11 @@
 // Scores of heads against what TransformerLens's detect_head returned in float64 (tests/golden/README.md).
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <gtest/gtest.h>
 
 #include <ostream>
-#include <string>
-#include <vector>
 
 #include "hooked/analysis/heads.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/analysis/analysis_goldens.h"
+#include "tests/support/test.h"
 
 namespace hooked::heads_golden_test {
 namespace {

@@ -1,31 +1,13 @@
 #include "hooked/analysis/heads.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdlib>
-#include <set>
-#include <utility>
 
 #include "hooked/analysis/repetition.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
 #include "tests/analysis/head_scores_by_hand.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::heads_test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr std::int64_t kHalf = 5;
 constexpr double kFloat64Tolerance = 1e-12;
@@ -146,7 +128,7 @@ TEST(Heads, EveryScoreAndMeasureIsThatOfPlainLoopsOnPaddedRows) {
   auto bidirectional = two_layer_config();
   bidirectional.direction = AttentionDirection::bidirectional;
   for (const auto& config : {two_layer_config(), bidirectional}) {
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     for (const bool left : {true, false}) {
       const auto [tokens, mask] = ragged(left);
       const auto cache = model.run_with_cache({tokens, {.attention_mask = mask}}, act::pattern).cache;
@@ -177,7 +159,7 @@ TEST(Heads, EveryScoreAndMeasureIsThatOfPlainLoopsOnPaddedRows) {
 }
 
 TEST(Heads, PaddingCountsInNoScore) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens =
       repeated_random_tokens({.rows = 2, .half = 4, .vocab_begin = 1, .vocab_end = 11, .seed = 3});
   const auto scores_of = [&](const at::Tensor& rows, const at::Tensor& mask) {
@@ -202,7 +184,7 @@ TEST(Heads, PaddingCountsInNoScore) {
 }
 
 TEST(Heads, RowsAreMeantAsTheMeasureSays) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto [tokens, mask] = ragged(true);
   const auto cache = model.run_with_cache({tokens, {.attention_mask = mask}}, act::pattern).cache;
   const auto scored = [&](HeadMeasure measure, HeadRows rows) {
@@ -220,7 +202,7 @@ TEST(Heads, RowsAreMeantAsTheMeasureSays) {
 }
 
 TEST(Heads, EachRowHasItsOwnScore) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto with = padded(at::cat({repeated().narrow(0, 0, 2).narrow(1, 0, 7), random_row(7, 11, 5)}), 0, 2);
   auto tokens = with.tokens.clone();
   tokens[2].narrow(0, 0, 7).copy_(at::arange(7, at::kLong));  // nothing occurs twice here
@@ -238,7 +220,7 @@ TEST(Heads, EachRowHasItsOwnScore) {
 }
 
 TEST(Heads, PatternsOfOnesOwn) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto [tokens, mask] = ragged(true);
   const auto cache = model.run_with_cache({tokens, {.attention_mask = mask}}, act::pattern).cache;
   // The previous token as a pattern is the previous token.
@@ -265,7 +247,7 @@ TEST(Heads, PatternsOfOnesOwn) {
 }
 
 TEST(Heads, LayersWithoutAPatternHaveNoNumber) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(repeated(), act::pattern(1)).cache;
   const auto whole = model.run_with_cache(repeated(), act::pattern).cache;
   const auto scores = head_scores(cache, HeadScore::previous_token);
@@ -277,7 +259,7 @@ TEST(Heads, LayersWithoutAPatternHaveNoNumber) {
 }
 
 TEST(Heads, TokensMayComeFromTheCache) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(repeated(), act::pattern | act::tokens).cache;
   EXPECT_TRUE(head_scores(cache, HeadScore::induction)
                   .values()
@@ -304,7 +286,7 @@ TEST(Heads, RefuseWhatTheyCannotScore) {
   EXPECT_THAT(text_thrown_by<HookError>([] { head_score_row("inducton"); }),
               HasSubstr("nearest is induction"));
 
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto prefix = model.run(repeated(), {.keep_prefix = true}).prefix;
   const auto behind =
       model.run_with_cache({random_row(1, 11, 1).expand({3, 1}), {.prefix = prefix}}, act::pattern);

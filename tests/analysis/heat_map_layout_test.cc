@@ -1,26 +1,15 @@
 #include "analysis/figures/heat_map_layout.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randn.h>
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
 
 #include "analysis/figures/svg.h"
 #include "tests/analysis/picture.h"
+#include "tests/support/test.h"
 
 namespace hooked::heat_map_layout_test {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::Not;
 
 TEST(SvgReader, FindsWhatIsNotWellFormed) {

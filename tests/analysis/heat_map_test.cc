@@ -1,29 +1,14 @@
 #include "hooked/analysis/heat_map.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/linspace.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <set>
-
-#include "hooked/core/error.h"
 #include "tests/analysis/picture.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::heat_map_test {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::Not;
 
 double luminance(const std::string& hex) {

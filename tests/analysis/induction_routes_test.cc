@@ -1,29 +1,13 @@
 // What docs/analysis/positional-circuits.md says of positions in the stream and outside it: the routes to
 // induction heads, and what stays the same when a window moves. On models whose weights are set by hand.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/eye.h>
-#include <ATen/ops/zeros_like.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/positional_circuits.h"
 #include "hooked/analysis/repetition.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::induction_routes_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr std::int64_t kVocab = 12, kPositions = 13, kHeadSize = kVocab + kPositions;
 constexpr double kSharp = 60;  // scores far enough apart for a softmax to choose
@@ -106,8 +90,7 @@ HookedTransformer by(Route route, const Positions& positions) {
     read_shifted(layer(1, "W_Q"), kMoved, 1, kSharp);
     read(layer(1, "W_K"), kPosition, kVocab);
   }
-  return HookedTransformer::from_state_dict(weights, settings,
-                                            {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  return model_of(weights, settings);
 }
 
 double induction_of(const HookedTransformer& model) {
@@ -171,13 +154,12 @@ struct Moved {
 Moved moved(const Positions& positions) {
   auto settings = two_layer_config();
   settings.positions = positions;
-  const auto before = random_model_of(settings);
+  const auto before = random_model(settings);
   auto weights = before.state_dict();
   const auto W_pos = weights["pos_embed.W_pos"], further = W_pos.roll({-3}, {0});
   weights["pos_embed.W_pos"] = further;
   return {.before = before,
-          .after = HookedTransformer::from_state_dict(
-              weights, before.config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()}),
+          .after = model_of(weights, before.config()),
           .step = (further - W_pos).narrow(0, 0, 6)};
 }
 

@@ -1,16 +1,9 @@
 // What docs/layernorm.md says of attention: the norms' form inside scores and heads' outputs, in the
 // model's own runs.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/einsum.h>
 #include <ATen/ops/linspace.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "hooked/analysis/circuits.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::layernorm_scores_test {
 namespace {
@@ -18,8 +11,6 @@ namespace {
 constexpr double kTolerance = 1e-10;  // float64, numbers of size 10
 constexpr std::int32_t kLayer = 1;
 constexpr std::int64_t kHead = 2, kColumns = 6;
-
-double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
 /// A model with weights and biases in all norms, queries, keys and values, an epsilon that shows, and a run.
 class ScoresThroughNorms : public testing::TestWithParam<NormKind> {
@@ -42,7 +33,7 @@ class ScoresThroughNorms : public testing::TestWithParam<NormKind> {
   }
 
   const double N = 16, eps = 0.01;
-  HookedTransformer model_ = random_model_of(config());
+  HookedTransformer model_ = random_model(config());
   WeightView weights_ = model_.weights();
   ActivationCache cache_ = model_.run_with_cache(random_row(kColumns, 11, 1), act::everything).cache;
   at::Tensor x_ = cache_[act::resid_pre(kLayer)][0];  // [pos, d_model]
@@ -114,7 +105,7 @@ TEST(LayerNormScale, DoublingChangesNothingWithoutEpsilon) {
     config.norm = config.final_norm = kind;
     const auto normed = [&](const at::Tensor& stream, double eps) {
       config.eps = eps;
-      return random_model_of(config)
+      return random_model(config)
           .run_with_cache(Input::start_at_layer(2, stream), act::ln_final_normalized)
           .cache[act::ln_final_normalized];
     };

@@ -1,16 +1,11 @@
 // Lenses as their packages save them, against what plain torch reads through them in float64
 // (tests/golden/README.md).
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <numeric>
-#include <vector>
 
 #include "hooked/analysis/logit_lens.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_model.h"
 
 namespace hooked::lens_golden_test {
 namespace {
@@ -28,8 +23,7 @@ TEST_P(LensGolden, ReadsWhatPlainTorchReads) {
   const auto& [lens, name, file] = GetParam();
   const auto tensors = read_tensors(kGolden / "lenses/expected.safetensors");
   const auto& theirs = tensors.at(std::string(lens) + ".logits");  // [point, row, pos, vocab]
-  const auto model = HookedTransformer::load(golden_case(name).folder().string(),
-                                             {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto model = load_golden(golden_case(name));
   const auto cache = model.run_with_cache(tensors.at(std::string(lens) + ".tokens")).cache;
   std::vector<std::int64_t> vocabulary(static_cast<std::size_t>(model.config().d_vocab));
   std::iota(vocabulary.begin(), vocabulary.end(), 0);

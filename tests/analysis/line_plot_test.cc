@@ -1,32 +1,15 @@
 #include "hooked/analysis/line_plot.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <set>
 #include <sstream>
 
 #include "analysis/figures/svg.h"
-#include "hooked/core/error.h"
 #include "tests/analysis/picture.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::line_plot_test {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 

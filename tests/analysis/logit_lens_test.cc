@@ -1,36 +1,22 @@
 #include "hooked/analysis/logit_lens.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
 #include "hooked/io/safetensors.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 #include "tests/support/zip_writer.h"
 
 namespace hooked::logit_lens_test {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr double kFloat64Tolerance = 1e-10;
 
 TEST(LogitLens, LastRowIsWhatTheRunPredicted) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 1);
   const auto run = model.run_with_cache(tokens);
   const auto rows = logit_lens(model, run.cache, {.positions = {3}, .top_k = 4}).top;
@@ -51,7 +37,7 @@ TEST(LogitLens, LastRowIsWhatTheRunPredicted) {
 }
 
 TEST(LogitLens, EarlierRowsAreTheRunsWithTheLaterBlocksSilenced) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 1);
   const auto rows = logit_lens(model, model.run_with_cache(tokens).cache, {.top_k = 1}).top;
   const auto silenced =
@@ -61,7 +47,7 @@ TEST(LogitLens, EarlierRowsAreTheRunsWithTheLaterBlocksSilenced) {
 }
 
 TEST(LogitLens, GridsHoldChosenTokensAtEveryRowAndPosition) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 1).view({2, 3}));
   const auto lens = logit_lens(model, run.cache, {.positions = {}, .tokens = {7, 2}});
   ASSERT_EQ(lens.logits.values().sizes(), at::IntArrayRef({2, 2, 3, 3}));  // row, token, point, pos
@@ -84,7 +70,7 @@ TEST(LogitLens, GridsHoldChosenTokensAtEveryRowAndPosition) {
 }
 
 TEST(LogitLens, PaddingIsNotANumberAndNoPrediction) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto mask = at::tensor({1, 1, 1, 0, 0, 1}, at::kLong).view({2, 3});
   const auto run = model.run_with_cache({random_row(6, 11, 1).view({2, 3}), {.attention_mask = mask}});
   const auto lens = logit_lens(model, run.cache, {.positions = {}, .tokens = {4}});
@@ -92,11 +78,11 @@ TEST(LogitLens, PaddingIsNotANumberAndNoPrediction) {
   EXPECT_FALSE(lens.logits.values()[0].isnan().any().item<bool>());
   EXPECT_EQ(lens.top.size(), 3u * 4);
   const auto first = text_thrown_by<ShapeError>([&] { logit_lens(model, run.cache, {.positions = {0}}); });
-  EXPECT_THAT(first, testing::AllOf(HasSubstr("[position 0]"), HasSubstr("padding in row 1")));
+  EXPECT_THAT(first, AllOf(HasSubstr("[position 0]"), HasSubstr("padding in row 1")));
 }
 
 TEST(LogitLens, ReadsKeptPositions) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 1).view({2, 3});
   const auto last = model.run(tokens).logits().select(1, 2).argmax(1);  // [row]
   for (const AxisIndex& kept : {AxisIndex(2), AxisIndex(AxisIndex::Last{})}) {
@@ -112,7 +98,7 @@ TEST(LogitLens, ReadsKeptPositions) {
 }
 
 TEST(LogitLens, CountsTheColumnsOfAPrefix) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 1);
   const auto whole = logit_lens(model, model.run_with_cache(tokens).cache, {.positions = {4}, .tokens = {3}});
   const auto prefix = model.run(tokens.narrow(1, 0, 2), {.keep_prefix = true}).prefix;
@@ -126,7 +112,7 @@ TEST(LogitLens, CountsTheColumnsOfAPrefix) {
 }
 
 TEST(LogitLens, SaysWhatIsMissing) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 1), act::resid_post).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, cache); }),
               HasSubstr("blocks.0.hook_resid_pre"));
@@ -140,14 +126,14 @@ TEST(LogitLens, RefusesPostNorm) {
   auto config = two_layer_config();
   config.norm_place = NormPlace::post;
   config.final_norm = NormKind::none;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto cache = model.run_with_cache(random_row(6, 11, 1)).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, cache); }),
               HasSubstr("norms on the stream itself"));
 }
 
 TEST(LogitLens, PrintsAHeadingWhereThereAreSeveralPlaces) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 1)).cache;
   std::ostringstream one, two;
   one << logit_lens(model, cache, {.top_k = 1});
@@ -159,20 +145,19 @@ TEST(LogitLens, PrintsAHeadingWhereThereAreSeveralPlaces) {
 }
 
 TEST(LogitLens, ReadsBetweenSublayersToo) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 1);
   const auto run = model.run_with_cache(tokens);
   const auto lens = logit_lens(model, run.cache, {.tokens = {4}, .mid = true});
-  EXPECT_THAT(
-      lens.logits.axis("point").labels,
-      testing::ElementsAre("resid_pre 0", "resid_mid 0", "resid_post 0", "resid_mid 1", "resid_post 1"));
+  EXPECT_THAT(lens.logits.axis("point").labels,
+              ElementsAre("resid_pre 0", "resid_mid 0", "resid_post 0", "resid_mid 1", "resid_post 1"));
   const auto silenced = model.run(tokens, {.edits = {zero(act::mlp_out(1))}}).logits()[0][5];
   EXPECT_NEAR(lens.logits.at({0, 0, 3, 0}), silenced[4].item<double>(), kFloat64Tolerance);
 }
 
 // A part alone: the final stage of the model reads it as it would the stream.
 TEST(LogitLens, ReadsWhatEachPartWrote) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 1), act::everything);
   const auto lens = logit_lens(model, run.cache, {.positions = {2}, .tokens = {4}, .parts = Grain::head});
   const auto& points = lens.logits.axis("point");
@@ -189,7 +174,7 @@ TEST(LogitLens, ReadsWhatEachPartWrote) {
 
 // Of two rows at two positions each, a point is four readings.
 TEST(LogitLens, GivesWhatItHasWhereItIsEnded) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 1).view({2, 3}));
   std::vector<std::int64_t> told;
   LogitLensOptions options{.positions = {0, 2}, .tokens = {4}, .parts = Grain::head};
@@ -229,7 +214,7 @@ TEST(LogitLens, GivesWhatItHasWhereItIsEnded) {
 }
 
 TEST(LogitLens, RanksCountTheLargerLogits) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 1));
   const auto lens = logit_lens(model, run.cache, {.positions = {}, .tokens = {4, 9}});
   const auto rank = run.logits()[0].gt(run.logits()[0].select(1, 9).unsqueeze(1)).sum(1);  // [pos]
@@ -251,7 +236,7 @@ class LensFile : public testing::Test {
   at::Tensor A_ = at::arange(256, at::kDouble).sin().view({16, 16});
   at::Tensor B_ = at::arange(256, at::kDouble).cos().view({16, 16});
   at::Tensor b_ = at::arange(16, at::kDouble).cos();
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   RunResult run_ = model_.run_with_cache(random_row(6, 11, 1));
 
   /// The logit of token 4 that the model reads from a point of the stream.
@@ -263,8 +248,7 @@ class LensFile : public testing::Test {
 TEST_F(LensFile, ATunedLensAddsAnAffineMap) {
   const auto maps = written({{"0.weight", A_}, {"0.bias", b_}, {"1.weight", B_}, {"1.bias", b_}});
   const auto lens = logit_lens(model_, run_.cache, {.positions = {3}, .tokens = {4}, .maps = maps});
-  EXPECT_THAT(lens.logits.axis("point").labels,
-              testing::ElementsAre("resid_pre 0", "resid_post 0", "resid_post 1"));
+  EXPECT_THAT(lens.logits.axis("point").labels, ElementsAre("resid_pre 0", "resid_post 0", "resid_post 1"));
   const auto first = run_.cache[act::resid_pre(0)][0][3], second = run_.cache[act::resid_post(0)][0][3];
   EXPECT_NEAR(lens.logits.at({0, 0, 0, 0}), read(first + A_.matmul(first) + b_), kFloat64Tolerance);
   EXPECT_NEAR(lens.logits.at({0, 0, 1, 0}), read(second + B_.matmul(second) + b_), kFloat64Tolerance);
@@ -277,7 +261,7 @@ TEST_F(LensFile, AJacobianLensMapsTheStreamBehindItsLayers) {
   const auto x = run_.cache[act::resid_post(0)][0][3];
   for (const auto& maps : {one, all}) {
     const auto lens = logit_lens(model_, run_.cache, {.positions = {3}, .tokens = {4}, .maps = maps});
-    EXPECT_THAT(lens.logits.axis("point").labels, testing::ElementsAre("resid_post 0", "resid_post 1"));
+    EXPECT_THAT(lens.logits.axis("point").labels, ElementsAre("resid_post 0", "resid_post 1"));
     EXPECT_NEAR(lens.logits.at({0, 0, 0, 0}), read(A_.matmul(x)), kFloat64Tolerance);
   }
 }
@@ -301,7 +285,7 @@ TEST_F(LensFile, SaysWhatIsWrong) {
   EXPECT_THAT(refused({{"0.weight", A_}, {"J.0", A_}}), HasSubstr("two kinds"));
   EXPECT_THAT(refused({{"0.weight", A_}, {"1.weight", at::ones({4, 4})}}),
               HasSubstr("not those of one model"));
-  const auto processed = random_model_of(two_layer_config(), {});
+  const auto processed = random_model(two_layer_config(), {});
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(processed, run_.cache, {.maps = maps}); }),
               HasSubstr("WeightProcessing::none()"));
 }

@@ -1,28 +1,9 @@
 #include "hooked/analysis/metric.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::metric_test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr double kFloat64Tolerance = 1e-12;
 
@@ -68,7 +49,7 @@ class MetricOfARun : public testing::Test {
     return metric.score(model_, input_)[row].item<double>();
   }
 
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   Input input_ = padded_rows();
   at::Tensor whole_ = model_(input_);
 };
@@ -416,7 +397,7 @@ TEST(Metric, RefusesACallableThatGivesNoNumberPerRow) {
 }
 
 TEST(Metric, IsTheEnginesMetricForGradients) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 1);
   const auto metric = logit_difference(3, 4, -2);
   const auto logits = model(tokens);

@@ -1,35 +1,14 @@
 // What docs/layernorm.md says, statement by statement, about the model's own norm; and the tools.
 #include "hooked/analysis/norm_geometry.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/randn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/golden_model.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::norm_geometry_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 constexpr double kTolerance = 1e-12;  // float64, numbers of size 1
 
-double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 double length(const at::Tensor& x) { return x.norm().item<double>(); }
 double product_of(const at::Tensor& a, const at::Tensor& b) { return a.dot(b).item<double>(); }
 
@@ -45,7 +24,7 @@ class LayerNormGeometry : public testing::Test {
  protected:
   /// The model's own norm of a vector.
   static at::Tensor norm_of(const at::Tensor& x, ModelConfig config) {
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     const auto run =
         model.run_with_cache(Input::start_at_layer(2, x.view({1, 1, -1})), act::ln_final_normalized);
     return run.cache[act::ln_final_normalized][0][0];
@@ -156,7 +135,7 @@ TEST_F(LayerNormGeometry, NothingReadsTheOnesDirectionButUnderRMSNorm) {
   for (const auto kind : {NormKind::layer_norm, NormKind::rms_norm}) {
     auto config = two_layer_config();
     config.norm = config.final_norm = kind;
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     const auto logits = model.run(tokens).logits();
     for (const auto& place : {act::resid_pre(0), act::resid_mid(0), act::resid_pre(1), act::resid_post(1)}) {
       const double change =
@@ -180,7 +159,7 @@ TEST_F(LayerNormGeometry, TheDirectionsOfASumAddUpButItsLengthsDoNot) {
 class NormTools : public testing::TestWithParam<NormKind> {
  protected:
   NormTools()
-      : model_(random_model_of(config())), run_(model_.run_with_cache(random_row(6, 11, 4).view({2, 3}))) {}
+      : model_(random_model(config())), run_(model_.run_with_cache(random_row(6, 11, 4).view({2, 3}))) {}
   static ModelConfig config() {
     auto made = two_layer_config();
     made.norm = made.final_norm = GetParam();
@@ -297,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Norms, NormTools, testing::Values(NormKind::layer_norm,
 TEST(NormToolsOf, RefuseModelsWithoutTheNorm) {
   auto config = two_layer_config();
   config.norm = config.final_norm = NormKind::none;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { normed_logit(model, cache, {.answer = 1}); }),
               HasSubstr("no final norm"));

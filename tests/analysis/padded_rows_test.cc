@@ -1,20 +1,5 @@
 // Reading a padded row gives the same as reading the row alone: every analysis of a run, over a golden
 // checkpoint of each family and of each kind of config, raw and processed, padded on either side, in float64.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/heads.h"
@@ -23,9 +8,7 @@
 #include "hooked/analysis/path_expansion.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/analysis/score_attribution.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_model.h"
 
 namespace hooked::padded_rows_test {
 namespace {
@@ -176,17 +159,12 @@ class Readings {
   std::vector<std::string> refused_;
 };
 
-double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
-
 class PaddedRows : public testing::TestWithParam<GoldenCase> {
  protected:
   void expect_rows_alone(bool processed) {
     const auto& golden = GetParam();
     const auto recorded = read_golden(golden);
-    const auto model = HookedTransformer::load(
-        golden.folder().string(),
-        {.dtype = at::kDouble,
-         .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
+    const auto model = load_golden(golden, processing_if(processed));
     const bool two_stacks = model.config().has_encoder();
     const std::int64_t padding = padding_token(golden).value_or(2);
     const Rows read(recorded.tokens, padding),
@@ -226,7 +204,8 @@ class PaddedRows : public testing::TestWithParam<GoldenCase> {
     }
     ASSERT_EQ(values.sizes(), alone.values().sizes()) << both.name;
     EXPECT_TRUE(values.isnan().equal(alone.values().isnan())) << both.name;
-    EXPECT_LE(largest(values - alone.values()), kTolerance * std::max(1.0, largest(alone.values())))
+    EXPECT_LE(largest_number(values - alone.values()),
+              kTolerance * std::max(1.0, largest_number(alone.values())))
         << both.name << " of row " << row;
   }
 };

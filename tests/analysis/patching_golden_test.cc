@@ -1,23 +1,17 @@
 // Presets and direct paths against what TransformerLens's patching functions returned in float64
 // (tests/golden/README.md): every recorded tensor, and for each function that crashes there or is wrong, full
 // runs and the algebra of paths.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/where.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <limits>
-#include <map>
 #include <ostream>
-#include <set>
 
-#include "hooked/core/error.h"
+#include "core/id_list.h"
 #include "tests/analysis/analysis_goldens.h"
 #include "tests/analysis/direct_path_by_hand.h"
 #include "tests/analysis/preset_cells.h"
 #include "tests/support/compare.h"
+#include "tests/support/test.h"
 
 namespace hooked::patching_golden_test {
 namespace {
@@ -101,10 +95,6 @@ std::vector<File> files() {
 
 void PrintTo(const File& file, std::ostream* out) { *out << file.model() << ' ' << file.name; }
 
-std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<std::int64_t>(), tensor.const_data_ptr<std::int64_t>() + tensor.numel()};
-}
-
 /// A file, its model, and our sweeps over its prompts.
 class Pairs {
  public:
@@ -113,8 +103,8 @@ class Pairs {
       padding_.push_back(mask().defined() ? (mask()[row] == 0).sum().item<std::int64_t>() : 0);
     options_ = {.from = model.run_with_cache(input("clean"), act::everything).cache,
                 .into = input("corrupted"),
-                .metric = logit_difference(Answers::by_row(numbers(recorded.at("answer").tensor())),
-                                           Answers::by_row(numbers(recorded.at("against").tensor())))};
+                .metric = logit_difference(Answers::by_row(id_list(recorded.at("answer").tensor())),
+                                           Answers::by_row(id_list(recorded.at("against").tensor())))};
   }
 
   std::int64_t rows() const { return recorded.at("clean").sizes()[0]; }
@@ -277,7 +267,7 @@ TEST_P(PatchingGoldenFile, EqualsOneRunWhereTransformerLensFails) {
     const std::int64_t step = std::max<std::int64_t>(1, cells.size(0) / kSampled);
     double effect = 0;
     for (std::int64_t i = step / 2; i < cells.size(0); i += step) {
-      const std::vector<std::int64_t> cell = numbers(cells[i].contiguous());
+      const std::vector<std::int64_t> cell = id_list(cells[i].contiguous());
       at::Tensor made = ours;
       for (const std::int64_t place : cell) made = made[place];
       const double alone = by_one_run(pairs, each[static_cast<std::size_t>(cell.front())], function, cell);

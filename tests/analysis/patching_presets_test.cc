@@ -1,25 +1,10 @@
 #include "hooked/analysis/patching_presets.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "hooked/core/error.h"
-#include "hooked/hooks/edit.h"
 #include "tests/analysis/preset_cells.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::patching_presets_test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 /// Every number of every preset is that of one full run. Returns how many were compared.
 std::int64_t expect_full_runs(const HookedTransformer& model, double tolerance) {
@@ -63,7 +48,7 @@ std::int64_t expect_full_runs(const HookedTransformer& model, double tolerance) 
 class PresetsOfRandomConfig : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(PresetsOfRandomConfig, EqualOneFullRunPerPlace) {
-  EXPECT_GT(expect_full_runs(random_model_of(random_config(GetParam())), 1e-10), 100);
+  EXPECT_GT(expect_full_runs(random_model(random_double_config(GetParam())), 1e-10), 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, PresetsOfRandomConfig, testing::Range<std::uint64_t>(0, 40));
@@ -78,7 +63,7 @@ TEST(PatchingPresets, AreFoundByTransformerLenssNames) {
 }
 
 TEST(PatchingPresets, MayBeNarrowedToSomePlacesAndRows) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const at::Tensor clean = at::cat({random_row(5, 11, 1), random_row(5, 11, 3)}),
                    corrupted = at::cat({random_row(5, 11, 2), random_row(5, 11, 4)});
   SweepOptions options{.from = model.run_with_cache(clean).cache, .into = corrupted, .metric = logit(3)};
@@ -102,7 +87,7 @@ TEST(PatchingPresets, MayBeNarrowedToSomePlacesAndRows) {
 TEST(PatchingPresets, HeadsThatASiteLacksHaveNoNumber) {
   ModelConfig config = two_layer_config();
   config.n_kv_heads = 2;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const at::Tensor clean = random_row(5, 11, 1), corrupted = random_row(5, 11, 2);
   const auto cache = model.run_with_cache(clean).cache;
   const auto grid =

@@ -1,29 +1,11 @@
 #include "hooked/analysis/path_expansion.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
-
 #include "hooked/analysis/attribution.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/golden_model.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::path_expansion_test {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-10;  // of the largest number
 
@@ -46,19 +28,18 @@ TEST_P(PathsOfGolden, AddUpToTheLogits) {
     // Padding has no number on any path; elsewhere every path has one.
     const auto missing = paths.values().isnan().flatten(1, 2);  // [row, source and path, pos]
     EXPECT_TRUE(missing.any(1).equal(missing.all(1)));
-    const auto largest_number = [](const at::Tensor& x) { return largest_of(x.nan_to_num(0.0)); };
     const auto before_cap = cache[act::unembed_out];
     const auto difference =
         (before_cap.select(-1, 1) - before_cap.select(-1, 3)).masked_fill(missing.all(1), 0.0);  // [row, pos]
-    const double size = std::max({1.0, largest_of(difference), largest_number(paths.values())});
-    EXPECT_LE(largest_of(paths.values().nan_to_num(0.0).sum({1, 2}) - difference), kTolerance * size);
+    const double size = std::max({1.0, largest(difference), largest_number(paths.values())});
+    EXPECT_LE(largest(paths.values().nan_to_num(0.0).sum({1, 2}) - difference), kTolerance * size);
     EXPECT_LE(largest_number(paths.slice("source", "remainder").values()), kTolerance * size);
     if (bounded.order == config.n_layers) {
       EXPECT_LE(largest_number(paths.slice("path", "remainder").values()), kTolerance * size);
     }
     // Paths make up every token's logit: nothing is left for the direct path's remainder.
     const auto every = path_logits(model, cache, {}).slice("source", "remainder").values();
-    EXPECT_LE(largest_number(every), kTolerance * std::max(1.0, largest_of(before_cap)));
+    EXPECT_LE(largest_number(every), kTolerance * std::max(1.0, largest(before_cap)));
     if (config.final_norm == NormKind::none || config.has_encoder()) continue;
     // The direct path of a source is what the source wrote.
     const auto written = direct_logit_attribution(model, cache, {.answer = 1, .against = 3, .positions = {}});
@@ -90,7 +71,7 @@ ModelConfig attention_only_config() {
 
 // By whole matrices: A_later A_earlier (x W_V W_O / s) W_V W_O / s.
 TEST(PathExpansion, AVirtualHeadIsTheProductOfTwo) {
-  const auto model = random_model_of(attention_only_config());
+  const auto model = random_model(attention_only_config());
   const auto tokens = random_row(5, 11, 4);
   const auto cache = model.run_with_cache(tokens, act::everything).cache;
   const auto w = model.weights();
@@ -127,7 +108,7 @@ TEST(PathExpansion, AVirtualHeadIsTheProductOfTwo) {
 }
 
 TEST(PathExpansion, LeavesLongerPathsToTheRemainder) {
-  const auto model = random_model_of(attention_only_config());
+  const auto model = random_model(attention_only_config());
   const auto tokens = random_row(10, 11, 5).view({2, 5});
   const auto mask = at::tensor({1, 1, 1, 1, 1, 0, 0, 1, 1, 1}, at::kLong).view({2, 5});
   const auto run = model.run_with_cache({tokens, {.attention_mask = mask}});
@@ -136,26 +117,26 @@ TEST(PathExpansion, LeavesLongerPathsToTheRemainder) {
   EXPECT_THAT(some.axis("path").labels,
               ElementsAre("direct", "0.0", "0.1", "1.0", "1.1", "2.0", "2.1", "remainder"));
   const auto kept = [](const at::Tensor& x) { return x.nan_to_num(0); };
-  EXPECT_LT(largest_of(kept(some.values().narrow(2, 0, 7) - all.values().narrow(2, 0, 7))), kTolerance);
-  EXPECT_LT(largest_of(kept(some.values().sum({1, 2}) - all.values().sum({1, 2}))), kTolerance);
-  EXPECT_GT(largest_of(kept(some.slice("path", "remainder").values())), 1e-3);
+  EXPECT_LT(largest(kept(some.values().narrow(2, 0, 7) - all.values().narrow(2, 0, 7))), kTolerance);
+  EXPECT_LT(largest(kept(some.values().sum({1, 2}) - all.values().sum({1, 2}))), kTolerance);
+  EXPECT_GT(largest(kept(some.slice("path", "remainder").values())), 1e-3);
   // Padding has no number, and a padded row equals its unpadded one.
   EXPECT_TRUE(some.values()[1].select(-1, 1).isnan().all().item<bool>());
   const auto alone = model.run_with_cache(tokens.narrow(0, 1, 1).narrow(1, 2, 3)).cache;
   const auto unpadded = path_expansion(model, alone, {.answer = 2, .order = 3, .positions = {}});
-  EXPECT_LT(largest_of(unpadded.values()[0] - all.values()[1].narrow(-1, 2, 3)), kTolerance);
+  EXPECT_LT(largest(unpadded.values()[0] - all.values()[1].narrow(-1, 2, 3)), kTolerance);
   // In an edited stream the change is in the remainder.
   const auto edited =
       model.run_with_cache(tokens, act::defaults, {.edits = {scale(act::resid_pre(1), 2.0)}}).cache;
   const auto changed = path_expansion(model, edited, {.answer = 2, .order = 3, .positions = {}});
-  EXPECT_GT(largest_of(changed.slice("source", "remainder").values()), 1e-3);
+  EXPECT_GT(largest(changed.slice("source", "remainder").values()), 1e-3);
   const auto logits = model.run(tokens, {.edits = {scale(act::resid_pre(1), 2.0)}}).logits();
-  EXPECT_LT(largest_of(changed.values().sum({1, 2}) - logits.select(-1, 2)), kTolerance);
+  EXPECT_LT(largest(changed.values().sum({1, 2}) - logits.select(-1, 2)), kTolerance);
 }
 
 TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
   for (const auto& config : {attention_only_config(), two_layer_config()}) {  // the second one has MLPs
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     const auto cache = model.run_with_cache(random_row(5, 11, 4)).cache;
     const auto grid = path_expansion(model, cache, {.answer = 6, .order = 2, .positions = {2, 4}});
     for (const auto& path : std::vector<std::vector<HeadPlace>>{{}, {{1, 1}}, {{0, 1}, {1, 0}}}) {
@@ -166,11 +147,10 @@ TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
       const auto sources = logits.values().size(1);
       // Only the direct path has a remainder: the run's, which is that of all paths.
       ASSERT_EQ(sources, numbers.size(1) - (path.empty() ? 0 : 1));
-      EXPECT_LT(largest_of(logits.values().select(-1, 6) - numbers.narrow(1, 0, sources)), kTolerance)
-          << name;
+      EXPECT_LT(largest(logits.values().select(-1, 6) - numbers.narrow(1, 0, sources)), kTolerance) << name;
     }
   }
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(5, 11, 4)).cache;
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {
                 path_logits(model, cache, {{1, 0}, {0, 0}});
@@ -181,7 +161,7 @@ TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
 
 // All paths of every order, and the direct path's remainder: the logits of an edited run.
 TEST(PathExpansion, LogitsOfAllPathsAreTheRuns) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(5, 11, 4);
   std::vector<std::vector<HeadPlace>> paths{{}};
   const auto heads = model.config().n_heads;
@@ -201,24 +181,24 @@ TEST(PathExpansion, LogitsOfAllPathsAreTheRuns) {
     auto sum = -run.logits().narrow(1, 2, 3);
     for (const auto& path : paths)
       sum = sum + path_logits(model, run.cache, path, {.positions = {2, 3, 4}}).values().sum(1);
-    EXPECT_LT(largest_of(sum), kTolerance * 10);
+    EXPECT_LT(largest(sum), kTolerance * 10);
     const auto remainder =
         path_logits(model, run.cache, {}, {.positions = {2}}).slice("source", "remainder").values();
     // Another scale of the final norm applies to every path.
     const bool on_paths = which == 0 || which == 2;
-    EXPECT_EQ(largest_of(remainder) > 1e-3, !on_paths) << which;
+    EXPECT_EQ(largest(remainder) > 1e-3, !on_paths) << which;
   }
 }
 
 TEST(PathExpansion, SaysWhatItRefuses) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(5, 11, 4);
   const auto cache = model.run_with_cache(tokens).cache;
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { path_expansion(model, cache, {.order = -1}); }),
               HasSubstr("no order -1"));
   auto deep = two_layer_config();
   deep.n_layers = 24;
-  const auto big = random_model_of(deep);
+  const auto big = random_model(deep);
   const auto of_big = big.run_with_cache(tokens).cache;
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { path_expansion(big, of_big, {.order = 6}); }),
               HasSubstr("at most 1000000"));

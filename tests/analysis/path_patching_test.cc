@@ -1,26 +1,10 @@
 #include "hooked/analysis/path_patching.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "hooked/analysis/metric.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "hooked/hooks/edit.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::path_patching_test {
 namespace {
-
-using testing::HasSubstr;
 
 ModelConfig three_layer_paths() {
   ModelConfig config = two_layer_config();
@@ -77,7 +61,7 @@ double by_hand(const HookedTransformer& model, const at::Tensor& clean, const at
 class PathPatchingOf : public testing::TestWithParam<PathModelCase> {};
 
 TEST_P(PathPatchingOf, IsWhatThreeRunsMake) {
-  const auto model = random_model_of(GetParam().config);
+  const auto model = random_model(GetParam().config);
   const at::Tensor clean = random_row(6, 11, 1), corrupted = random_row(6, 11, 2);
   const bool mlps = model.config().has_mlp();
   const Metric metric = logit_difference(3, 7);
@@ -129,12 +113,11 @@ TEST_P(PathPatchingOf, IsWhatThreeRunsMake) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, PathPatchingOf, testing::ValuesIn(path_models()),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Models, PathPatchingOf, testing::ValuesIn(path_models()), named);
 
 /// What a head sends to the logits directly is a vector that is added to the end of the stream.
 TEST(PathPatching, DirectPathsToTheLogitsAreSums) {
-  const auto model = random_model_of(three_layer_paths());
+  const auto model = random_model(three_layer_paths());
   const at::Tensor clean = random_row(6, 11, 1), corrupted = random_row(6, 11, 2);
   const auto there = model.run_with_cache(clean, act::z).cache,
              here = model.run_with_cache(corrupted, act::z).cache;
@@ -156,7 +139,7 @@ TEST(PathPatching, DirectPathsToTheLogitsAreSums) {
 
 /// Senders at some places only, which may be elsewhere in the run that values come from.
 TEST(PathPatching, SendersHavePlaces) {
-  const auto model = random_model_of(three_layer_paths());
+  const auto model = random_model(three_layer_paths());
   const at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].slice(0, 0, 2) = 0;
   const Input clean{at::cat({random_row(6, 11, 1), random_row(6, 11, 3)}), {.attention_mask = mask}};
@@ -189,7 +172,7 @@ TEST(PathPatching, SendersHavePlaces) {
 }
 
 TEST(PathPatching, RefusesWhatHasNoPaths) {
-  const auto model = random_model_of(three_layer_paths());
+  const auto model = random_model(three_layer_paths());
   const at::Tensor row = random_row(5, 11, 1);
   PathPatchingOptions options{
       .senders = {act::pattern(0)},

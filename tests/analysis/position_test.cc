@@ -1,21 +1,12 @@
 #include "hooked/analysis/position.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "hooked/analysis/answers.h"
-#include "hooked/core/error.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::position_test {
 namespace {
 
 using Columns = std::vector<std::int64_t>;
-using testing::AllOf;
-using testing::HasSubstr;
 
 /// Five columns from 2 on; the second row is padded by one on the left, the third by two on the right.
 TokenColumns columns() {

@@ -1,31 +1,13 @@
 #include "hooked/analysis/positional_circuits.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "hooked/analysis/score_attribution.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/golden_model.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::positional_circuits_test {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-10;  // of the largest number
 
@@ -86,7 +68,7 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
           golden.model, golden.cache,
           {.scores = act::attn_scores(layer).head(head), .queries = {pos}, .keys = {0, pos}});
       const double divisor = config.attn_scale * (config.scale_by_inverse_layer ? layer + 1.0 : 1.0);
-      const double size = std::max(1.0, largest_of(parts.values().nan_to_num(0)));
+      const double size = std::max(1.0, largest(parts.values().nan_to_num(0)));
       double of_both[2] = {};  // of the first column and of the last
       for (const CircuitEnd query : {CircuitEnd::token, CircuitEnd::position}) {
         for (const CircuitEnd key : {CircuitEnd::token, CircuitEnd::position}) {
@@ -156,7 +138,7 @@ TEST_P(PositionalCircuitsOfGolden, QkAtADistanceIsThatOfARun) {
       const auto k = made(turned ? Site::rot_k : Site::k, key, y);
       const double score = q.dot(k).item<double>();
       EXPECT_NEAR(circuits[index].mv(y).dot(x).item<double>(), score,
-                  kTolerance * std::max(1.0, largest_of(q) * largest_of(k) * 10))
+                  kTolerance * std::max(1.0, largest(q) * largest(k) * 10))
           << "layer " << layer << " place " << index;
     }
   }
@@ -209,12 +191,12 @@ INSTANTIATE_TEST_SUITE_P(Golden, PositionalCircuitsOfGolden, testing::ValuesIn(g
 TEST(PositionalCircuits, ShortformerPositionsStandBesideTheNorm) {
   auto config = two_layer_config();
   config.positions = ShortformerPositions{};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto w = model.weights();
   const auto at_ends =
       full_qk_circuit(model, {1, 2}, {.query = CircuitEnd::position, .key = CircuitEnd::position});
   const auto expected = w.W_pos().matmul(w.W_Q(1, 2)).matmul(w.W_pos().matmul(w.W_K(1, 2)).t());
-  EXPECT_LT(largest_of(at_ends.AB() - expected), kTolerance);
+  EXPECT_LT(largest(at_ends.AB() - expected), kTolerance);
   // The scores of a run: all four kinds, and biases, which cancel in differences of differences.
   const auto tokens = random_row(6, 11, 3);
   const auto cache = model.run_with_cache(tokens, act::everything).cache;
@@ -255,7 +237,7 @@ TEST(PositionalCircuits, FullOvIsWhatLogitsGainByAHead) {
   config.mlp = MlpKind::none;
   config.d_mlp = 0;
   config.unembedding->scale = 0.7;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto circuit = full_ov_circuit(model, {0, 3});
   const auto of_positions = full_ov_circuit(model, {0, 3}, CircuitEnd::position);
   ASSERT_EQ(circuit.sizes(), std::vector<std::int64_t>({11, 11}));
@@ -269,14 +251,14 @@ TEST(PositionalCircuits, FullOvIsWhatLogitsGainByAHead) {
   const auto norm = w.ln_final();
   const auto final = [&](const at::Tensor& x) { return ((x - x.mean()) * norm.w).matmul(w.W_U()) * 0.7; };
   const auto gained = final(with(4) - with(7));
-  EXPECT_LT(largest_of(circuit.row(4) - circuit.row(7) - gained), kTolerance);
+  EXPECT_LT(largest(circuit.row(4) - circuit.row(7) - gained), kTolerance);
   EXPECT_EQ(of_positions.sizes(), std::vector<std::int64_t>({12, 11}));
 }
 
 TEST(PositionalCircuits, SayWhatTheyRefuse) {
   auto config = two_layer_config();
   config.positions = NoPositions{};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   EXPECT_THAT(text_thrown_by<HookError>([&] {
                 full_qk_circuit(model, {0, 0}, {.key = CircuitEnd::position});
               }),
@@ -290,10 +272,10 @@ TEST(PositionalCircuits, SayWhatTheyRefuse) {
   EXPECT_THROW(qk_circuits_at(model, {0, 0}, {}), ShapeError);
   auto alibi = two_layer_config();
   alibi.positions = AlibiPositions{.slopes = geometric_alibi_slopes(4)};
-  const auto biases = position_biases(random_model_of(alibi), {.reach = 3});
+  const auto biases = position_biases(random_model(alibi), {.reach = 3});
   EXPECT_THAT(biases.axis("distance").labels, ElementsAre("0", "1", "2", "3"));
   EXPECT_DOUBLE_EQ(biases.at({1, 2}), -2 * geometric_alibi_slopes(4)[1]);
-  EXPECT_THROW(position_biases(random_model_of(alibi), {.reach = 12}), ShapeError);
+  EXPECT_THROW(position_biases(random_model(alibi), {.reach = 12}), ShapeError);
 }
 
 }  // namespace

@@ -1,24 +1,14 @@
 // A default load of every family gives what its checkpoint says: in the dtypes that models are loaded
 // in, step by step, and with heads that mask padding or hold rows that nobody uses.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/log_softmax.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <limits>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "hooked/analysis/logit_lens.h"
-#include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "loading/load/identify.h"
 #include "loading/plan/plan_weights.h"
 #include "tests/support/checkpoint_tensors.h"
+#include "tests/support/test.h"
 
 namespace hooked::processed_families_test {
 namespace {

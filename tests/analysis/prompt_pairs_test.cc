@@ -1,25 +1,15 @@
 #include "hooked/analysis/prompt_pairs.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <fstream>
 
 #include "hooked/analysis/metric.h"
-#include "hooked/core/error.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::prompt_pairs_test {
 namespace {
 
 using Columns = std::vector<std::int64_t>;
-using testing::AllOf;
-using testing::HasSubstr;
 
 /// The shipped model, whose tokens are words.
 const HookedTransformer& toy_model() {
@@ -103,7 +93,7 @@ TEST(PromptPairs, ScoresAreThoseOfEachPromptAlone) {
 }
 
 TEST(PromptPairs, NeedNoTokenizerForIds) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const PromptPairs pairs(model,
                           {{.clean = Columns{1, 2, 3}, .corrupted = Columns{1, 2, 4}, .answers = {5, 6}},
                            {.clean = Columns{7}, .corrupted = Columns{8}, .answers = {9}}});

@@ -1,14 +1,5 @@
 // Parts of the stream, its points, norms and attributions against what the methods of TransformerLens's
 // ActivationCache returned in float64 (tests/golden/README.md).
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <set>
 
 #include "analysis/stream/frozen_norm.h"
 #include "hooked/analysis/attribution.h"
@@ -16,6 +7,7 @@
 #include "hooked/hooks/act.h"
 #include "tests/analysis/analysis_goldens.h"
 #include "tests/support/compare.h"
+#include "tests/support/test.h"
 
 namespace hooked::reading_golden_test {
 namespace {

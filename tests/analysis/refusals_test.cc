@@ -3,27 +3,15 @@
 // is printed from. Each row is met.
 #include "docs/generators/refusals.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/eye.h>
-#include <ATen/ops/ones.h>
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <optional>
 #include <regex>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "hooked/hooked.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::refusals_test {
 namespace {
@@ -699,22 +687,19 @@ HookedTransformer with_growing_queries() {
   auto config = two_layer_config();
   config.positions = RotaryPositions{};
   config.query_growth = QueryGrowth{.growth = 0.1, .tokens = 4};
-  return random_model_of(config);
+  return random_model(config);
 }
 
 /// Calls `check` with models that cover any two traits that some golden checkpoint combines.
 void for_each_kind(const std::function<void(const std::string& name, const Subject& subject)>& check) {
   std::set<std::pair<std::string, std::string>> traits;
-  const auto load = [](const GoldenCase& golden, const WeightProcessing& processing) {
-    return HookedTransformer::load(golden.folder().string(),
-                                   {.dtype = at::kDouble, .processing = processing});
-  };
   for (const GoldenCase& golden : golden_cases()) {
-    auto model = load(golden, WeightProcessing::none());
+    auto model = load_golden(golden);
     if (is_new(model.config(), traits)) check(golden.name, Subject(std::move(model), read_golden(golden)));
   }
   const auto& golden = golden_case("gpt2");
-  check("gpt2, processed", Subject(load(golden, WeightProcessing::all_that_apply()), read_golden(golden)));
+  check("gpt2, processed",
+        Subject(load_golden(golden, WeightProcessing::all_that_apply()), read_golden(golden)));
   GoldenRun prompt;
   prompt.tokens = random_row(kColumns, 11, 1);
   check("growing queries", Subject(with_growing_queries(), prompt));

@@ -1,23 +1,9 @@
 #include "hooked/analysis/repetition.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/log_softmax.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
-
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "hooked/hooks/edit.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::repetition_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr std::int64_t kHalf = 5;
 
@@ -42,11 +28,11 @@ TEST(Repetition, TokensRepeatDifferentIds) {
   EXPECT_TRUE(repeated_random_tokens(options()).equal(tokens)) << "the same seed gave other tokens";
   EXPECT_THAT(text_thrown_by<ShapeError>(
                   [] { repeated_random_tokens({.half = 5, .vocab_begin = 1, .vocab_end = 4}); }),
-              testing::AllOf(HasSubstr("5 different ids"), HasSubstr("from 3 ids")));
+              AllOf(HasSubstr("5 different ids"), HasSubstr("from 3 ids")));
 }
 
 TEST(Repetition, ScoresAreThoseOfThePredictionsOneByOne) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   for (const std::int64_t bos : {0, -1}) {
     auto own = options();
     own.bos = bos;
@@ -84,7 +70,7 @@ TEST(Repetition, TheShippedModelRepeats) {
 }
 
 TEST(Repetition, EditsHold) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const Edit ablated = zero(act::z(1).head(2));
   const auto scores = repetition_scores(model, options(), {.edits = {ablated}});
   const auto tokens = repeated_random_tokens(options());
@@ -102,7 +88,7 @@ TEST(Repetition, EditsHold) {
 
 // More rows than are run together.
 TEST(Repetition, GivesWhatItHasWhereItIsEnded) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   auto many = options();
   many.rows = 200;
   constexpr std::int64_t kTogether = 1024 / (1 + 2 * kHalf);
@@ -131,15 +117,15 @@ TEST(Repetition, GivesWhatItHasWhereItIsEnded) {
 TEST(Repetition, RefusesModelsThatPredictNoNextToken) {
   auto config = two_layer_config();
   config.direction = AttentionDirection::bidirectional;
-  EXPECT_THAT(text_thrown_by<HookError>([&] { repetition_scores(random_model_of(config)); }),
+  EXPECT_THAT(text_thrown_by<HookError>([&] { repetition_scores(random_model(config)); }),
               HasSubstr("both ways"));
   auto bare = two_layer_config();
   bare.unembedding.reset();
-  EXPECT_THAT(text_thrown_by<HookError>([&] { repetition_scores(random_model_of(bare)); }),
+  EXPECT_THAT(text_thrown_by<HookError>([&] { repetition_scores(random_model(bare)); }),
               HasSubstr("unembedding"));
   auto one = options();
   one.half = 1;
-  EXPECT_THROW(repetition_scores(random_model_of(two_layer_config()), one), ShapeError);
+  EXPECT_THROW(repetition_scores(random_model(two_layer_config()), one), ShapeError);
 }
 
 }  // namespace

@@ -1,30 +1,13 @@
 // The parts of the stream, of logits and of scores add up in every family: over all golden checkpoints, raw
 // and processed, in float64.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/norm_geometry.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/analysis/score_attribution.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_model.h"
 
 namespace hooked::residual_golden_test {
 namespace {
@@ -37,17 +20,10 @@ struct Loaded {
   RunResult run;
 };
 
-HookedTransformer load(const GoldenCase& golden, bool processed) {
-  return HookedTransformer::load(
-      golden.folder().string(),
-      {.dtype = at::kDouble,
-       .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
-}
-
 /// The golden prompts, run with every activation kept.
 Loaded loaded(const GoldenCase& golden, bool processed) {
   const auto recorded = read_golden(golden);
-  auto model = load(golden, processed);
+  auto model = load_golden(golden, processing_if(processed));
   const Input input{recorded.tokens,
                     {.attention_mask = recorded.attention_mask,
                      .token_types = recorded.token_types,
@@ -85,8 +61,6 @@ std::vector<ActivationName> taken_apart(const HookedTransformer& model) {
   return names;
 }
 
-double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
-
 /// Whether what is left over is negligible compared with the whole.
 testing::AssertionResult adds_up(const Grid& parts) {
   const auto remainder = parts.slice("part", "remainder").values();
@@ -95,9 +69,9 @@ testing::AssertionResult adds_up(const Grid& parts) {
   if (!missing.any(1).equal(missing.all(1))) {
     return testing::AssertionFailure() << parts.title() << ": some parts alone are not numbers";
   }
-  if (largest(remainder) <= kTolerance * largest(whole)) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << parts.title() << ": " << largest(remainder) << " is left over of "
-                                     << largest(whole);
+  if (largest_number(remainder) <= kTolerance * largest_number(whole)) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << parts.title() << ": " << largest_number(remainder)
+                                     << " is left over of " << largest_number(whole);
 }
 
 class StreamOfGolden : public testing::TestWithParam<GoldenCase> {};
@@ -109,7 +83,7 @@ TEST_P(StreamOfGolden, PartsAddUpToEveryPoint) {
       for (const auto grain : {Grain::layer, Grain::head, Grain::expert, Grain::neuron}) {
         const auto parts = residual_parts(model, run.cache, {.of = of, .grain = grain, .positions = {}});
         EXPECT_TRUE(adds_up(parts)) << (processed ? "processed" : "raw");
-        EXPECT_GT(largest(parts.values()), 0);
+        EXPECT_GT(largest_number(parts.values()), 0);
       }
     }
   }
@@ -125,15 +99,17 @@ TEST_P(StreamOfGolden, PartsAlongDirectionsAreThoseOfTheirVectors) {
       const auto read = residual_parts(model, run.cache, {.grain = grain, .along = along, .positions = {}});
       ASSERT_EQ(read.axis("part"), vectors.axis("part"));
       const auto expected = vectors.values().matmul(along.t());  // [row, part, pos, direction]
-      EXPECT_LE(largest(read.values() - expected), kTolerance * std::max(1.0, largest(expected)));
+      EXPECT_LE(largest_number(read.values() - expected),
+                kTolerance * std::max(1.0, largest_number(expected)));
       const auto one = residual_parts(model, run.cache, {.grain = grain, .along = along[1], .positions = {}});
-      EXPECT_LE(largest(one.values() - expected.select(3, 1)), kTolerance * std::max(1.0, largest(expected)));
+      EXPECT_LE(largest_number(one.values() - expected.select(3, 1)),
+                kTolerance * std::max(1.0, largest_number(expected)));
     }
   }
 }
 
 TEST_P(StreamOfGolden, PaddedRowsAreTheirUnpaddedOnes) {
-  const auto model = load(GetParam(), false);
+  const auto model = load_golden(GetParam());
   const auto recorded = read_golden(GetParam());
   constexpr std::int64_t kPadding = 2;
   const auto tokens = recorded.tokens.narrow(0, 0, 1);
@@ -158,8 +134,8 @@ TEST_P(StreamOfGolden, PaddedRowsAreTheirUnpaddedOnes) {
     const auto row = left ? at::cat({pad, shorter}, 1) : at::cat({shorter, pad}, 1);
     const auto mask = left ? at::cat({none, real}, 1) : at::cat({real, none}, 1);
     const auto both = parts(at::cat({tokens, row}), at::cat({at::ones_like(mask), mask}));
-    EXPECT_LE(largest(both[0] - whole[0]), kTolerance * std::max(1.0, largest(whole)));
-    EXPECT_LE(largest(both[1] - alone[0]), kTolerance * std::max(1.0, largest(alone)));
+    EXPECT_LE(largest_number(both[0] - whole[0]), kTolerance * std::max(1.0, largest_number(whole)));
+    EXPECT_LE(largest_number(both[1] - alone[0]), kTolerance * std::max(1.0, largest_number(alone)));
   }
 }
 
@@ -176,7 +152,8 @@ TEST_P(StreamOfGolden, PartsOfALogitAddUpToIt) {
       const auto parts = direct_logit_attribution(
           model, run.cache, {.answer = 1, .against = 2, .grain = grain, .positions = {}});
       EXPECT_TRUE(adds_up(parts));
-      EXPECT_LE(largest(parts.values().sum(1) - logits), kTolerance * std::max(1.0, largest(logits)));
+      EXPECT_LE(largest_number(parts.values().sum(1) - logits),
+                kTolerance * std::max(1.0, largest_number(logits)));
     }
   }
 }
@@ -191,16 +168,16 @@ TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
       continue;
     }
     const auto shares = norm_shares(model, run.cache, options);
-    EXPECT_LE(largest(shares.length.values().sum(1) - 1.0), kTolerance);
+    EXPECT_LE(largest_number(shares.length.values().sum(1) - 1.0), kTolerance);
     const auto terms = normed_logit(model, run.cache, options).terms;
     const auto cosine = terms.slice("quantity", "cosine").values();
-    EXPECT_LE(largest(shares.cosine.values().sum(1) - cosine), kTolerance);
+    EXPECT_LE(largest_number(shares.cosine.values().sum(1) - cosine), kTolerance);
     // And the logit by lengths and a cosine is the run's, before any cap.
     const auto logits = run.cache[act::unembed_out];
     const auto difference = logits.select(-1, 1) - logits.select(-1, 2);  // [row, pos]
-    const double size = std::max(1.0, largest(difference));
-    EXPECT_LE(largest(terms.slice("quantity", "logit").values() - difference), kTolerance * size);
-    EXPECT_LE(largest(terms.slice("quantity", "remainder").values()), kTolerance * size);
+    const double size = std::max(1.0, largest_number(difference));
+    EXPECT_LE(largest_number(terms.slice("quantity", "logit").values() - difference), kTolerance * size);
+    EXPECT_LE(largest_number(terms.slice("quantity", "remainder").values()), kTolerance * size);
   }
 }
 
@@ -224,12 +201,13 @@ TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
   const auto effects = leave_one_out(model, run.cache, options);
   ASSERT_EQ(effects.exact.axis("part"), parts.axis("part"));
   EXPECT_TRUE(effects.exact.values().isnan().equal(expected.isnan()));
-  EXPECT_LE(largest(effects.exact.values() - expected), kTolerance * std::max(1.0, largest(logit(whole))));
+  EXPECT_LE(largest_number(effects.exact.values() - expected),
+            kTolerance * std::max(1.0, largest_number(logit(whole))));
   const auto attributed = direct_logit_attribution(model, run.cache, options);
   const auto frozen = attributed.values().narrow(1, 0, expected.size(1));  // after them are biases
   const auto but_remainder = expected.size(1) - 1;
-  EXPECT_LE(largest((effects.frozen.values() + frozen).narrow(1, 0, but_remainder)),
-            kTolerance * std::max(1.0, largest(frozen)));
+  EXPECT_LE(largest_number((effects.frozen.values() + frozen).narrow(1, 0, but_remainder)),
+            kTolerance * std::max(1.0, largest_number(frozen)));
 }
 
 TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
@@ -245,8 +223,8 @@ TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
           source_attribution(model, run.cache, {.answer = 1, .pattern = pattern, .positions = {}});
       for (const auto& label : sources.axis("part").labels) {
         const auto sum = sources.slice("part", label).values().sum(-1);  // [row, pos]
-        EXPECT_LE(largest(sum - heads.slice("part", label).values()),
-                  kTolerance * std::max(1.0, largest(sum)))
+        EXPECT_LE(largest_number(sum - heads.slice("part", label).values()),
+                  kTolerance * std::max(1.0, largest_number(sum)))
             << label;
       }
     }
@@ -286,7 +264,7 @@ bool neurons_have_constants(const ModelConfig& config) {
 double apart(const std::map<std::string, at::Tensor>& some, const std::map<std::string, at::Tensor>& others) {
   EXPECT_EQ(some.size(), others.size());
   double most = 0;
-  for (const auto& [label, values] : some) most = std::max(most, largest(values - others.at(label)));
+  for (const auto& [label, values] : some) most = std::max(most, largest_number(values - others.at(label)));
   return most;
 }
 
@@ -302,7 +280,7 @@ TEST_P(StreamOfGolden, RawAndProcessedWeightsGiveTheSameParts) {
     if (folds_values) options.value_biases = ValueBiases::in_bias;
     const auto of_processed = parts_of(processed, options);
     double size = 1.0;
-    for (const auto& [label, values] : of_processed) size = std::max(size, largest(values));
+    for (const auto& [label, values] : of_processed) size = std::max(size, largest_number(values));
     if (grain == Grain::neuron && neurons_have_constants(config) &&
         !neurons_have_constants(processed.model.config())) {
       EXPECT_GT(apart(parts_of(raw, options), of_processed), 1e-6);  // they are in the MLP's bias then
@@ -320,7 +298,7 @@ TEST_P(StreamOfGolden, RawAndProcessedWeightsGiveTheSameParts) {
       // Raw ones may have one: then heads and their attention's bias differ, which a layer has as one part.
       for (const auto& [label, values] : parts_of(raw, in_heads)) {
         if (is_of_heads(label)) continue;
-        EXPECT_LE(largest(values - of_processed.at(label)), kTolerance * size) << label;
+        EXPECT_LE(largest_number(values - of_processed.at(label)), kTolerance * size) << label;
       }
     }
     // For a single logit center_unembed subtracts the mean over the vocabulary from every part.
@@ -377,14 +355,17 @@ TEST_P(StreamOfGolden, PartsOfAScoreAddUpToIt) {
       }
       SCOPED_TRACE(scores.to_string() + (processed ? ", processed" : ", raw"));
       const auto grid = score_attribution(model, run.cache, options);
-      EXPECT_LE(largest(grid.slice("query_part", "remainder").values()), kTolerance * largest(grid.values()));
-      EXPECT_LE(largest(grid.slice("key_part", "remainder").values()), kTolerance * largest(grid.values()));
+      EXPECT_LE(largest_number(grid.slice("query_part", "remainder").values()),
+                kTolerance * largest_number(grid.values()));
+      EXPECT_LE(largest_number(grid.slice("key_part", "remainder").values()),
+                kTolerance * largest_number(grid.values()));
       const auto shown = run.cache[scores];  // [row, query, key]
       const auto sums = scores_of(grid, config);
       const auto seen = shown.isinf().logical_not().logical_and(sums.isnan().logical_not());
       EXPECT_GT(seen.sum().item<std::int64_t>(), 0);
-      EXPECT_GT(largest(shown.masked_select(seen)), 1e-3);
-      EXPECT_LE(largest((sums - shown).masked_select(seen)), kTolerance * largest(grid.values()));
+      EXPECT_GT(largest_number(shown.masked_select(seen)), 1e-3);
+      EXPECT_LE(largest_number((sums - shown).masked_select(seen)),
+                kTolerance * largest_number(grid.values()));
     }
   }
 }

@@ -1,35 +1,11 @@
 #include "hooked/analysis/residual.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/einsum.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::residual_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 constexpr double kTolerance = 1e-10;  // float64, numbers of size 1
-
-double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
 ModelConfig mixture_config() {
   auto config = two_layer_config();
@@ -41,13 +17,13 @@ ModelConfig mixture_config() {
 }
 
 std::vector<std::string> labels_of(const ModelConfig& config, const ResidualOptions& options) {
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   return residual_parts(model, cache, options).axis("part").labels;
 }
 
 TEST(ResidualParts, NamesThemAndTheirActivations) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto grid = residual_parts(model, cache, {.grain = Grain::neuron});
   ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({1, 2 + 2 * (4 + 1 + 20 + 1) + 1, 1, 16}));
@@ -99,7 +75,7 @@ TEST(ResidualParts, NormsOnTheWayHaveTheirBiases) {
 }
 
 TEST(ResidualParts, ExpertsAndTheirNeurons) {
-  const auto model = random_model_of(mixture_config());
+  const auto model = random_model(mixture_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto experts =
       residual_parts(model, cache, {.of = act::mlp_out(1), .grain = Grain::expert, .positions = {}});
@@ -137,7 +113,7 @@ TEST(ResidualParts, ExpertsAreThoseThatTokensWereSentTo) {
       config.experts->n_groups = 3;
       config.experts->groups_per_token = 2;
     }
-    const auto model = random_model_of(config);
+    const auto model = random_model(config);
     const auto tokens = random_row(6, 11, 4);
     const auto chosen = model.run_with_cache(tokens).cache[act::expert_indices(1)];
     const Edit elsewhere = set(act::expert_indices(1), (chosen + 1) % 6);
@@ -167,8 +143,8 @@ ModelConfig normed_mixture_config() {
 TEST(ResidualParts, ExpertsWriteThroughNormsOfTheirOwn) {
   for (const bool folded : {false, true}) {
     const auto model =
-        folded ? random_model_of(normed_mixture_config(), WeightProcessing::only({ProcessingStep::fold_ln}))
-               : random_model_of(normed_mixture_config());
+        folded ? random_model(normed_mixture_config(), WeightProcessing::only({ProcessingStep::fold_ln}))
+               : random_model(normed_mixture_config());
     const auto tokens = random_row(6, 11, 4);
     const auto chosen = model.run_with_cache(tokens).cache[act::expert_indices(1)];
     for (const auto& edits :
@@ -190,7 +166,7 @@ TEST(ResidualParts, ExpertsWriteThroughNormsOfTheirOwn) {
 
 // The inputs of the router and of the routed experts, in parts of the stream.
 TEST(ResidualParts, EndWhatAMixtureReadsThroughItsNorms) {
-  const auto model = random_model_of(normed_mixture_config());
+  const auto model = random_model(normed_mixture_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   for (const auto& of : {act::router_ln_normalized(1), act::experts_ln_normalized(1)}) {
     const auto parts = residual_parts(model, cache, {.of = of, .positions = {}});
@@ -203,7 +179,7 @@ TEST(ResidualParts, EndWhatAMixtureReadsThroughItsNorms) {
 
 // A head's output is z times its rows of W_O: summed over heads, it is one product of the concatenated heads.
 TEST(ResidualParts, HeadsAreRowsOfOneProduct) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4), act::everything).cache;
   const auto grid =
       residual_parts(model, cache, {.of = act::attn_out(1), .grain = Grain::head, .positions = {}});
@@ -217,7 +193,7 @@ TEST(ResidualParts, HeadsAreRowsOfOneProduct) {
 TEST(ResidualParts, ValueBiasesMayCountAsBias) {
   auto config = two_layer_config();
   config.n_kv_heads = 2;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto parts = [&](ValueBiases value_biases) {
     return residual_parts(model, cache,
@@ -233,7 +209,7 @@ TEST(ResidualParts, ValueBiasesMayCountAsBias) {
   EXPECT_LT(largest(moved[0][4][0] + expected.sum(0)), kTolerance);
   EXPECT_LT(largest(in_bias.slice("part", "remainder").values()), kTolerance);
   // In folded weights value biases are in the bias already.
-  const auto folded = random_model_of(
+  const auto folded = random_model(
       config, WeightProcessing::only({ProcessingStep::fold_ln, ProcessingStep::fold_value_biases}));
   const auto of_folded = residual_parts(folded, folded.run_with_cache(random_row(6, 11, 4)).cache,
                                         {.of = act::attn_out(0), .grain = Grain::head});
@@ -241,7 +217,7 @@ TEST(ResidualParts, ValueBiasesMayCountAsBias) {
 }
 
 TEST(ResidualParts, TheRemainderIsWhatAnEditPutThere) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto edited = model.run_with_cache(random_row(6, 11, 4), act::defaults,
                                            {.edits = {add(Address(act::resid_mid(0)), 2.0)}});
   const auto grid = residual_parts(model, edited.cache, {.grain = Grain::head, .positions = {}});
@@ -250,7 +226,7 @@ TEST(ResidualParts, TheRemainderIsWhatAnEditPutThere) {
 }
 
 TEST(ResidualParts, PaddingIsNotANumber) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto mask = at::tensor({1, 1, 1, 0, 0, 1}, at::kLong).view({2, 3});
   const auto cache =
       model.run_with_cache({random_row(6, 11, 1).view({2, 3}), {.attention_mask = mask}}).cache;
@@ -260,7 +236,7 @@ TEST(ResidualParts, PaddingIsNotANumber) {
 }
 
 TEST(ResidualParts, CountTheColumnsOfAPrefix) {
-  const auto model = random_model_of(mixture_config());
+  const auto model = random_model(mixture_config());
   const auto tokens = random_row(6, 11, 1);
   const auto whole =
       residual_parts(model, model.run_with_cache(tokens).cache, {.grain = Grain::neuron, .positions = {4}});
@@ -271,7 +247,7 @@ TEST(ResidualParts, CountTheColumnsOfAPrefix) {
 }
 
 TEST(ResidualParts, RefusesWhatIsNoSum) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto text_for = [&](const ResidualOptions& options) {
     return text_thrown_by<HookError>([&] { residual_parts(model, cache, options); });
@@ -287,7 +263,7 @@ TEST(ResidualParts, RefusesWhatIsNoSum) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { residual_parts(model, slim); }), HasSubstr("hook_embed"));
   auto sinks = two_layer_config();
   sinks.attention_sinks = true;
-  const auto with_sinks = random_model_of(sinks);
+  const auto with_sinks = random_model(sinks);
   const auto sunk = with_sinks.run_with_cache(random_row(6, 11, 4)).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] {
                 residual_parts(with_sinks, sunk,
@@ -299,8 +275,8 @@ TEST(ResidualParts, RefusesWhatIsNoSum) {
 class PartsOfRandomConfig : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(PartsOfRandomConfig, AddUpToTheEndAndToItsNorm) {
-  const auto config = random_config(GetParam());
-  const auto model = random_model_of(config);
+  const auto config = random_double_config(GetParam());
+  const auto model = random_model(config);
   const auto cache = model.run_with_cache(random_row(6, config.d_vocab, 4)).cache;
   std::vector<std::optional<Address>> ends{std::nullopt};
   if (config.final_norm != NormKind::none) ends.emplace_back(act::ln_final_normalized);
@@ -316,7 +292,7 @@ TEST_P(PartsOfRandomConfig, AddUpToTheEndAndToItsNorm) {
 INSTANTIATE_TEST_SUITE_P(Seeds, PartsOfRandomConfig, testing::Range<std::uint64_t>(0, 60));
 
 TEST(AccumulatedResidual, IsTheStreamAtEachPoint) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4).view({2, 3})).cache;
   const auto grid = accumulated_residual(model, cache, {.mid = true, .positions = {}});
   EXPECT_THAT(grid.axis("point").labels,
@@ -329,7 +305,7 @@ TEST(AccumulatedResidual, IsTheStreamAtEachPoint) {
 }
 
 TEST(AccumulatedResidual, ReadsThroughANorm) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto read = [&](NormScale scale) {
     return accumulated_residual(model, cache,
@@ -353,7 +329,7 @@ TEST(AccumulatedResidual, ReadsThroughANorm) {
 }
 
 TEST(NormedStack, IsThePartsOfWhatTheNormMade) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const ResidualOptions options{.of = act::resid_mid(1), .grain = Grain::head, .positions = {1, 4}};
   auto normed = options;
@@ -365,7 +341,7 @@ TEST(NormedStack, IsThePartsOfWhatTheNormMade) {
 }
 
 TEST(NormedStack, TakesStacksOfYourOwn) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto numbers = at::arange(2 * 3 * 16, at::kDouble).sin().view({2, 1, 3, 16});
   const auto axis = [](const char* name, std::vector<std::string> labels) {

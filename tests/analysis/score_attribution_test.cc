@@ -1,23 +1,9 @@
 #include "hooked/analysis/score_attribution.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::score_attribution_test {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-10;  // float64, scores of size 1
 
@@ -32,7 +18,7 @@ ModelConfig rotary_config() {
 double sum(const Grid& grid) { return grid.values().sum().item<double>(); }
 
 TEST(ScoreAttribution, NamesBothSides) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto grid = score_attribution(model, cache, {.scores = act::attn_scores(1).head(2), .keys = {0, 3}});
   ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({1, 6, 6, 1, 2}));
@@ -48,7 +34,7 @@ TEST(ScoreAttribution, NamesBothSides) {
 TEST(ScoreAttribution, IsTheBilinearFormOfTheMatrices) {
   auto config = two_layer_config();
   config.scale_by_inverse_layer = true;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto grid =
       score_attribution(model, cache, {.scores = act::attn_scores(1).head(2), .queries = {4}, .keys = {1}});
@@ -67,7 +53,7 @@ TEST(ScoreAttribution, IsTheBilinearFormOfTheMatrices) {
 }
 
 TEST(ScoreAttribution, ThroughRotationSharedKeysAndTheirNorms) {
-  const auto model = random_model_of(rotary_config());
+  const auto model = random_model(rotary_config());
   const auto mask = at::tensor({1, 1, 1, 1, 1, 0, 0, 1, 1, 1}, at::kLong).view({2, 5});
   const auto tokens = random_row(10, 11, 4).view({2, 5});
   const auto cache = model.run_with_cache({tokens, {.attention_mask = mask}}).cache;
@@ -88,7 +74,7 @@ TEST(ScoreAttribution, ThroughRotationSharedKeysAndTheirNorms) {
 }
 
 TEST(ScoreAttribution, TheRemainderIsWhatAnEditPutThere) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto edited =
       model.run_with_cache(random_row(6, 11, 4), act::defaults, {.edits = {scale(act::q(1), 2.0)}}).cache;
   const auto grid = score_attribution(model, edited, {.scores = act::attn_scores(1).head(0), .keys = {2}});
@@ -103,7 +89,7 @@ HookedTransformer two_stack_model(Positions positions) {
   config.norm_place = std::holds_alternative<RelativePositions>(positions) ? NormPlace::pre : NormPlace::post;
   if (config.norm_place == NormPlace::post) config.final_norm = NormKind::none;
   config.positions = std::move(positions);
-  return random_model_of(config);
+  return random_model(config);
 }
 
 TEST(ScoreAttribution, NamesPartsOfAnEncoder) {
@@ -172,7 +158,7 @@ TEST(ScoreAttribution, EditsAcrossStacksAreInTheirParts) {
 
 // Hooks of the handle do not apply when the model carries a part.
 TEST(ScoreAttribution, DoesNotRunTheHooksOfTheHandle) {
-  auto model = random_model_of(two_layer_config());
+  auto model = random_model(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   const auto hook = model.hook(act::q, [](const at::Tensor& q) { return q * 0.0; });
   const auto grid = score_attribution(model, cache, {.scores = act::attn_scores(1).head(0), .keys = {2}});
@@ -181,7 +167,7 @@ TEST(ScoreAttribution, DoesNotRunTheHooksOfTheHandle) {
 }
 
 TEST(ScoreAttribution, SaysWhatItCannotTakeApart) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto tokens = random_row(6, 11, 4);
   const auto cache = model.run_with_cache(tokens).cache;
   const auto text_for = [&](const Address& scores) {
@@ -192,7 +178,7 @@ TEST(ScoreAttribution, SaysWhatItCannotTakeApart) {
   EXPECT_THAT(text_for(act::attn_scores(1).head(4)), HasSubstr("no head 4; expected -4 to 3"));
   auto clipped = two_layer_config();
   clipped.qkv_clip = 1;
-  const auto clips = random_model_of(clipped);
+  const auto clips = random_model(clipped);
   const auto of_clipped = clips.run_with_cache(tokens).cache;
   EXPECT_THAT(text_thrown_by<HookError>(
                   [&] { score_attribution(clips, of_clipped, {.scores = act::attn_scores(0).head(0)}); }),

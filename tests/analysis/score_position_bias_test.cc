@@ -1,19 +1,9 @@
 // The bias that heads add to scores for the distance of query and key is a part of its own: what the papers'
 // formulas say, number by number, of golden checkpoints in float64, of a row and of one with padding.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/ones_like.h>
 #include <c10/util/BFloat16.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <string>
 
 #include "hooked/analysis/score_attribution.h"
-#include "hooked/hooks/act.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_model.h"
 
 namespace hooked::score_position_bias_test {
 namespace {
@@ -66,9 +56,7 @@ double relative_bias(const HookedTransformer& model, const Address& scores, std:
 
 class PositionBiasOf : public testing::TestWithParam<const char*> {
  protected:
-  PositionBiasOf()
-      : model_(HookedTransformer::load(golden_case(GetParam()).folder().string(),
-                                       {.dtype = at::kDouble, .processing = WeightProcessing::none()})) {
+  PositionBiasOf() : model_(load_golden(golden_case(GetParam()))) {
     const auto recorded = read_golden(golden_case(GetParam()));
     const auto padded = [](const at::Tensor& tokens) {
       auto mask = at::ones_like(tokens);

@@ -1,32 +1,17 @@
 #include "hooked/analysis/singular_directions.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_svdvals.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/minimum.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <sstream>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "tests/analysis/analysis_goldens.h"
-#include "tests/analysis/golden_model.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::singular_directions_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr double kGoldenTolerance = 1e-9;
 constexpr double kTolerance = 1e-10;
@@ -57,11 +42,11 @@ TEST(SingularDirections, AreThoseOfTransformerLens) {
       const auto& logits = recorded.tensor();  // [vocab, vector]
       const auto of = name.substr(prefix.size());
       const auto ours = singular_directions(model, options_of(of, logits.size(1)));
-      EXPECT_LE(largest_of(ours.values - tensors.at("singular_values." + of).tensor()), kGoldenTolerance);
+      EXPECT_LE(largest(ours.values - tensors.at("singular_values." + of).tensor()), kGoldenTolerance);
       const auto theirs = logits.t();
       // Each vector may point the other way.
       const auto same = (ours.logits - theirs).abs().amax(1), other = (ours.logits + theirs).abs().amax(1);
-      EXPECT_LE(largest_of(at::minimum(same, other)), kGoldenTolerance);
+      EXPECT_LE(largest(at::minimum(same, other)), kGoldenTolerance);
       ++compared;
     }
   }
@@ -71,7 +56,7 @@ TEST(SingularDirections, AreThoseOfTransformerLens) {
 TEST(SingularDirections, OfEverySideAreSingularVectors) {
   auto config = two_layer_config();
   config.n_kv_heads = 2;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto ov = ov_circuits(model)[1][3].AB(), qk = qk_circuits(model)[1][3].AB();
   const auto w = model.weights();
   // With norms: rows of W_in weighted by ln2 and centred over the stream.
@@ -84,14 +69,14 @@ TEST(SingularDirections, OfEverySideAreSingularVectors) {
     SCOPED_TRACE(static_cast<int>(of));
     const auto read =
         singular_directions(model, {.of = of, .layer = -1, .index = 3, .directions = 4, .top_k = 2});
-    EXPECT_LE(largest_of(read.values - at::linalg_svdvals(matrix).narrow(0, 0, 4)), kTolerance);
+    EXPECT_LE(largest(read.values - at::linalg_svdvals(matrix).narrow(0, 0, 4)), kTolerance);
     // M M^T v = s^2 v.
     const auto back = matrix.matmul(matrix.t()).matmul(read.directions.t());
-    EXPECT_LE(largest_of(back - read.directions.t() * read.values.square()), kTolerance * 100);
-    EXPECT_LE(largest_of(read.directions.square().sum(1) - 1), kTolerance);
+    EXPECT_LE(largest(back - read.directions.t() * read.values.square()), kTolerance * 100);
+    EXPECT_LE(largest(read.directions.square().sum(1) - 1), kTolerance);
     // Through the final norm's weights, the largest logit positive.
     const auto normed = (read.directions - read.directions.mean(1, true)) * w.ln_final().w;
-    EXPECT_LE(largest_of(read.logits - normed.matmul(w.W_U())), kTolerance);
+    EXPECT_LE(largest(read.logits - normed.matmul(w.W_U())), kTolerance);
     EXPECT_TRUE(read.logits.amax(1).ge(-read.logits.amin(1)).all().item<bool>());
     ASSERT_EQ(read.top.size(), 4u);
     for (std::size_t i = 0; i < 4; ++i) {
@@ -108,12 +93,12 @@ TEST(SingularDirections, OfEverySideAreSingularVectors) {
 TEST(SingularDirections, OfAGateAreThoseOfItsWeights) {
   auto config = two_layer_config();
   config.mlp = MlpKind::gated;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto w = model.weights();
   const auto weighted = w.W_gate(0) * w.ln2(0).w.unsqueeze(1);
   const auto read = singular_directions(model, {.of = SingularOf::mlp_gate, .directions = 3});
   const auto expected = at::linalg_svdvals(weighted - weighted.mean(0, true)).narrow(0, 0, 3);
-  EXPECT_LE(largest_of(read.values - expected), kTolerance);
+  EXPECT_LE(largest(read.values - expected), kTolerance);
   EXPECT_EQ(read.title, "mlp_gate 0");
 }
 
@@ -124,8 +109,7 @@ TEST(SingularDirections, OfEqualSizeAreOneSubspace) {
   const std::array sizes{2.0, 3.0, 2.0, 1.0, 2.0};
   for (std::int64_t i = 0; i < 5; ++i) W_out[i][i] = sizes[static_cast<std::size_t>(i)];
   weights["blocks.0.mlp.W_out"] = W_out;
-  const auto model = HookedTransformer::from_state_dict(
-      weights, two_layer_config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto model = model_of(weights, two_layer_config());
   const auto read =
       singular_directions(model, {.of = SingularOf::mlp_out, .directions = 3, .circuits = {.norms = false}});
   EXPECT_EQ(read.title, "mlp_out 0");
@@ -139,12 +123,12 @@ TEST(SingularDirections, OfEqualSizeAreOneSubspace) {
 }
 
 TEST(SingularDirections, SayWhatTheyRefuse) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   EXPECT_THROW(singular_directions(model, {.directions = 0}), ShapeError);
   EXPECT_THROW(singular_directions(model, {.layer = 2}), ShapeError);
   auto config = two_layer_config();
   config.qk_norm = QkNorm{};
-  const auto normed = random_model_of(config);
+  const auto normed = random_model(config);
   EXPECT_THAT(text_thrown_by<HookError>([&] { singular_directions(normed, {.of = SingularOf::qk_key}); }),
               HasSubstr("norms of their own"));
   EXPECT_NO_THROW(singular_directions(normed, {}));

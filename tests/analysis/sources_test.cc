@@ -1,14 +1,4 @@
 // What is patched in is stated, must come from this model, and is named; tokens and answers are the run's.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "hooked/analysis/ablation.h"
 #include "hooked/analysis/attribution.h"
@@ -23,16 +13,11 @@
 #include "hooked/analysis/path_patching.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/analysis/score_attribution.h"
-#include "hooked/core/error.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::sources_test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 class Sources : public testing::Test {
  protected:
@@ -83,11 +68,9 @@ class Sources : public testing::Test {
     return {.from = std::move(source), .into = corrupted_, .metric = logit_difference(3, 7)};
   }
 
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   /// The same config with other weights.
-  HookedTransformer other_ =
-      HookedTransformer::from_state_dict(reference::random_weights(two_layer_config(), 8), two_layer_config(),
-                                         {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  HookedTransformer other_ = model_of(random_weights(two_layer_config(), 8), two_layer_config());
   at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
   ActivationCache run_ = model_.run_with_cache(clean_, act::everything).cache;
 };
@@ -190,7 +173,7 @@ TEST_F(Sources, ReadingsRefuseCachesOfAnotherModel) {
   const auto there = other_.run_with_cache(clean_, act::everything).cache;
   ModelConfig wide = two_layer_config();
   wide.d_model = 24;
-  const auto wider = random_model_of(wide).run_with_cache(clean_, act::everything).cache;
+  const auto wider = random_model(wide).run_with_cache(clean_, act::everything).cache;
   using Reading = std::function<void(const ActivationCache&)>;
   const AttributionOptions answer{.answer = 3};
   const Grid stack = residual_parts(model_, run_, {});

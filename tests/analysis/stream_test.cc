@@ -2,14 +2,6 @@
 // every point of the stream shows, and their points fire in their order.
 #include "hooks/stream.h"
 
-#include <ATen/TensorOperators.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "analysis/stream/frozen_norm.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/reference/conversion.h"
@@ -17,7 +9,7 @@
 #include "tests/reference/random_weights.h"
 #include "tests/support/golden_configs.h"
 #include "tests/support/random_config.h"
-#include "tests/support/relative_difference.h"
+#include "tests/support/test.h"
 
 namespace hooked::stream_test {
 namespace {

@@ -1,13 +1,11 @@
 #include "analysis/figures/svg.h"
 
-#include <gtest/gtest.h>
 #include <libdeflate.h>
 
 #include <array>
-#include <limits>
-#include <vector>
 
 #include "analysis/figures/png_image.h"
+#include "tests/support/test.h"
 
 namespace hooked::svg_test {
 namespace {

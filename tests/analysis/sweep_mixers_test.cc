@@ -1,19 +1,10 @@
 // Sweeps and their estimates over mixers that replace attention in some layers: gated delta nets and short
 // convolutions.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
 
 #include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/sweep.h"
-#include "hooked/hooks/edit.h"
-#include "tests/analysis/golden_model.h"
-#include "tests/analysis/two_layer_model.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::sweep_mixers_test {
 namespace {

@@ -1,35 +1,20 @@
 // Sweeps that are watched, stopped, resumed, and whose metric throws.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <fstream>
 #include <mutex>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
 #include "hooked/analysis/sweep.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/edit.h"
 #include "hooked/io/safetensors.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::sweep_progress_test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 /// With runs one after another, and in parallel.
 class SweepProgressed : public testing::TestWithParam<int> {
@@ -44,7 +29,7 @@ class SweepProgressed : public testing::TestWithParam<int> {
             .threads = GetParam()};
   }
 
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
   TempFolder folder_;
 };
@@ -253,7 +238,7 @@ TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
       o.from = model.run_with_cache(at::cat({clean_, corrupted_}), act::everything).cache;
     };
   };
-  const auto other_config = random_model_of(wider);
+  const auto other_config = random_model(wider);
   EXPECT_THAT(refusal(other_config, with_run_of(other_config)), HasSubstr("its config differ"));
   const auto weights = HookedTransformer::create(two_layer_config(), {.seed = 3});
   EXPECT_THAT(refusal(weights, with_run_of(weights)), HasSubstr("its source differ"));

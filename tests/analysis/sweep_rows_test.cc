@@ -1,31 +1,12 @@
 // Sweeps of several prompts, metrics, places and sources.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
 #include <iostream>
-#include <limits>
-#include <set>
 
 #include "hooked/analysis/sweep.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/edit.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::sweep_rows_test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-10;
 
@@ -51,7 +32,7 @@ class SweepRows : public testing::TestWithParam<bool> {
     return metric.score(model_, row(corrupted_, r), {.edits = {edit}})[0].item<double>();
   }
 
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   at::Tensor mask_, clean_, corrupted_;
   ActivationCache cache_;
   Answers answers_ = Answers::by_row({3, 4, 5}), against_ = Answers::by_row({7, 8, 9});
@@ -268,7 +249,7 @@ class SweepOfOneRow : public testing::Test {
     return logit(3).score(model_, corrupted_, {.edits = std::move(standing)})[0].item<double>();
   }
 
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
   ActivationCache cache_ = model_.run_with_cache(clean_, act::everything).cache;
 };
@@ -299,7 +280,7 @@ TEST_F(SweepOfOneRow, ADrawnRowIsOneOfTheData) {
 TEST(SweepSources, AMeanThatNoRowHasIsRefused) {
   ModelConfig config = two_layer_config();
   config.direction = AttentionDirection::bidirectional;
-  const HookedTransformer both_ways = random_model_of(config);
+  const HookedTransformer both_ways = random_model(config);
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[0].narrow(0, 0, 2).zero_();
   mask[1].narrow(0, 4, 2).zero_();
@@ -315,7 +296,7 @@ TEST(SweepSources, AMeanThatNoRowHasIsRefused) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { swept(both_ways); }),
               HasSubstr("a pair of a query and a key has padding in all rows"));
   // Without later keys: query 5 and key 0 are in no row, as rows are padded on different sides.
-  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(random_model_of(two_layer_config())); }),
+  EXPECT_THAT(text_thrown_by<HookError>([&] { swept(random_model(two_layer_config())); }),
               HasSubstr("a pair of a query and a key has padding in all rows"));
 }
 
@@ -389,7 +370,7 @@ TEST_F(SweepOfOneRow, AnExpertsTokensArePatchedWhereBothRunsSendThemToIt) {
   ModelConfig config = two_layer_config();
   config.mlp = MlpKind::gated;
   config.experts = Experts{.n_experts = 3, .per_token = 2, .d_expert = 8, .dense_layers = {true, false}};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto clean = model.run_with_cache(clean_, act::everything).cache;
   const auto into = model.run_with_cache(corrupted_, act::everything).cache;
   SweepOptions experts{.site = act::expert_post,
@@ -438,7 +419,7 @@ TEST_F(SweepOfOneRow, ExpertsOfPaddedRowsAndOfSeveralRowsAreFoundByTheirTokens) 
   config.mlp = MlpKind::gated;
   config.experts = Experts{.n_experts = 3, .per_token = 2, .d_expert = 8};
   config.d_mlp = 8;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].narrow(0, 0, 2).zero_();
   const Input into{at::cat({corrupted_, clean_}), {.attention_mask = mask}},

@@ -1,23 +1,11 @@
 #include "hooked/analysis/sweep.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/ones.h>
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include "hooked/core/error.h"
-#include "hooked/hooks/edit.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::sweep_test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr double kFloat64Tolerance = 1e-10;
 
@@ -75,7 +63,7 @@ class SweepOverSite : public testing::TestWithParam<SweptSite> {};
 
 TEST_P(SweepOverSite, EqualsOneFullRunPerPlace) {
   const auto& [name, site, over] = GetParam();
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto [clean, corrupted] = inputs_for(model);
   const Case swept({.site = site,
                     .over = all_of(over),
@@ -118,12 +106,12 @@ INSTANTIATE_TEST_SUITE_P(
                     SweptSite{"ln1_scale", act::ln1_scale, {Axis::layer, Axis::pos}},
                     SweptSite{"mlp_neurons", act::post, {Axis::layer, Axis::d_mlp}},
                     SweptSite{"whole_layer", act::resid_post, {Axis::layer}}),
-    [](const auto& info) { return std::string(info.param.name); });
+    named);
 
 class SweepOfRandomConfig : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(SweepOfRandomConfig, EqualsOneFullRunPerPlace) {
-  const auto model = random_model_of(random_config(GetParam()));
+  const auto model = random_model(random_double_config(GetParam()));
   const auto [clean, corrupted] = inputs_for(model);
   for (const auto& [site, axis] :
        {std::pair{act::resid_pre, Axis::pos}, {act::v, Axis::head}, {act::attn_out, Axis::pos}}) {
@@ -150,7 +138,7 @@ class Sweep : public testing::Test {
   }
   SweepOptions plain() const { return options().options; }
 
-  HookedTransformer model_ = random_model_of(two_layer_config());
+  HookedTransformer model_ = random_model(two_layer_config());
   Inputs inputs_ = inputs_for(model_);
 };
 
@@ -187,7 +175,7 @@ TEST_F(Sweep, ALayerWithoutTheSiteGivesNaN) {
   ModelConfig config = two_layer_config();
   config.mlp = MlpKind::gated;
   config.experts = Experts{.n_experts = 3, .per_token = 2, .d_expert = 8, .dense_layers = {true, false}};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   auto routed = plain();
   routed.site = act::expert_weights;
   routed.from = model.run_with_cache(inputs_.clean, act::everything).cache;
@@ -200,7 +188,7 @@ TEST_F(Sweep, PlacesThatOneLayerLacksGiveNaNThere) {
   ModelConfig config = two_layer_config();
   config.window = Window{.size = 3, .layers = {true, false}};
   config.full_heads = FullHeads{.d_head = 8, .n_kv_heads = 2};
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   auto uneven = options();
   uneven.options.site = act::v;
   uneven.options.over = {Axis::layer, Axis::kv_head};

@@ -1,55 +1,27 @@
 // The analyses on an encoder-decoder: they read the decoder unless the encoder is asked for by name.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/rsqrt.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/sweep.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
 #include "tests/analysis/head_scores_by_hand.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::analysis_two_stacks_test {
 namespace {
 
 constexpr double kFloat64Tolerance = 1e-10;
 
-ModelConfig two_stack_config() {
-  ModelConfig config = two_layer_config();
-  config.n_layers = 3;
-  config.encoder = Encoder{.n_layers = 2, .decoder_start_token = 1};
-  config.norm = config.final_norm = NormKind::rms_norm;
-  config.positions = RelativePositions{.buckets = 8, .max_distance = 10};
-  config.attn_scale = 1.0;
-  config.unembedding->in_scale = 0.25;
-  return config;
-}
-
 class TwoStacks : public testing::Test {
  protected:
   // Every number is random: no bias is zero and no norm weight is one.
   static HookedTransformer make() {
-    StateDict weights = HookedTransformer::create(two_stack_config(), {.seed = 3}).state_dict();
-    auto generator = at::detail::createCPUGenerator(5);
-    for (auto& [name, weight] : weights)
-      weight = weight + at::rand(weight.sizes(), generator, weight.options()) - 0.4;
-    return HookedTransformer::from_state_dict(weights, two_stack_config(),
-                                              {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+    ModelConfig config = two_stack_config(two_layer_config());
+    config.n_layers = 3;
+    config.n_kv_heads = config.n_heads;
+    config.unembedding->in_scale = 0.25;
+    return random_model(config);
   }
 
   static Input input(std::uint64_t seed) {
@@ -97,9 +69,8 @@ TEST_F(TwoStacks, AttributionNamesItsParts) {
     return direct_logit_attribution(model_, run_.cache, {.answer = 3, .grain = grain}).axis("part").labels;
   };
   EXPECT_THAT(parts(Grain::layer),
-              testing::ElementsAre("embed", "attn 0", "cross attn 0", "mlp 0", "attn 1", "cross attn 1",
-                                   "mlp 1", "attn 2", "cross attn 2", "mlp 2", "remainder", "final norm bias",
-                                   "unembed bias"));
+              ElementsAre("embed", "attn 0", "cross attn 0", "mlp 0", "attn 1", "cross attn 1", "mlp 1",
+                          "attn 2", "cross attn 2", "mlp 2", "remainder", "final norm bias", "unembed bias"));
   const auto by_head = parts(Grain::head);
   EXPECT_EQ(by_head[1], "head 0.0");
   EXPECT_EQ(by_head[5], "attn bias 0");
@@ -173,7 +144,7 @@ TEST_F(TwoStacks, HeadsOfTheDecoderOfTheEncoderAndBetweenThem) {
   for (const HeadScoreRow& row : head_score_rows()) {
     if (row.crosses) continue;
     EXPECT_THAT(text_thrown_by<HookError>([&] { head_scores(cache, row.score, cross); }),
-                testing::AllOf(testing::HasSubstr(std::string(row.name)), testing::HasSubstr("two texts")));
+                AllOf(HasSubstr(std::string(row.name)), HasSubstr("two texts")));
   }
   EXPECT_THROW(
       head_scores(cache, HeadScore::first_token, {.exclude_current_token = true, .site = act::cross_pattern}),
@@ -260,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(
                     TwoStackSweep{"cross_pattern", act::cross_pattern, {Axis::layer, Axis::head, Axis::key}},
                     TwoStackSweep{"mlp_out", act::mlp_out, {Axis::layer}},
                     TwoStackSweep{"encoder", act::resid_post, {Axis::layer, Axis::pos}, Stack::encoder}),
-    [](const auto& info) { return std::string(info.param.name); });
+    named);
 
 }  // namespace
 }  // namespace hooked::analysis_two_stacks_test

@@ -1,32 +1,13 @@
 #include "hooked/analysis/virtual_weights.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/eye.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "hooked/analysis/residual.h"
-#include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "tests/analysis/golden_model.h"
-#include "tests/analysis/two_layer_model.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/golden_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::virtual_weights_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-10;  // of the largest number
 
@@ -35,7 +16,7 @@ at::Tensor difference(const at::Tensor& x) { return x.select(1, x.size(1) - 1) -
 
 void expect_same(const at::Tensor& ours, const at::Tensor& shown, const std::string& what) {
   ASSERT_EQ(ours.sizes(), shown.sizes()) << what;
-  EXPECT_LE(largest_of(ours - shown), kTolerance * std::max(1.0, largest_of(shown))) << what;
+  EXPECT_LE(largest(ours - shown), kTolerance * std::max(1.0, largest(shown))) << what;
 }
 
 class StreamMatricesOfGolden : public testing::TestWithParam<GoldenCase> {};
@@ -110,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, StreamMatricesOfGolden, testing::ValuesIn(golde
 TEST(VirtualWeights, AreWhatALaterPartSees) {
   auto config = two_layer_config();
   config.n_kv_heads = 2;
-  const auto model = random_model_of(config);
+  const auto model = random_model(config);
   const auto tokens = random_row(5, 11, 3);
   const auto held = [&](Site site, std::int32_t layer) {
     return set(Address(ActivationName{.site = site, .stack = Stack::blocks, .layer = layer}), 1.0);
@@ -130,10 +111,10 @@ TEST(VirtualWeights, AreWhatALaterPartSees) {
     EXPECT_EQ(weights.sizes(), std::vector<std::int64_t>({6, 6}));
     const auto head = matrix == StreamMatrix::key ? 1 : 2;  // two heads share a key
     const auto gained = (twice[site(1)] - once[site(1)])[0].select(1, head);
-    EXPECT_LT(largest_of(z.matmul(weights.AB()) - gained), kTolerance);
+    EXPECT_LT(largest(z.matmul(weights.AB()) - gained), kTolerance);
   }
   const auto neurons = virtual_weights(model, writer, {.matrix = StreamMatrix::mlp_in, .layer = 0});
-  EXPECT_LT(largest_of(z.matmul(neurons.AB()) - (twice[act::pre(0)] - once[act::pre(0)])[0]), kTolerance);
+  EXPECT_LT(largest(z.matmul(neurons.AB()) - (twice[act::pre(0)] - once[act::pre(0)])[0]), kTolerance);
 }
 
 // Experts with norms of their own read the stream through theirs, and write through two.
@@ -146,7 +127,7 @@ TEST(VirtualWeights, OfExpertsBehindNormsOfTheirOwn) {
       .n_experts = 3, .per_token = 1, .d_expert = 20, .d_shared = 5, .own_norms = true, .expert_scale = true};
   for (const auto& processing :
        {WeightProcessing::none(), WeightProcessing::only({ProcessingStep::fold_ln})}) {
-    const auto model = random_model_of(config, processing);
+    const auto model = random_model(config, processing);
     const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
     const auto row = [&](const Address& address, std::int64_t pos) { return cache[address][0][pos]; };
     const auto scale = model.state_dict().at("blocks.1.mlp.expert_scale");
@@ -173,18 +154,18 @@ TEST(VirtualWeights, OfExpertsBehindNormsOfTheirOwn) {
 }
 
 TEST(VirtualWeights, OfTheBareMatricesAreTheirProducts) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto w = model.weights();
   const CircuitOptions bare{.norms = false};
   const auto direct = virtual_weights(model, {.matrix = StreamMatrix::embedding},
                                       {.matrix = StreamMatrix::unembedding}, bare);
-  EXPECT_LT(largest_of(direct.AB() - w.W_E().matmul(w.W_U())), kTolerance);
+  EXPECT_LT(largest(direct.AB() - w.W_E().matmul(w.W_U())), kTolerance);
   const auto mlps = virtual_weights(model, {.matrix = StreamMatrix::mlp_out, .layer = 0},
                                     {.matrix = StreamMatrix::mlp_in, .layer = 1}, bare);
-  EXPECT_LT(largest_of(mlps.AB() - w.W_out(0).matmul(w.W_in(1))), kTolerance);
+  EXPECT_LT(largest(mlps.AB() - w.W_out(0).matmul(w.W_in(1))), kTolerance);
   const auto of_pos = virtual_weights(model, {.matrix = StreamMatrix::positions},
                                       {.matrix = StreamMatrix::value, .layer = 1, .index = 1}, bare);
-  EXPECT_LT(largest_of(of_pos.AB() - w.W_pos().matmul(w.W_V(1, 1))), kTolerance);
+  EXPECT_LT(largest(of_pos.AB() - w.W_pos().matmul(w.W_V(1, 1))), kTolerance);
   // Composition is the number that composition_scores has.
   const auto ov = ov_circuits(model), qk = qk_circuits(model);
   const auto scores = composition_scores(model, HeadInput::query).scores;
@@ -193,7 +174,7 @@ TEST(VirtualWeights, OfTheBareMatricesAreTheirProducts) {
 }
 
 TEST(VirtualWeights, RefusePartsThatDoNotMeet) {
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const StreamPart query{.matrix = StreamMatrix::query, .layer = 1, .index = 2};
   const auto text = [&](const StreamPart& writer, const StreamPart& reader) {
     return text_thrown_by<ShapeError>([&] { virtual_weights(model, writer, reader); });
@@ -206,7 +187,7 @@ TEST(VirtualWeights, RefusePartsThatDoNotMeet) {
   EXPECT_THAT(text({.matrix = StreamMatrix::mlp_out, .layer = 2}, query), HasSubstr("no layer 2"));
   auto parallel = two_layer_config();
   parallel.layout = BlockLayout::parallel_two_norms;
-  const auto side_by_side = random_model_of(parallel);
+  const auto side_by_side = random_model(parallel);
   EXPECT_THROW(virtual_weights(side_by_side, {.matrix = StreamMatrix::head_out, .layer = 0},
                                {.matrix = StreamMatrix::mlp_in, .layer = 0}),
                ShapeError);
@@ -242,7 +223,7 @@ TEST(SubspaceOverlap, OfRandomSpacesIsTheirShare) {
   }
   EXPECT_NEAR(sum / kDraws, 1.0, 0.1);
   // The size of what is written does not matter, and an MLP spans the whole stream.
-  const auto model = random_model_of(two_layer_config());
+  const auto model = random_model(two_layer_config());
   const auto all = subspace_overlap(model, {.matrix = StreamMatrix::head_out, .layer = 0, .index = 1},
                                     {.matrix = StreamMatrix::mlp_in, .layer = 1}, {.norms = false});
   EXPECT_EQ(all.read, 16);

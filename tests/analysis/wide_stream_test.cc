@@ -1,14 +1,11 @@
 // Analyses of a model whose stream is wider than its dtype.
-#include <ATen/TensorOperators.h>
-#include <gtest/gtest.h>
-
-#include <vector>
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/support/goldens.h"
+#include "tests/support/test.h"
 
 namespace hooked::wide_stream_test {
 namespace {

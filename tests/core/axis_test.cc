@@ -1,11 +1,7 @@
 #include "hooked/core/axis.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string_view>
-
 #include "hooked/core/model_config.h"
+#include "tests/support/test.h"
 
 namespace hooked::axis_test {
 namespace {

@@ -1,16 +1,12 @@
 #include "core/json.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <random>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::json_test {
 namespace {

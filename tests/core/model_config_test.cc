@@ -1,17 +1,8 @@
 #include "hooked/core/model_config.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <set>
-#include <string>
-
-#include "hooked/core/error.h"
 #include "tests/support/activations.h"
 #include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::model_config_test {
 namespace {
@@ -140,12 +131,8 @@ class ValidateRefuses : public testing::TestWithParam<Refusal> {};
 TEST_P(ValidateRefuses, NamesFieldAndValue) {
   auto c = llama();
   GetParam().change(c);
-  const auto error = thrown_by<ConfigError>([&] { c.validate(); });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->where(), GetParam().field);
-  EXPECT_NE(std::string(error->what()).find(std::string("got ") + GetParam().got), std::string::npos)
-      << error->what();
-  EXPECT_NE(std::string(error->what()).find("expected "), std::string::npos) << error->what();
+  EXPECT_TRUE(throws<ConfigError>([&] { c.validate(); }, GetParam().field,
+                                  {std::string("got ") + GetParam().got, "expected "}));
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

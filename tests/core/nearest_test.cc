@@ -1,9 +1,6 @@
 #include "core/nearest.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace hooked::nearest_test {
 namespace {

@@ -1,16 +1,11 @@
 #include "core/out_of_memory.h"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <new>
 #include <stdexcept>
-#include <string>
 
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::out_of_memory_test {
 namespace {

@@ -2,18 +2,15 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <latch>
 #include <stdexcept>
 #include <thread>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "tests/support/parallel_regions.h"
+#include "tests/support/test.h"
 
 namespace hooked::parallel_test {
 namespace {

@@ -1,17 +1,13 @@
 #include "hooked/core/placement.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <limits>
 #include <numeric>
 #include <random>
+
+#include "tests/support/test.h"
 
 namespace hooked {
 namespace {
 
-using testing::ElementsAre;
 using Counts = std::vector<std::int64_t>;
 
 c10::Device gpu(int index) { return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)}; }

@@ -1,13 +1,8 @@
 #include "hooked/core/shared.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
-#include <string>
-#include <utility>
 
-#include "hooked/core/error.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::shared_test {
 namespace {

@@ -1,13 +1,9 @@
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
 #include <c10/core/InferenceMode.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
-#include <vector>
+
+#include "tests/support/test.h"
 
 #include "core/parallel.h"
 

@@ -1,12 +1,6 @@
 #include "core/text_lines.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
-#include "hooked/core/error.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked {
 namespace {

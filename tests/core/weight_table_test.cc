@@ -1,25 +1,14 @@
 #include "core/weight_table.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
-#include <vector>
+#include "tests/support/tiny_config.h"
 
 namespace hooked::weight_table_test {
 namespace {
 
 ModelConfig grouped_config() {
-  ModelConfig config;
-  config.n_layers = 2;
-  config.d_model = 8;
-  config.n_ctx = 5;
-  config.n_heads = 4;
+  ModelConfig config = tiny_config({.n_layers = 2, .d_model = 8, .n_ctx = 5, .d_head = 3, .d_mlp = 16});
   config.n_kv_heads = 2;
-  config.d_head = 3;
-  config.d_mlp = 16;
-  config.d_vocab = 9;
-  config.unembedding = Unembedding{.d_vocab = 7};
+  config.unembedding->d_vocab = 7;
   return config;
 }
 

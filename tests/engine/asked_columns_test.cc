@@ -1,16 +1,6 @@
 // Logits at some columns: the last block computes only these, if nobody watches the others.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <optional>
-#include <vector>
-
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::asked_columns_test {
 namespace {
@@ -67,8 +57,7 @@ TEST(AskedColumns, HaveTheLogitsOfTheWholeRunInEveryConfiguration) {
 TEST(AskedColumns, HaveTheGradientsOfTheWholeRunWhereTheRestIsLeftOut) {
   int left_out = 0, whole_there = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
+    ModelConfig config = random_double_config(seed);
     if (!config.has_unembedding()) continue;
     SCOPED_TRACE(seed);
     const HookedTransformer model = random_model(config);
@@ -129,7 +118,7 @@ TEST(AskedColumns, AreLeftOutOfGradientsWhereEachIsAskedForOnce) {
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {
                 model.run(random_tokens(model.config(), {1, 6}), twice);
               }),
-              testing::HasSubstr("position 4"));
+              HasSubstr("position 4"));
 }
 
 TEST(AskedColumns, HaveThemInFloat32) { expect_the_whole_runs_logits(at::kFloat, 1e-4); }

@@ -1,27 +1,12 @@
 // A cache knows the tokens of its columns: `last` and padding in what is read from it.
 #include <ATen/TensorIndexing.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
-#include <set>
-#include <string>
-#include <utility>
 #include <variant>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::cached_tokens_test {
 namespace {

@@ -1,17 +1,8 @@
 // A query whose keys are all removed attends to nothing, whether by a mask, a hook or an edit.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
-#include <ATen/ops/ones.h>
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <string>
-
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::empty_rows_test {
 namespace {
@@ -32,13 +23,9 @@ class Knockout : public testing::Test {
  protected:
   /// Calls `check` with models of many configs, in float64.
   static void for_many_models(const std::function<void(const HookedTransformer&)>& check) {
-    for (std::uint64_t seed = 0; seed < 60; ++seed) {
-      ModelConfig config = random_config(seed);
-      config.dtype = at::kDouble;
-      if (!config.attends(0)) continue;
-      SCOPED_TRACE(seed);
-      check(random_model(config));
-    }
+    for_random_configs(
+        60, [](const ModelConfig& c) { return c.attends(0); },
+        [&](const ModelConfig& c) { check(random_model(c)); });
   }
 };
 

@@ -1,28 +1,12 @@
 // Encoders: token types, a masked-LM head, no unembedding, and refused losses of models that read both
 // ways.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros_like.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "hooked/core/error.h"
 #include "hooked/engine/trainable_transformer.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::encoder_test {
 namespace {
@@ -134,10 +118,7 @@ TEST_F(EncoderTest, TypesAreCheckedAtTheDoor) {
     Input input(tokens_, {.token_types = given});
     if (start)
       input = Input::start_at_layer(*start, at::ones({2, 5, 8}, at::kDouble), {.token_types = given});
-    const auto error = thrown_by<ShapeError>([&] { model.run(input); });
-    ASSERT_TRUE(error) << words;
-    EXPECT_EQ(error->where(), "token_types");
-    EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();
+    EXPECT_TRUE(throws<ShapeError>([&] { model.run(input); }, "token_types", {words})) << words;
   };
   refused(model_, types().to(at::kInt), "expected int64, got int32");
   refused(model_, types().narrow(1, 0, 4), "expected [batch, pos] = [2, 5], got [2, 4]");
@@ -196,9 +177,8 @@ TEST_F(EncoderTest, AModelWithoutUnembeddingRefusesToGiveLogits) {
 }
 
 TEST_F(EncoderTest, AModelThatReadsBothWaysHasNoNextTokenLoss) {
-  const auto error = thrown_by<HookError>([&] { model_.run(tokens_, {.output = Output::loss}); });
-  ASSERT_TRUE(error);
-  EXPECT_NE(std::string(error->what()).find("both directions"), std::string::npos);
+  EXPECT_THAT(text_thrown_by<HookError>([&] { model_.run(tokens_, {.output = Output::loss}); }),
+              HasSubstr("both directions"));
   EXPECT_THROW(TrainableTransformer::from(model_).loss(tokens_), HookError);
 }
 
@@ -235,8 +215,7 @@ TEST_F(EncoderTest, TheEncodersSpellingOfTransformerLensIsRead) {
     node.key() = std::string("embed.") + name;
     weights.insert(std::move(node));
   }
-  const auto model = HookedTransformer::from_state_dict(
-      std::move(weights), encoder_config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto model = model_of(std::move(weights), encoder_config());
   EXPECT_TRUE(at::equal(model(tokens_), model_(tokens_)));
 }
 

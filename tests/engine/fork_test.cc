@@ -1,22 +1,16 @@
 // A child process after fork: it has one of its parent's threads, and OpenMP's runtime waits for the others
 // of a team.
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <exception>
-#include <functional>
-#include <string>
 #include <thread>
 
 #include "core/parallel.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/parallel_regions.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::fork_test {
 namespace {

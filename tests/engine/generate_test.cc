@@ -1,25 +1,10 @@
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/argmax.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
 
-#include <limits>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "hooked/engine/continuation.h"
 #include "hooked/engine/generate_options.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/engine/continued_runs.h"
 
 namespace hooked::generate_test {
 namespace {
@@ -33,30 +18,14 @@ at::Tensor greedy_by_full_runs(const HookedTransformer& model, at::Tensor row, i
   return row;
 }
 
-bool generates(const ModelConfig& c) {
-  return c.direction == AttentionDirection::causal && c.d_vocab == c.d_vocab_out();
-}
-
-// Keys of earlier tokens rotate again as the row grows: greedy tokens and activations are not those of full
-// runs.
-bool keys_turn_again(const ModelConfig& c) {
-  return c.rotary() != nullptr && depends_on_length(c.rotary()->scaling);
-}
-
-GenerateOptions greedy(std::int64_t steps) { return {.max_new_tokens = steps, .sampling = {.greedy = true}}; }
+bool generates(const ModelConfig& c) { return can_continue(c) && c.d_vocab == c.d_vocab_out(); }
 
 TEST(Generate, GreedyIsThatOfFullRunsInEveryConfiguration) {
-  int tried = 0;
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
-    if (!generates(config) || keys_turn_again(config)) continue;
-    SCOPED_TRACE(seed);
+  const int tried = for_random_configs(120, generates, [](const ModelConfig& config) {
     const HookedTransformer model = random_model(config);
     const at::Tensor prompt = random_tokens(config, {1, 3});
     EXPECT_TRUE(at::equal(model.generate(prompt, greedy(4)).tokens, greedy_by_full_runs(model, prompt, 4)));
-    ++tried;
-  }
+  });
   EXPECT_GT(tried, 25);
 }
 
@@ -99,19 +68,14 @@ void expect_cache_of_full_run(const HookedTransformer& model, const GenerateResu
 }
 
 TEST(Generate, CapturesAreThoseOfOneFullRunInEveryConfiguration) {
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
-    ModelConfig config = random_config(seed);
-    if (!generates(config) || keys_turn_again(config)) continue;
-    SCOPED_TRACE(seed);
+  for_random_configs(120, generates, [](ModelConfig config) {
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
       config.dtype = dtype;
       const HookedTransformer model = random_model(config);
-      GenerateOptions options = greedy(3);
-      options.capture = act::everything;
-      expect_cache_of_full_run(model, model.generate(random_tokens(config, {2, 4}), options),
-                               dtype == at::kDouble ? 1e-10 : 3e-5);
+      const auto made = model.generate(random_tokens(config, {2, 4}), greedy(3, act::everything));
+      expect_cache_of_full_run(model, made, dtype == at::kDouble ? 1e-10 : 3e-5);
     }
-  }
+  });
 }
 
 class SmallGeneration : public testing::Test {

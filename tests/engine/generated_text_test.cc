@@ -1,11 +1,8 @@
 #include "engine/generated_text.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace hooked::generated_text_test {
 namespace {

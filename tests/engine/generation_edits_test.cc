@@ -1,25 +1,10 @@
 // Edits of a generation are checked against its columns before anything runs.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/relative_difference.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::generation_edits_test {
 namespace {
 
-using testing::HasSubstr;
 using Range = AxisIndex::Range;
 
 /// A prompt of 4 columns and 4 new tokens; steps compute the columns 4 to 6.
@@ -59,8 +44,8 @@ TEST_F(GenerationEdits, OfNewTokensNameNewColumns) {
   for (const AxisIndex& index : std::vector<AxisIndex>{3, 0, 7, 600, -2, -4, std::vector<std::int64_t>{3, 5},
                                                        Range{0, 4}, Range{7, 9}, Range{std::nullopt, -1}}) {
     EXPECT_THAT(refusal_of_new_edit(zero(act::resid_post(0).pos(index))),
-                testing::AllOf(HasSubstr("out of range for `new_token_edits`; expected 4 to 6"),
-                               HasSubstr("column " + index.to_string().substr(0, 1))))
+                AllOf(HasSubstr("out of range for `new_token_edits`; expected 4 to 6"),
+                      HasSubstr("column " + index.to_string().substr(0, 1))))
         << index.to_string();
   }
   EXPECT_THAT(refusal_of_new_edit(zero(act::pattern(0).query(3))), HasSubstr("column 3 is out of range"));

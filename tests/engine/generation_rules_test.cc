@@ -1,21 +1,17 @@
 // The rules of generation_config.json, against transformers' generate with the same models and files
 // (tests/golden/makers/generation_rules.py).
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "core/id_list.h"
 #include "core/json.h"
-#include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/file.h"
 #include "tests/support/goldens.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
 
 namespace hooked::generation_rules_test {
 namespace {

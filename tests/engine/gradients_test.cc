@@ -1,20 +1,8 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/zeros_like.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <random>
-#include <string>
-#include <vector>
 
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/activations.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::gradients_test {
 namespace {
@@ -29,8 +17,7 @@ LogitMetric smooth_metric(const ModelConfig& config) {
 
 /// Numerical gradients need a smooth model.
 ModelConfig smooth_config(std::uint64_t seed) {
-  ModelConfig config = random_config(seed);
-  config.dtype = at::kDouble;
+  ModelConfig config = random_double_config(seed);
   if (!is_smooth(config.activation)) config.activation = Activation::gelu;
   if (config.has_mlm_head() && !is_smooth(*config.unembedding->mlm_head))
     config.unembedding->mlm_head = Activation::gelu;
@@ -99,8 +86,7 @@ void expect_gradients_near_float64(ModelConfig config, at::ScalarType dtype, dou
   const auto gradients_of = [&](at::ScalarType type, const Selection& points) {
     ModelConfig typed = config;
     typed.dtype = type;
-    const auto model = HookedTransformer::from_state_dict(
-        weights, typed, {.dtype = type, .processing = WeightProcessing::none()});
+    const auto model = model_of(weights, typed);
     const auto metric = [](const at::Tensor& logits) {
       return logits.select(1, -1).to(at::kDouble).tanh().sum();
     };

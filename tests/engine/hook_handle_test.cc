@@ -1,20 +1,10 @@
 #include "hooked/engine/hook_handle.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
 #include <memory>
-#include <optional>
 #include <stdexcept>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::hook_handle_test {
 namespace {

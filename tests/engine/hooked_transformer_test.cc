@@ -1,25 +1,17 @@
 #include "hooked/engine/hooked_transformer.h"
 
 #include <ATen/Context.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
 #include <c10/util/hash.h>
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <utility>
 
-#include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/engine/trainable_transformer.h"
 #include "hooked/io/file.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/compare.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::hooked_transformer_test {
 namespace {
@@ -149,7 +141,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, OnDevice, testing::Values("cpu", "cuda"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(OnDevice, EveryPointAgreesWithTheCpu) {
-  const HookedTransformer here = random_model(), there = random_model(small_config(), GetParam());
+  const HookedTransformer here = random_model(),
+                          there = model_of(random_weights(small_config()), small_config(), GetParam());
   const at::Tensor tokens = random_tokens(small_config(), {2, 6});
   const auto expected = here.run_with_cache(tokens, act::everything);
   const auto got = there.run_with_cache(tokens, act::everything, {.keep = {.device = "cpu"}});
@@ -158,7 +151,8 @@ TEST_P(OnDevice, EveryPointAgreesWithTheCpu) {
 }
 
 TEST_P(OnDevice, HooksEditsAndGradientsStayThere) {
-  const HookedTransformer here = random_model(), there = random_model(small_config(), GetParam());
+  const HookedTransformer here = random_model(),
+                          there = model_of(random_weights(small_config()), small_config(), GetParam());
   const at::Tensor tokens = random_tokens(small_config(), {2, 6});
   const auto run = [&](const HookedTransformer& model) {
     return model.run(

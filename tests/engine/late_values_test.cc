@@ -1,22 +1,10 @@
 // Activations that a run skips and the cache computes when they are first read.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <gtest/gtest.h>
 
-#include <map>
-#include <optional>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "hooked/engine/continuation.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
+#include "tests/engine/continued_runs.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
 
 namespace hooked::late_values_test {
 namespace {
@@ -209,13 +197,11 @@ TEST(LateValues, BehindAPrefix) {
   int late = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
-    const bool turns = config.rotary() != nullptr && depends_on_length(config.rotary()->scaling);
-    if (config.direction != AttentionDirection::causal || turns) continue;
+    const ModelConfig config = random_double_config(seed);
+    if (!can_continue(config)) continue;
     const HookedTransformer model = random_model(config);
     const at::Tensor tokens = random_tokens(config, {2, 7}, seed);
-    const Prefix prefix = *model.run(tokens.narrow(1, 0, 3), {.keep_prefix = true}).prefix;
+    const Prefix prefix = prefix_of(model, tokens.narrow(1, 0, 3));
     const Input rest(tokens.narrow(1, 3, 4), {.prefix = prefix});
     // Keys and values of a run that keeps a prefix are in the prefix.
     const RunResult run = model.run(rest, {.capture = act::everything, .keep_prefix = seed % 2 == 0});
@@ -329,11 +315,8 @@ TEST_F(SmallModel, AreRefusedWhereSomebodyWroteIntoWhatTheyAreMadeOf) {
   late.cache[act::q(0)].mul_(2.0);
   late.cache[act::q(1)].mul_(2.0);
   EXPECT_NO_THROW(late.cache[act::pattern(0)]);
-  const auto error = thrown_by<HookError>([&] { late.cache[act::pattern(1)]; });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->where(), "blocks.1.attn.hook_pattern");
-  EXPECT_NE(std::string(error->what()).find("the queries were written into"), std::string::npos)
-      << error->what();
+  EXPECT_TRUE(throws<HookError>([&] { late.cache[act::pattern(1)]; }, "blocks.1.attn.hook_pattern",
+                                {"the queries were written into"}));
   EXPECT_THROW(late.cache[Address(act::pattern(1)).head(0).pos(1)], HookError) << "blocks as well";
   EXPECT_THROW(late.cache.row(0), HookError);
   EXPECT_THROW(late.cache[act::attn_scores(0)], HookError) << "nobody had read it";

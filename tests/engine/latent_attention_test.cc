@@ -1,18 +1,8 @@
 // Latent attention in a run: what its points hold, what an edit affects, how processing changes it.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/rsqrt.h>
-#include <gtest/gtest.h>
 
-#include <string>
-
-#include "hooked/core/error.h"
 #include "hooked/engine/prefix.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/thrown_by.h"
+#include "tests/engine/continued_runs.h"
 
 namespace hooked::latent_attention_test {
 namespace {
@@ -111,11 +101,10 @@ TEST(LatentAttention, HasNoSplitInputs) {
   for (const Site site : {Site::attn_in, Site::q_input, Site::k_input, Site::v_input}) {
     EXPECT_FALSE(row(site).exists(c, 0));
   }
-  const auto error = thrown_by<HookError>([&] {
-    random_model(c).run(random_tokens(c, {1, 3}), {.capture = act::q_input(0)});
-  });
-  ASSERT_TRUE(error);
-  EXPECT_NE(std::string(error->what()).find("without latents"), std::string::npos) << error->what();
+  EXPECT_THAT(text_thrown_by<HookError>([&] {
+                random_model(c).run(random_tokens(c, {1, 3}), {.capture = act::q_input(0)});
+              }),
+              HasSubstr("without latents"));
 }
 
 TEST(LatentAttention, GenerationAndPrefixesGoOnAsOneRun) {
@@ -123,18 +112,14 @@ TEST(LatentAttention, GenerationAndPrefixesGoOnAsOneRun) {
     const HookedTransformer model = random_model(c);
     const at::Tensor tokens = random_tokens(c, {2, 9});
     const auto whole = model.run_with_cache(tokens, act::everything);
-    const auto generated = model.generate(
-        tokens.narrow(1, 0, 4),
-        {.max_new_tokens = 6, .sampling = {.greedy = true}, .stop = {.tokens = std::vector<std::int64_t>()}});
+    const auto generated = model.generate(tokens.narrow(1, 0, 4), greedy(6));
     at::Tensor row = tokens.narrow(1, 0, 4);
     for (int step = 0; step < 6; ++step) {
       row =
           at::cat({row, model.run(row).logits().select(1, row.size(1) - 1).argmax(-1, /*keepdim=*/true)}, 1);
     }
     EXPECT_TRUE(generated.tokens.equal(row));
-    RunOptions start{.output = Output::none};
-    start.keep_prefix = true;
-    const auto prefix = model.run(tokens.narrow(1, 0, 5), start).prefix.value();
+    const Prefix prefix = prefix_of(model, tokens.narrow(1, 0, 5));
     EXPECT_LT(relative_difference(model.run({tokens.narrow(1, 5, 4), {.prefix = prefix}}).logits(),
                                   whole.logits().narrow(1, 5, 4)),
               1e-10);
@@ -165,10 +150,10 @@ TEST(LatentAttention, ProcessingKeepsLogProbabilities) {
 
 TEST(LatentAttention, StepsThatDoNotApplySayWhy) {
   const ModelConfig c = latent_config(7, 3);
-  const auto refused = thrown_by<ConfigError>(
-      [&] { plan_processing(c, WeightProcessing::only({ProcessingStep::refactor_factored_attn_matrices})); });
-  ASSERT_TRUE(refused);
-  EXPECT_NE(std::string(refused->what()).find("latent"), std::string::npos) << refused->what();
+  EXPECT_THAT(text_thrown_by<ConfigError>([&] {
+                plan_processing(c, WeightProcessing::only({ProcessingStep::refactor_factored_attn_matrices}));
+              }),
+              HasSubstr("latent"));
   for (const StepReport& step : plan_processing(c)) {
     if (step.step != ProcessingStep::fold_value_biases) continue;
     EXPECT_NE(step.outcome.find("latent"), std::string::npos) << step.outcome;
@@ -181,9 +166,8 @@ TEST(LatentAttention, ViewsOfProductsAreRefused) {
   for (const auto& [view, word] : {std::pair<OfLayer, const char*>{&WeightView::b_Q, "W_UQ"},
                                    {&WeightView::b_K, "W_KR"},
                                    {&WeightView::b_V, "W_UV"}}) {
-    const auto error = thrown_by<ConfigError>([&, view = view] { (both.weights().*view)(0); });
-    ASSERT_TRUE(error) << word;
-    EXPECT_NE(std::string(error->what()).find(word), std::string::npos) << error->what();
+    EXPECT_THAT(text_thrown_by<ConfigError>([&, view = view] { (both.weights().*view)(0); }), HasSubstr(word))
+        << word;
   }
   EXPECT_THROW(both.weights().W_Q(0), ConfigError);
   EXPECT_THROW(both.weights().W_V(0, 1), ConfigError);

@@ -1,27 +1,18 @@
 // Weights that families keep in float32 in narrower models: loaded, saved, packed and copied they keep their
 // numbers, and computations with them are not rounded.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/topk.h>
-#include <ATen/ops/zeros_like.h>
-#include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "hooked/core/tensor_text.h"
 #include "hooked/engine/replicate.h"
 #include "hooked/engine/trainable_transformer.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/goldens.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::least_dtypes_test {
 namespace {

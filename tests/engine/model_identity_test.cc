@@ -1,31 +1,15 @@
 // A cache knows its model, and a run of another one refuses its values.
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <string>
-
-#include "hooked/core/error.h"
 #include "hooked/engine/replicate.h"
 #include "hooked/engine/trainable_transformer.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/relative_difference.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::model_identity_test {
 namespace {
 
-using testing::HasSubstr;
-
 HookedTransformer model_of_seed(std::uint64_t seed, const ModelConfig& config = small_config()) {
-  return HookedTransformer::from_state_dict(random_weights(config, seed), config,
-                                            {.processing = WeightProcessing::none()});
+  return model_of(random_weights(config, seed), config);
 }
 
 class ModelIdentities : public testing::Test {
@@ -47,16 +31,12 @@ TEST_F(ModelIdentities, AreOfConfigAndWeights) {
       HookedTransformer::from_state_dict(random_weights(model_.config()), model_.config(),
                                          {.dtype = at::kFloat, .processing = WeightProcessing::none()});
   EXPECT_NE(own, narrow.identity()->fingerprint);
-  const HookedTransformer processed =
-      HookedTransformer::from_state_dict(random_weights(model_.config()), model_.config());
+  const HookedTransformer processed = random_model(model_.config(), WeightProcessing());
   EXPECT_NE(own, processed.identity()->fingerprint);
   // One number of one matrix, wherever the model was loaded from.
   StateDict weights = random_weights(model_.config());
   weights.at("blocks.1.attn.W_Q") = weights.at("blocks.1.attn.W_Q") + 1e-3;
-  EXPECT_NE(own, HookedTransformer::from_state_dict(weights, model_.config(),
-                                                    {.processing = WeightProcessing::none()})
-                     .identity()
-                     ->fingerprint);
+  EXPECT_NE(own, model_of(weights, model_.config()).identity()->fingerprint);
 }
 
 TEST_F(ModelIdentities, OfASavedModelAreThoseOfTheModel) {

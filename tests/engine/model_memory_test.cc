@@ -1,21 +1,16 @@
 // The host's memory runs out at each allocation of a run in turn. (A device's: tests/device/memory_test.cc.)
 #include "engine/model_memory.h"
 
-#include <ATen/TensorOperators.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <cstdint>
-#include <limits>
 
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/support/compare.h"
 #include "tests/support/goldens.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::model_memory_test {
 namespace {
@@ -104,7 +99,7 @@ TEST_P(HostMemoryRunsOut, AtEveryAllocation) {
       EXPECT_TRUE(all) << "there was no memory, and no error";
     } catch (const MemoryError& error) {
       host.end();
-      EXPECT_THAT(error.what(), testing::HasSubstr("the host's memory ran out; expected room for another"));
+      EXPECT_THAT(error.what(), HasSubstr("the host's memory ran out; expected room for another"));
     }
     ASSERT_TRUE(agree(GetParam().values(model, golden.tokens), expected, {.tolerance = 0}))
         << "after allocation " << k;
@@ -112,8 +107,7 @@ TEST_P(HostMemoryRunsOut, AtEveryAllocation) {
   EXPECT_GT(k, 20) << "allocations";
 }
 
-INSTANTIATE_TEST_SUITE_P(Asked, HostMemoryRunsOut, testing::ValuesIn(kAsked),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Asked, HostMemoryRunsOut, testing::ValuesIn(kAsked), named);
 
 }  // namespace
 }  // namespace hooked::model_memory_test

@@ -1,22 +1,9 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "hooked/core/error.h"
 #include "hooked/engine/trainable_transformer.h"
 #include "hooked/io/file.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::model_text_test {
 namespace {

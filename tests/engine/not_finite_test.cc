@@ -1,16 +1,7 @@
 // Runs whose numbers are NaN or infinite at real tokens say so; padding, and intended infinities, do
 // not.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "tests/engine/small_models.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::not_finite_test {
 namespace {

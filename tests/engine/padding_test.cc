@@ -1,15 +1,6 @@
 // A padded row equals the row alone, on either side, for every kind of positions.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::padding_test {
 namespace {
@@ -88,14 +79,7 @@ TEST_P(PaddedRows, EqualTheRowsAlone) {
   }
 }
 
-TEST(PaddedRowsOfRandomModels, EqualTheRowsAlone) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
-    SCOPED_TRACE(seed);
-    expect_padded_equals_alone(config);
-  }
-}
+TEST(PaddedRowsOfRandomModels, EqualTheRowsAlone) { for_random_configs(60, expect_padded_equals_alone); }
 
 // Long enough that the fused kernel takes queries in pieces, because the whole mask is too large.
 TEST(PaddedRow, LongOnesEqualTheRowAlone) {
@@ -125,16 +109,14 @@ TEST(PaddedRow, WhatStandsInThePaddingDoesNotMatter) {
 }
 
 TEST(Batch, EqualsItsRows) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
+  for_random_configs(40, [](const ModelConfig& config) {
     const HookedTransformer model = random_model(config);
     const at::Tensor tokens = random_tokens(config, {3, 6});
     const at::Tensor batch = model(tokens);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_LT(relative_difference(model(tokens[i]), batch.narrow(0, i, 1)), kDoubleTolerance) << seed;
+      EXPECT_LT(relative_difference(model(tokens[i]), batch.narrow(0, i, 1)), kDoubleTolerance);
     }
-  }
+  });
 }
 
 // Edits of scores and patterns never make padding attended to: a row equals the row alone.

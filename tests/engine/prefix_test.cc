@@ -1,40 +1,13 @@
 #include "hooked/engine/prefix.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
-#include "hooked/core/error.h"
 #include "hooked/engine/continuation.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/engine/continued_runs.h"
 
 namespace hooked::prefix_test {
 namespace {
 
-Prefix prefix_of(const HookedTransformer& model, const Input& input, const RunOptions& given = {}) {
-  RunOptions options = given;
-  options.keep_prefix = true;
-  options.output = Output::none;
-  return model.run(input, options).prefix.value();
-}
-
 TEST(Prefix, ARunFromItIsTheEndOfTheWholeRunInEveryConfiguration) {
-  int tried = 0;
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
-    const bool turns = config.rotary() != nullptr && depends_on_length(config.rotary()->scaling);
-    if (config.direction != AttentionDirection::causal || turns) continue;
-    SCOPED_TRACE(seed);
-    ++tried;
+  const int tried = for_random_configs(120, can_continue, [](const ModelConfig& config) {
     const HookedTransformer model = random_model(config);
     const at::Tensor tokens = random_tokens(config, {2, 7});
     const RunResult whole = model.run_with_cache(tokens, act::everything);
@@ -43,19 +16,13 @@ TEST(Prefix, ARunFromItIsTheEndOfTheWholeRunInEveryConfiguration) {
     // All points and none: explicit and fused attention.
     for (const Selection& capture : {Selection(act::everything), Selection()}) {
       const RunResult rest = model.run({tokens.narrow(1, 4, 3), {.prefix = prefix}}, {.capture = capture});
-      EXPECT_LT(relative_difference(rest.logits(), whole.logits().narrow(1, 4, 3)), 1e-10);
+      expect_end_of(whole, rest, 1e-10);
       for (const auto& entry : rest.cache) {
-        const at::Tensor full = whole.cache[entry.name];
-        const auto& axes = row(entry.name.site).axes;
-        const auto dim = axes.find(Axis::pos) ? axes.find(Axis::pos) : axes.find(Axis::query);
-        if (!dim) continue;  // of an expert's tokens, which differ in a part of the sequence
-        EXPECT_LT(relative_difference(entry.value(), full.narrow(static_cast<std::int64_t>(*dim), 4, 3)),
-                  1e-10)
-            << entry.name.to_string();
+        if (!axis_on(entry.name.site, Axis::pos)) continue;
         EXPECT_EQ(entry.positions, (std::vector<std::int64_t>{4, 5, 6}));
       }
     }
-  }
+  });
   EXPECT_GT(tried, 40);
 }
 
@@ -136,9 +103,8 @@ TEST_F(SmallPrefix, PositionsAreAbsolute) {
 }
 
 TEST_F(SmallPrefix, GenerationGoesOnFromIt) {
-  const GenerateOptions options{.max_new_tokens = 3, .sampling = {.greedy = true}};
-  EXPECT_TRUE(at::equal(model_.generate({rows_, {.prefix = prefix_}}, options).tokens,
-                        model_.generate(whole_, options).tokens.narrow(1, 4, 6)));
+  EXPECT_TRUE(at::equal(model_.generate({rows_, {.prefix = prefix_}}, greedy(3)).tokens,
+                        model_.generate(whole_, greedy(3)).tokens.narrow(1, 4, 6)));
 }
 
 TEST_F(SmallPrefix, LogProbabilitiesOfAContinuationAreThoseOfTheWholeRun) {

@@ -1,34 +1,18 @@
 // Rows of one run that begin at columns of their own after a shared prefix.
 #include "hooks/ragged_rows.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/nan_to_num.h>
-#include <ATen/ops/stack.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <vector>
-
-#include "hooked/core/error.h"
-#include "hooked/hooks/edit.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
+#include "tests/engine/continued_runs.h"
 #include "tests/support/start_at_layer.h"
-#include "tests/support/thrown_by.h"
 
 namespace hooked::ragged_rows_test {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr double kTolerance = 1e-10;
 const std::vector<std::int64_t> kFirstColumns{5, 2, 6, 2, 4};
 constexpr std::int64_t kFirst = 2, kColumns = 7;
-
-Prefix prefix_of(const HookedTransformer& model, const Input& input) {
-  return model.run(input, {.output = Output::none, .keep_prefix = true}).prefix.value();
-}
 
 /// Whether two tensors [row, column, ...] agree in the columns from each row's first on, and `ragged` is NaN
 /// in the others.
@@ -61,15 +45,10 @@ struct Rows {
 };
 
 TEST(RaggedRows, EqualWholeRunsInEveryConfiguration) {
-  int tried = 0;
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
-    const bool turns = config.rotary() != nullptr && depends_on_length(config.rotary()->scaling);
-    if (config.direction != AttentionDirection::causal || config.has_encoder() || turns) continue;
-    if (!config.has_unembedding() || config.delta_net) continue;
-    SCOPED_TRACE(seed);
-    ++tried;
+  const auto wanted = [](const ModelConfig& c) {
+    return can_continue(c) && !c.has_encoder() && c.has_unembedding() && !c.delta_net;
+  };
+  const int tried = for_random_configs(120, wanted, [](const ModelConfig& config) {
     const HookedTransformer model = random_model(config);
     const Rows rows(config);
     const RunResult whole = model.run_with_cache(rows.whole, act::everything);
@@ -108,7 +87,7 @@ TEST(RaggedRows, EqualWholeRunsInEveryConfiguration) {
         expect_own_columns(after, whole.logits().slice(1, kFirst), "logits from layer 1 on");
       }
     }
-  }
+  });
   EXPECT_GT(tried, 40);
 }
 

@@ -1,18 +1,8 @@
 // Prefixes and generations of latent attention remember latents if nobody changes keys and values, and
 // a run that continues from them computes what one whole run computes.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/ones.h>
-#include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "hooked/engine/prefix.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/goldens.h"
+#include "tests/engine/continued_runs.h"
+#include "tests/support/golden_model.h"
 
 namespace hooked::remembered_latents_test {
 namespace {
@@ -20,51 +10,43 @@ namespace {
 constexpr double kTolerance = 1e-10;
 constexpr std::int64_t kColumns = 10;
 
-struct Kind {
-  const char* name;
-  void (*change)(ModelConfig& config);
-};
-
-ModelConfig latent_config(const Kind& kind) {
+ModelConfig latent_config() {
   ModelConfig config = small_config();
   config.norm = config.final_norm = NormKind::rms_norm;
   config.n_ctx = kColumns;
   config.positions = RotaryPositions{.dim = 2, .adjacent_pairs = true, .at_end = true};
   config.latent = Latents{.d_kv = 5, .d_query = 7, .d_shared_key = 2, .d_value = 3, .eps = 1e-3};
-  kind.change(config);
   return config;
 }
 
-constexpr Kind kKinds[] = {
-    {"deepseek_v3", [](ModelConfig&) {}},
-    {"plain_queries", [](ModelConfig& c) { c.latent->d_query = 0; }},
-    {"no_shared_part",
+const ConfigKind kKinds[] = {
+    {"deepseek_v3", latent_config, [](ModelConfig&) {}},
+    {"plain_queries", latent_config, [](ModelConfig& c) { c.latent->d_query = 0; }},
+    {"no_shared_part", latent_config,
      [](ModelConfig& c) {
        c.latent->d_shared_key = 0;
        c.positions = LearnedPositions{};
      }},
-    {"part_of_the_shared_part_turns", [](ModelConfig& c) { c.latent->d_shared_key = 4; }},
-    {"one_head",
+    {"part_of_the_shared_part_turns", latent_config, [](ModelConfig& c) { c.latent->d_shared_key = 4; }},
+    {"one_head", latent_config,
      [](ModelConfig& c) {
        c.n_heads = c.n_kv_heads = 1;
        c.latent->d_kv = 2;
      }},
-    {"sinks_and_a_cap",
+    {"sinks_and_a_cap", latent_config,
      [](ModelConfig& c) {
        c.attention_sinks = true;
        c.score_soft_cap = 2.0;
      }},
-    {"windows",
+    {"windows", latent_config,
      [](ModelConfig& c) {
        c.window = Window{.size = 3, .layers = {true, false, true}};
      }},
-    {"alibi",
+    {"alibi", latent_config,
      [](ModelConfig& c) {
        c.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
      }},
 };
-
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 std::int64_t bytes_of_latents(const ModelConfig& c, std::int64_t rows, std::int64_t columns) {
   return c.n_layers * rows * columns * (c.latent->d_kv + c.latent->d_shared_key) * 8;
@@ -74,41 +56,16 @@ std::int64_t bytes_of_heads(const ModelConfig& c, std::int64_t rows, std::int64_
   return c.n_layers * rows * columns * c.n_heads * (c.d_head + c.value_dim(0)) * 8;
 }
 
-Prefix prefix_of(const HookedTransformer& model, const Input& input, std::vector<Edit> edits = {},
-                 const Selection& capture = {}) {
-  return model
-      .run(input,
-           {.edits = std::move(edits), .capture = capture, .output = Output::none, .keep_prefix = true})
-      .prefix.value();
-}
-
-/// Logits and everything kept of the columns from `first` on, compared with the whole run.
-void expect_end_of(const RunResult& whole, const RunResult& rest, std::int64_t first) {
-  const std::int64_t columns = rest.logits().size(1);
-  const auto end_of = [&](const at::Tensor& x, std::int64_t axis) {
-    return x.narrow(axis, x.size(axis) - columns, columns);
-  };
-  EXPECT_LT(relative_difference(rest.logits(), end_of(whole.logits(), 1)), kTolerance) << "from " << first;
-  for (const auto& entry : rest.cache) {
-    const auto& axes = row(entry.name.site).axes;
-    const auto dim = axes.find(Axis::pos) ? axes.find(Axis::pos) : axes.find(Axis::query);
-    if (!dim) continue;
-    EXPECT_LT(relative_difference(entry.value(), end_of(whole.cache[entry.name], *dim)), kTolerance)
-        << entry.name.to_string() << " from " << first;
-  }
-}
-
-class RememberedLatents : public testing::TestWithParam<Kind> {
+class RememberedLatents : public testing::TestWithParam<ConfigKind> {
  protected:
-  ModelConfig config_ = latent_config(GetParam());
+  ModelConfig config_ = GetParam().config();
   HookedTransformer model_ = random_model(config_);
   at::Tensor tokens_ = random_tokens(config_, {3, kColumns});
 
   at::Tensor columns(std::int64_t first, std::int64_t end) const { return tokens_.slice(1, first, end); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RememberedLatents, testing::ValuesIn(kKinds),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kinds, RememberedLatents, testing::ValuesIn(kKinds), named);
 
 TEST_P(RememberedLatents, TakeTheMemoryOfLatents) {
   const Prefix prefix = prefix_of(model_, columns(0, 8));
@@ -116,7 +73,7 @@ TEST_P(RememberedLatents, TakeTheMemoryOfLatents) {
   EXPECT_LT(prefix.bytes(), bytes_of_heads(config_, 3, 8));
   EXPECT_EQ(prefix.first(3).bytes(), bytes_of_latents(config_, 3, 3));
   // A hook that only looks changes nothing.
-  EXPECT_EQ(prefix_of(model_, columns(0, 8), {}, act::everything).bytes(), prefix.bytes());
+  EXPECT_EQ(prefix_of(model_, columns(0, 8), {.capture = act::everything}).bytes(), prefix.bytes());
 }
 
 TEST_P(RememberedLatents, ARunBehindThemIsTheEndOfTheWholeRun) {
@@ -125,8 +82,7 @@ TEST_P(RememberedLatents, ARunBehindThemIsTheEndOfTheWholeRun) {
     const Prefix prefix = prefix_of(model_, columns(0, kColumns - 1)).first(first);
     for (const Selection& capture :
          {Selection(), Selection(act::pattern), Selection(act::k | act::v), Selection(act::everything)}) {
-      expect_end_of(whole, model_.run({columns(first, kColumns), {.prefix = prefix}}, {.capture = capture}),
-                    first);
+      expect_end_of(whole, model_.run({columns(first, kColumns), {.prefix = prefix}}, {.capture = capture}));
     }
   }
 }
@@ -137,8 +93,8 @@ TEST_P(RememberedLatents, OfOneRowServeManyAlsoFromColumnsOfTheirOwn) {
   const RunResult whole = model_.run_with_cache(rows, act::z);
   const Prefix prefix = prefix_of(model_, columns(0, 5).narrow(0, 0, 1));
   EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 1, 5));
-  expect_end_of(whole, model_.run({rows.slice(1, 5), {.prefix = prefix}}, {.capture = act::z}), 5);
-  expect_end_of(whole, model_.run({rows.slice(1, 2), {.prefix = prefix.first(2)}}, {.capture = act::z}), 2);
+  expect_end_of(whole, model_.run({rows.slice(1, 5), {.prefix = prefix}}, {.capture = act::z}));
+  expect_end_of(whole, model_.run({rows.slice(1, 2), {.prefix = prefix.first(2)}}, {.capture = act::z}));
   const std::vector<std::int64_t> first{3, 5, 4};
   const at::Tensor ragged =
       model_.run({rows.slice(1, 3), {.prefix = prefix, .first_columns = first}}).logits();
@@ -156,8 +112,7 @@ TEST_P(RememberedLatents, GrowByEveryRunThatKeepsThem) {
     prefix = prefix_of(model_, {columns(prefix.length(), end), {.prefix = prefix}});
     EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 3, end));
   }
-  expect_end_of(whole, model_.run({columns(9, kColumns), {.prefix = prefix}}, {.capture = act::resid_post}),
-                9);
+  expect_end_of(whole, model_.run({columns(9, kColumns), {.prefix = prefix}}, {.capture = act::resid_post}));
 }
 
 TEST_P(RememberedLatents, PaddingBesideThemIsNotSeen) {
@@ -175,32 +130,25 @@ TEST_P(RememberedLatents, PaddingBesideThemIsNotSeen) {
 }
 
 TEST_P(RememberedLatents, AGenerationStepIsTheEndOfTheWholeRun) {
-  const auto steps = model_.generate(columns(0, 4), {.max_new_tokens = 6,
-                                                     .sampling = {.greedy = true},
-                                                     .stop = {.tokens = std::vector<std::int64_t>()},
-                                                     .capture = act::defaults});
-  const RunResult whole = model_.run_with_cache(steps.tokens);
+  const auto steps = model_.generate(columns(0, 4), greedy(6, act::defaults));
+  const RunResult whole = model_.run(steps.tokens);
   const at::Tensor log_probs = at::log_softmax(whole.logits(), -1).narrow(1, 3, 6);
   EXPECT_LT((std::get<0>(log_probs.max(-1)) - steps.log_probs).abs().max().item<double>(), kTolerance);
-  for (const auto& entry : steps.cache) {
-    if (row(entry.name.site).axes.find(Axis::query)) continue;  // of other keys at every step
-    EXPECT_LT(relative_difference(entry.value(), whole.cache[entry.name]), kTolerance)
-        << entry.name.to_string();
-  }
+  expect_columns_of_a_run(model_, steps);
 }
 
 TEST_P(RememberedLatents, EditsOfKeysAndValuesPersistAndTakeTheirMemory) {
   for (const act::BlockSite site : {act::k, act::v}) {
     const Edit edit = scale(site(1), 0.5);
-    const Prefix prefix = prefix_of(model_, columns(0, 6), {edit});
+    const Prefix prefix = prefix_of(model_, columns(0, 6), {.edits = {edit}});
     const std::int64_t of_two_layers = bytes_of_latents(config_, 3, 6) / 3 * 2;
     EXPECT_EQ(prefix.bytes(), of_two_layers + bytes_of_heads(config_, 3, 6) / 3);
     const Edit same = scale(site(1).pos(AxisIndex::Range{.begin = 0, .end = 6}), 0.5);
     const RunResult whole = model_.run(tokens_, {.edits = {same}, .capture = act::everything});
-    expect_end_of(whole, model_.run({columns(6, kColumns), {.prefix = prefix}}, {.capture = act::everything}),
-                  6);
+    expect_end_of(whole,
+                  model_.run({columns(6, kColumns), {.prefix = prefix}}, {.capture = act::everything}));
     const Prefix longer = prefix_of(model_, {columns(6, 9), {.prefix = prefix}});
-    expect_end_of(whole, model_.run({columns(9, kColumns), {.prefix = longer}}), 9);
+    expect_end_of(whole, model_.run({columns(9, kColumns), {.prefix = longer}}));
   }
 }
 
@@ -211,16 +159,13 @@ TEST_P(RememberedLatents, BecomeKeysAndValuesWhereTheseAreEdited) {
     const RunResult whole =
         model_.run(tokens_, {.edits = {scale(site(1).pos(late), 0.5)}, .capture = act::everything});
     const std::vector<Edit> edits{scale(site(1), 0.5)};
-    expect_end_of(
-        whole,
-        model_.run({columns(6, kColumns), {.prefix = prefix}}, {.edits = edits, .capture = act::everything}),
-        6);
-    const Prefix longer = prefix_of(model_, {columns(6, 8), {.prefix = prefix}}, edits);
-    expect_end_of(whole, model_.run({columns(8, kColumns), {.prefix = longer}}, {.edits = edits}), 8);
-    const auto generated = model_.generate(columns(0, 6), {.max_new_tokens = 4,
-                                                           .sampling = {.greedy = true},
-                                                           .stop = {.tokens = std::vector<std::int64_t>()},
-                                                           .new_token_edits = edits});
+    expect_end_of(whole, model_.run({columns(6, kColumns), {.prefix = prefix}},
+                                    {.edits = edits, .capture = act::everything}));
+    const Prefix longer = prefix_of(model_, {columns(6, 8), {.prefix = prefix}}, {.edits = edits});
+    expect_end_of(whole, model_.run({columns(8, kColumns), {.prefix = longer}}, {.edits = edits}));
+    GenerateOptions options = greedy(4);
+    options.new_token_edits = edits;
+    const auto generated = model_.generate(columns(0, 6), options);
     const at::Tensor expected =
         model_.run(generated.tokens, {.edits = {scale(site(1).pos(late), 0.5)}}).logits().narrow(1, 5, 4);
     EXPECT_LT(
@@ -231,12 +176,11 @@ TEST_P(RememberedLatents, BecomeKeysAndValuesWhereTheseAreEdited) {
 
 TEST_P(RememberedLatents, EditsOfLatentsPersistInThem) {
   const AxisIndex::Range early{.begin = 0, .end = 6};
-  const Prefix prefix = prefix_of(model_, columns(0, 6), {scale(act::kv_latent(1), 0.5)});
+  const Prefix prefix = prefix_of(model_, columns(0, 6), {.edits = {scale(act::kv_latent(1), 0.5)}});
   EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 3, 6));
   const RunResult whole =
       model_.run(tokens_, {.edits = {scale(act::kv_latent(1).pos(early), 0.5)}, .capture = act::resid_post});
-  expect_end_of(whole, model_.run({columns(6, kColumns), {.prefix = prefix}}, {.capture = act::resid_post}),
-                6);
+  expect_end_of(whole, model_.run({columns(6, kColumns), {.prefix = prefix}}, {.capture = act::resid_post}));
 }
 
 TEST_P(RememberedLatents, GradientsPassThroughWhatTheyAreReadBy) {
@@ -254,15 +198,16 @@ TEST_P(RememberedLatents, GradientsPassThroughWhatTheyAreReadBy) {
 }
 
 TEST(RememberedLatentsRefused, WhereKeysDoNotFollowFromLatentsAlone) {
-  const Kind kinds[] = {
-      {"normed keys", [](ModelConfig& c) { c.qk_norm = QkNorm{}; }},
-      {"clipped keys", [](ModelConfig& c) { c.qkv_clip = 0.5; }},
-      {"every dimension turns", [](ModelConfig& c) { c.positions = RotaryPositions{}; }},
-      {"the first dimensions turn", [](ModelConfig& c) { c.positions = RotaryPositions{.dim = 2}; }},
-      {"latents are wide", [](ModelConfig& c) { c.latent->d_kv = 40; }},
+  const ConfigKind kinds[] = {
+      {"normed keys", latent_config, [](ModelConfig& c) { c.qk_norm = QkNorm{}; }},
+      {"clipped keys", latent_config, [](ModelConfig& c) { c.qkv_clip = 0.5; }},
+      {"every dimension turns", latent_config, [](ModelConfig& c) { c.positions = RotaryPositions{}; }},
+      {"the first dimensions turn", latent_config,
+       [](ModelConfig& c) { c.positions = RotaryPositions{.dim = 2}; }},
+      {"latents are wide", latent_config, [](ModelConfig& c) { c.latent->d_kv = 40; }},
   };
-  for (const Kind& kind : kinds) {
-    const ModelConfig config = latent_config(kind);
+  for (const ConfigKind& kind : kinds) {
+    const ModelConfig config = kind.config();
     const HookedTransformer model = random_model(config);
     const at::Tensor tokens = random_tokens(config, {2, 9});
     const Prefix prefix = prefix_of(model, tokens.narrow(1, 0, 7));
@@ -276,7 +221,7 @@ TEST(RememberedLatentsRefused, WhereKeysDoNotFollowFromLatentsAlone) {
 
 // float32 has packed matrices and our own kernels; the widths fit blocks.
 TEST(RememberedLatentsPacked, AgreeInFloat32AndBfloat16) {
-  ModelConfig config = latent_config(kKinds[0]);
+  ModelConfig config = latent_config();
   config.d_model = 64;
   config.d_head = 48;
   config.attn_scale = std::sqrt(48.0);
@@ -303,8 +248,7 @@ TEST(RememberedLatentsGolden, ARunAfterThemIsTheRunOfAllTokens) {
   for (const GoldenCase& golden : golden_cases()) {
     if (!golden.family.starts_with("deepseek")) continue;
     SCOPED_TRACE(golden.name);
-    const auto model = HookedTransformer::load(
-        golden.folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+    const auto model = load_golden(golden);
     const GoldenRun recorded = read_golden(golden);
     if (!model.config().latent_attention() || recorded.attention_mask.defined()) continue;
     ++tried;

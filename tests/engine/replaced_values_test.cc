@@ -1,14 +1,7 @@
 // Activations that an edit replaces whole are not computed: weights with NaN are not read.
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/isfinite.h>
-#include <gtest/gtest.h>
 
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "hooked/hooks/edit.h"
-#include "tests/engine/small_models.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::replaced_values_test {
 namespace {
@@ -20,8 +13,7 @@ HookedTransformer spoilt(const ModelConfig& config, const std::vector<std::strin
     at::Tensor& weight = all.at(name);
     weight = weight.clone().fill_(std::numeric_limits<double>::quiet_NaN());
   }
-  return HookedTransformer::from_state_dict(std::move(all), config,
-                                            {.dtype = config.dtype, .processing = WeightProcessing::none()});
+  return model_of(std::move(all), config);
 }
 
 struct Replaced {
@@ -74,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Replaced{"q_k_v", {act::q, act::k, act::v}, {"attn.W_Q", "attn.W_K", "attn.W_V"}},
                     Replaced{"mlp_out", {act::mlp_out}, {"mlp.W_in", "mlp.W_out"}},
                     Replaced{"pre", {act::pre}, {"mlp.W_in"}}, Replaced{"post", {act::post}, {"mlp.W_in"}}),
-    [](const auto& info) { return info.param.name; });
+    named);
 
 TEST(ReplacedValues, AnEditThatDependsOnTheValueNeedsIt) {
   const ModelConfig config = small_config();

@@ -1,10 +1,7 @@
 // On several devices: tests/device/replicas_test.cc.
 #include "hooked/engine/replicate.h"
 
-#include <gtest/gtest.h>
-
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked {
 namespace {

@@ -1,18 +1,7 @@
 // Bad input of a run: the error's class, what it names, both values, and a good run afterwards.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "hooked/core/error.h"
 #include "hooked/engine/input.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::run_input_test {
 namespace {
@@ -127,8 +116,7 @@ TEST_F(BadInput, TextNeedsATokenizer) {
 TEST_F(BadInput, NotFiniteWeightsRunToTheEnd) {
   StateDict weights = random_weights(model_.config());
   weights["blocks.1.attn.W_V"].fill_(NAN);
-  const auto broken = HookedTransformer::from_state_dict(
-      weights, model_.config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto broken = model_of(weights, model_.config());
   const auto run = broken.run_with_cache(tokens_);
   std::string first;
   for (const auto& entry : run.cache) {

@@ -1,21 +1,7 @@
 #include "hooked/engine/run_options.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
-
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
 #include "tests/support/start_at_layer.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::run_options_test {
 namespace {
@@ -78,8 +64,7 @@ TEST_F(Options, OutputNoneStopsAtTheDeepestWatchedLayer) {
   StateDict weights = random_weights(config);
   weights["blocks.2.mlp.W_in"].fill_(NAN);
   int last_block = 0;
-  const auto model = HookedTransformer::from_state_dict(
-      weights, config, {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto model = model_of(weights, config);
   const auto none = model.run(tokens_, {.capture = act::resid_post(1), .output = Output::none});
   EXPECT_FALSE(none.cache[act::resid_post(1)].isnan().any().item<bool>());
   model.run(tokens_, {.hooks = {{act::resid_post(2),
@@ -168,8 +153,7 @@ TEST_F(Options, StartAndStopTogetherAreAPieceOfTheRun) {
 TEST(OptionsOfRandomModels, StartAndStopAtLayerEqualTheFullRun) {
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE(seed);
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
+    ModelConfig config = random_double_config(seed);
     const HookedTransformer model = random_model(config);
     const at::Tensor tokens = random_tokens(config, {2, 5});
     at::Tensor mask = at::ones({2, 5}, at::kLong);
@@ -186,11 +170,8 @@ TEST(OptionsOfRandomModels, StartAndStopAtLayerEqualTheFullRun) {
 
 TEST_F(Options, LayersOutOfRangeAreRefused) {
   for (const int layer : {4, -4}) {
-    const auto error = thrown_by<ShapeError>([&] { model_.run(tokens_, {.stop_at_layer = layer}); });
-    ASSERT_TRUE(error);
-    EXPECT_EQ(error->where(), "stop_at_layer");
-    EXPECT_NE(std::string(error->what()).find("layer " + std::to_string(layer)), std::string::npos)
-        << error->what();
+    EXPECT_TRUE(throws<ShapeError>([&] { model_.run(tokens_, {.stop_at_layer = layer}); }, "stop_at_layer",
+                                   {"layer " + std::to_string(layer)}));
   }
   EXPECT_THROW(model_.run(Input::start_at_layer(2, full_.cache[act::resid_pre(1)]), {.stop_at_layer = 1}),
                ShapeError);

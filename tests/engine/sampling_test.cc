@@ -1,32 +1,17 @@
 // Against transformers' logits processors (tests/golden/make.py sampling).
 #include "engine/sampling.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/log.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randperm.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <limits>
-#include <vector>
 
 #include "core/id_list.h"
 #include "core/json.h"
-#include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "tests/support/checkpoint_tensors.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::sampling_test {
 namespace {

@@ -1,24 +1,11 @@
 // KV sharing between layers, and per-layer embeddings: blocks that read tokens in addition to the stream.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/zeros_like.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <string>
-
-#include "hooked/core/error.h"
 #include "hooked/engine/prefix.h"
-#include "hooked/hooks/act.h"
-#include "hooked/hooks/edit.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/start_at_layer.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::shared_keys_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-12;
 
@@ -100,7 +87,7 @@ TEST(SharedKeys, ARunBeginsWhereTheKeysThatItNeedsAreMade) {
   }
   const at::Tensor stream = whole.cache[act::resid_pre(2)];
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { model.run(Input::start_at_layer(2, stream)); }),
-              testing::AllOf(HasSubstr("start_at_layer"), HasSubstr("expected at most 1, or 5")));
+              AllOf(HasSubstr("start_at_layer"), HasSubstr("expected at most 1, or 5")));
   const auto piece = model.run(Input::start_at_layer(2, stream), {.stop_at_layer = 3});
   EXPECT_TRUE(at::equal(piece.residual(), whole.cache[act::resid_pre(3)]));
   EXPECT_TRUE(at::equal(model.run(Input::start_at_layer(5, whole.cache[act::resid_post(4)])).logits(),
@@ -150,9 +137,7 @@ TEST(LayerInput, ProcessingChangesNoPrediction) {
   config.norm_offset = true;
   const at::Tensor tokens = random_tokens(config, {2, 6});
   const at::Tensor raw = random_model(config)(tokens);
-  const HookedTransformer processed = HookedTransformer::from_state_dict(
-      random_weights(config), config,
-      {.device = "cpu", .dtype = config.dtype, .processing = WeightProcessing::all_that_apply()});
+  const HookedTransformer processed = random_model(config, WeightProcessing::all_that_apply());
   EXPECT_LT(relative_difference(processed(tokens).log_softmax(-1), raw.log_softmax(-1)), 1e-10);
 }
 

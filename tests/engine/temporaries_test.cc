@@ -1,12 +1,7 @@
 // What a temporary returns outlives it: a copy, or a handle on the same memory.
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 #include "hooked/engine/trainable_transformer.h"
-#include "tests/engine/small_models.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::temporaries_test {
 namespace {

@@ -1,12 +1,8 @@
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
 
 #include <thread>
-#include <vector>
 
-#include "tests/engine/small_models.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::threads_test {
 namespace {

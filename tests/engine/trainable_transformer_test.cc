@@ -1,20 +1,9 @@
 #include "hooked/engine/trainable_transformer.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/sqrt.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <set>
-#include <vector>
-
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::trainable_transformer_test {
 namespace {
@@ -128,10 +117,7 @@ TEST(TrainableTransformer, GradientsEqualFiniteDifferences) {
 }
 
 TEST(TrainableTransformer, FreezeIsACopyThatEqualsForward) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    SCOPED_TRACE(seed);
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
+  for_random_configs(40, [&](const ModelConfig& config) {
     const auto model = TrainableTransformer::from(random_model(config));
     const at::Tensor tokens = random_tokens(config, {2, 6});
     const HookedTransformer frozen = model.freeze();
@@ -143,7 +129,7 @@ TEST(TrainableTransformer, FreezeIsACopyThatEqualsForward) {
     }
     EXPECT_TRUE(at::equal(frozen(tokens), logits)) << "training changed a frozen model";
     EXPECT_FALSE(frozen.weights().W_E().requires_grad());
-  }
+  });
 }
 
 TEST(TrainableTransformer, FromLeavesTheModelAlone) {

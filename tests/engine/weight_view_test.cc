@@ -1,24 +1,12 @@
 #include "hooked/engine/weight_view.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
-#include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
-#include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::weight_view_test {
 namespace {
 
 TEST(WeightView, EqualsTheStateDictAtEveryName) {
-  for (std::uint64_t seed = 0; seed < 80; ++seed) {
-    SCOPED_TRACE(seed);
-    ModelConfig c = random_config(seed);
-    c.dtype = at::kDouble;
+  for_random_configs(80, [&](const ModelConfig& c) {
     const HookedTransformer model = random_model(c);
     const StateDict dict = model.state_dict();
     const WeightView view = model.weights();
@@ -94,7 +82,7 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
         EXPECT_TRUE(view.W_out(layer, e).equal(dict.at(expert + "W_out.weight").t()));
       }
     }
-  }
+  });
 }
 
 TEST(WeightView, HeadsShareTheirKeyValueHead) {

@@ -1,27 +1,19 @@
 #include "examples/indirect_object/indirect_object.h"
 
-#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include "core/json.h"
 #include "hooked/analysis/metric.h"
-#include "hooked/core/error.h"
-#include "tests/analysis/two_layer_model.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::indirect_object_test {
 namespace {
 
 using ioi::indirect_object_pairs;
-using testing::HasSubstr;
 
 const std::filesystem::path kRoot = HOOKED_SOURCE_DIR;
 
@@ -132,13 +124,13 @@ TEST(IndirectObject, SaysWhatIsMissing) {
   EXPECT_THAT(text_thrown_by<TokenizerError>([&] {
                 indirect_object_pairs(model, {.names = {"Mary", "Ug"}});
               }),
-              testing::AllOf(HasSubstr("1 of 2 names"), HasSubstr("at least 2")));
+              AllOf(HasSubstr("1 of 2 names"), HasSubstr("at least 2")));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {
                 indirect_object_pairs(model, {.count = 1000000, .names = {"Mary", "John"}});
               }),
               HasSubstr("of 2 names"));
   EXPECT_THROW(indirect_object_pairs(model, {.count = 0}), ShapeError);
-  EXPECT_THROW(indirect_object_pairs(random_model_of(two_layer_config())), TokenizerError);
+  EXPECT_THROW(indirect_object_pairs(random_model(two_layer_config())), TokenizerError);
 }
 
 }  // namespace

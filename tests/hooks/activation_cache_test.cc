@@ -1,24 +1,9 @@
 #include "hooked/hooks/activation_cache.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "tests/support/temp_folder.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::activation_cache_test {
 namespace {
@@ -89,10 +74,8 @@ TEST_F(Cache, IndexOutOfRangeIsRefused) {
 }
 
 TEST_F(Cache, MissSaysWhatIsNearest) {
-  const auto error = thrown_by<HookError>([&] { cache_[act::resid_mid(1)]; });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->where(), "blocks.1.hook_resid_mid");
-  EXPECT_NE(std::string(error->what()).find("'blocks.1.hook_resid_p"), std::string::npos) << error->what();
+  EXPECT_TRUE(throws<HookError>([&] { cache_[act::resid_mid(1)]; }, "blocks.1.hook_resid_mid",
+                                {"'blocks.1.hook_resid_p"}));
   EXPECT_NE(text_thrown_by<HookError>([] { ActivationCache()["embed"]; }).find("empty"), std::string::npos);
   EXPECT_THROW(cache_["pattern-1"], HookError);
   EXPECT_THROW(cache_["nonsense"], HookError);
@@ -118,9 +101,7 @@ TEST_F(Cache, StackIsOneLayerAfterTheOther) {
   ASSERT_EQ(stacked.sizes(), (at::IntArrayRef{3, 2, 5, 6}));
   for (int layer = 0; layer < 3; ++layer)
     EXPECT_TRUE(at::equal(stacked[layer], cache_[act::resid_post(layer)]));
-  const auto error = thrown_by<HookError>([&] { cache_.stack(act::resid_pre); });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->where(), "blocks.0.hook_resid_pre");
+  EXPECT_TRUE(throws<HookError>([&] { cache_.stack(act::resid_pre); }, "blocks.0.hook_resid_pre"));
   EXPECT_THROW(ActivationCache().stack(act::resid_pre), HookError);
 }
 

@@ -1,17 +1,10 @@
 #include "hooked/hooks/activation_name.h"
 
-#include <gtest/gtest.h>
-
-#include <optional>
 #include <random>
-#include <set>
-#include <string>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "tests/reference/option_table.h"
 #include "tests/support/random_config.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::activation_name_test {
 namespace {
@@ -89,9 +82,7 @@ TEST(ActivationName, RefusesJunkNearAName) {
                            "blocks.1.hook_resid_pre.1",
                            "pattern"}) {
     EXPECT_EQ(ActivationName::try_parse(text), std::nullopt) << '"' << text << '"';
-    const auto error = thrown_by<HookError>([&] { ActivationName::parse(text); });
-    ASSERT_TRUE(error) << text;
-    EXPECT_EQ(error->where(), text);
+    EXPECT_TRUE(throws<HookError>([&] { ActivationName::parse(text); }, text)) << text;
   }
 }
 
@@ -252,11 +243,7 @@ TEST(Shorthand, RefusesWhatNamesNoSite) {
 }
 
 TEST(Shorthand, SuggestsTheNearestWord) {
-  const auto error = thrown_by<HookError>([] { from_shorthand("patern", 3); });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->where(), "patern");
-  EXPECT_NE(std::string(error->what()).find("'pattern'"), std::string::npos) << error->what();
-  EXPECT_NE(std::string(error->what()).find("layer 3"), std::string::npos) << error->what();
+  EXPECT_TRUE(throws<HookError>([] { from_shorthand("patern", 3); }, "patern", {"'pattern'", "layer 3"}));
 }
 
 TEST(Shorthand, EveryWordOfTheTableIsOne) {

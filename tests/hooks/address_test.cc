@@ -1,13 +1,7 @@
 #include "hooked/hooks/address.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
-#include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
-#include "tests/support/thrown_by.h"
+#include "tests/support/test.h"
 
 namespace hooked::address_test {
 namespace {

@@ -1,17 +1,6 @@
 #include "hooked/hooks/axis_block.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
-#include <optional>
-#include <vector>
-
-#include "hooked/core/error.h"
+#include "tests/support/test.h"
 
 namespace hooked::axis_block_test {
 namespace {

@@ -1,13 +1,7 @@
 #include "hooks/growing_cache.h"
 
-#include <ATen/ops/equal.h>
-#include <ATen/ops/rand.h>
-#include <gtest/gtest.h>
-
-#include <vector>
-
-#include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "tests/support/test.h"
 
 namespace hooked::growing_cache_test {
 namespace {

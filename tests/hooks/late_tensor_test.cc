@@ -1,22 +1,12 @@
 #include "hooked/hooks/late_tensor.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "hooks/recipe.h"
 #include "tests/hooks/watching.h"
-#include "tests/support/thrown_by.h"
 
 namespace hooked::late_tensor_test {
 namespace {

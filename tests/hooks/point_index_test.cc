@@ -1,22 +1,11 @@
 #include "hooked/hooks/point_index.h"
 
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
-#include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/activation_cache.h"
 #include "tests/hooks/watching.h"
-#include "tests/support/thrown_by.h"
 
 namespace hooked::point_index_test {
 namespace {
-
-using testing::HasSubstr;
 
 /// An encoder of 2 layers and a decoder of 3.
 ModelConfig two_stacks() {
@@ -49,9 +38,9 @@ TEST(PointIndex, TheEncodersAreAskedForByName) {
 
 TEST(PointIndex, ALayerOutOfRangeIsNamedWithItsOwnStack) {
   EXPECT_THAT(text_thrown_by<HookError>([] { found(act::resid_post(3)); }),
-              testing::AllOf(HasSubstr("[decoder.3.hook_resid_post]"), HasSubstr("-3 to 2")));
+              AllOf(HasSubstr("[decoder.3.hook_resid_post]"), HasSubstr("-3 to 2")));
   EXPECT_THAT(text_thrown_by<HookError>([] { found(act::resid_post.encoder(-3)); }),
-              testing::AllOf(HasSubstr("encoder.-3."), HasSubstr("-2 to 1")));
+              AllOf(HasSubstr("encoder.-3."), HasSubstr("-2 to 1")));
 }
 
 TEST(PointIndex, TextOfAFullNameStaysStrictAndTheErrorNamesTheSamePointOfThisModel) {

@@ -1,13 +1,8 @@
 #include "hooked/hooks/site.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
-#include <string_view>
-
 #include "hooked/hooks/activation_name.h"
 #include "tests/support/random_config.h"
+#include "tests/support/test.h"
 
 namespace hooked::site_test {
 namespace {

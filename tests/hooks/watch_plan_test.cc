@@ -1,15 +1,6 @@
 #include "hooks/watch_plan.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
-#include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
-#include "hooks/watch.h"
 #include "tests/hooks/watching.h"
 
 namespace hooked::watch_plan_test {

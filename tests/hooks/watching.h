@@ -1,34 +1,12 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "hooked/core/model_config.h"
 #include "hooked/hooks/point_index.h"
 #include "hooks/watch.h"
+#include "tests/support/tiny_config.h"
 
 namespace hooked {
-
-/// A config of 3 layers, 4 heads, d_model 6, d_mlp 5: every axis has another size.
-inline ModelConfig tiny_config() {
-  ModelConfig config;
-  config.n_layers = 3;
-  config.d_model = 6;
-  config.n_ctx = 8;
-  config.n_heads = config.n_kv_heads = 4;
-  config.d_head = 7;
-  config.d_mlp = 5;
-  config.d_vocab = 9;
-  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
-  config.dtype = at::kDouble;
-  return config;
-}
 
 /// A watch on a whole model without the model: tests fire the points themselves.
 class Watching {

@@ -10,10 +10,10 @@
 #include <string>
 
 #include "hooked/core/error.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::load_options_test {
 namespace {

@@ -19,10 +19,10 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "models/transformer/transformer.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::packed_file_test {
 namespace {

@@ -15,11 +15,11 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
-#include "tests/engine/small_models.h"
 #include "tests/support/parallel_regions.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/random_config.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::streamed_model_test {
 namespace {

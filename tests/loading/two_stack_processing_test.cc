@@ -11,10 +11,10 @@
 
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "tests/engine/small_models.h"
 #include "tests/reference/option_table.h"
 #include "tests/support/relative_difference.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 
 namespace hooked::two_stack_processing_test {
 namespace {

@@ -1,19 +1,8 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/linspace.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/softmax.h>
 #include <ATen/ops/tanh.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
-#include <limits>
-#include <vector>
 
 #include "tests/models/kernels_in_cpp/tables.h"
-#include "tests/support/relative_difference.h"
+#include "tests/support/test.h"
 
 namespace hooked::attention_rows_test {
 namespace {

@@ -1,27 +1,13 @@
 #include "models/attention/attention.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
 #include <c10/util/BFloat16.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "tests/models/random_graph.h"
-#include "tests/support/random_config.h"
 
 namespace hooked::attention_test {
 namespace {
 
 constexpr std::uint64_t kRandomConfigs = 150;
-
-ModelConfig random_double_config(std::uint64_t seed) {
-  ModelConfig config = random_config(seed);
-  config.dtype = at::kDouble;
-  return config;
-}
 
 std::vector<int> attending_layers(const ModelConfig& c) {
   std::vector<int> layers;
@@ -54,9 +40,7 @@ bool may_attend(const ModelConfig& c, int layer, std::int64_t query, std::int64_
 }
 
 TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
-    SCOPED_TRACE(seed);
-    const ModelConfig c = random_double_config(seed);
+  for_random_configs(kRandomConfigs, [&](const ModelConfig& c) {
     const ActivationCache cache = RandomGraph(c).everything();
     for (const int layer : attending_layers(c)) {
       const at::Tensor pattern = cache[act::pattern(layer)], scores = cache[act::attn_scores(layer)];
@@ -81,14 +65,12 @@ TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
         }
       }
     }
-  }
+  });
 }
 
 TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
   std::int64_t below_one = 0;  // rows with sinks
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
-    SCOPED_TRACE(seed);
-    const ModelConfig c = random_double_config(seed);
+  for_random_configs(kRandomConfigs, [&](const ModelConfig& c) {
     const RandomGraph graph(c);
     const at::Tensor mask = padding_on_both_sides();
     const auto [logits, cache] =
@@ -122,15 +104,13 @@ TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
         }
       }
     }
-  }
+  });
   EXPECT_GT(below_one, 100);
 }
 
 TEST(Result, SumsToAttnOutWithTheBias) {
   int checked = 0;
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
-    SCOPED_TRACE(seed);
-    const ModelConfig c = random_double_config(seed);
+  for_random_configs(kRandomConfigs, [&](const ModelConfig& c) {
     const RandomGraph graph(c);
     const ActivationCache cache = graph.everything();
     for (const int layer : attending_layers(c)) {
@@ -145,16 +125,14 @@ TEST(Result, SumsToAttnOutWithTheBias) {
       EXPECT_LT(relative_difference(sum, cache[act::attn_out(layer)]), kDoubleTolerance);
       ++checked;
     }
-  }
+  });
   EXPECT_GT(checked, 100);
 }
 
 // Head h reads the key/value head h / (heads per key/value head).
 TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
   int grouped = 0;
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
-    SCOPED_TRACE(seed);
-    const ModelConfig c = random_double_config(seed);
+  for_random_configs(kRandomConfigs, [&](const ModelConfig& c) {
     const ActivationCache cache = RandomGraph(c).everything();
     grouped += c.grouped_query();
     for (const int layer : attending_layers(c)) {
@@ -169,7 +147,7 @@ TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
         EXPECT_LT(relative_difference(cache[act::z(layer).head(head)], mixed), kDoubleTolerance);
       }
     }
-  }
+  });
   EXPECT_GT(grouped, 30);
 }
 

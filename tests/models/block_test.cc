@@ -1,15 +1,6 @@
 #include "models/transformer/block.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
-#include <vector>
-
 #include "tests/models/random_graph.h"
-#include "tests/support/random_config.h"
 
 namespace hooked::block_test {
 namespace {
@@ -72,10 +63,7 @@ TEST(SplitInputs, EditOfOneHeadReachesThatHeadOnly) {
 }
 
 TEST(SplitInputs, SettingThemToTheStreamChangesNothing) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    SCOPED_TRACE(seed);
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
+  for_random_configs(60, [&](const ModelConfig& config) {
     const RandomGraph graph(config);
     const auto plain = graph.run(graph.tokens(), {.capture = act::everything});
     std::vector<Edit> edits;
@@ -84,7 +72,7 @@ TEST(SplitInputs, SettingThemToTheStreamChangesNothing) {
     }
     EXPECT_LT(relative_difference(graph.run(graph.tokens(), {.edits = edits}).logits, plain.logits),
               kDoubleTolerance);
-  }
+  });
 }
 
 // An edited ln1 holds for all branches, also those whose own input is edited.

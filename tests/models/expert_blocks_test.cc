@@ -1,16 +1,10 @@
 #include "models/mlp/expert_blocks.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/topk.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <set>
 #include <tuple>
-#include <vector>
+
+#include "tests/support/test.h"
 
 namespace hooked::expert_blocks_test {
 namespace {

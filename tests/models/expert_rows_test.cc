@@ -1,17 +1,9 @@
 #include "models/mlp/expert_rows.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/randperm.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
-#include <limits>
 
 #include "models/storage/workspace.h"
+#include "tests/support/test.h"
 
 namespace hooked::expert_rows_test {
 namespace {

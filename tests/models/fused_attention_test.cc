@@ -1,18 +1,9 @@
 // LibTorch's fused kernel, in pieces of queries and whole, compared with attention written out.
 #include "models/attention/fused_attention.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
-#include <gtest/gtest.h>
 
-#include <cstdint>
-#include <limits>
-#include <optional>
 #include <ostream>
-#include <string>
 #include <tuple>
 
 #include "tests/models/random_graph.h"

@@ -1,24 +1,13 @@
 #include "models/ops/gelu.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
 #include <ATen/ops/allclose.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/linspace.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
-#include <limits>
 
 #include "hooked/core/kernel_set.h"
+#include "tests/support/test.h"
 
 namespace hooked::gelu_test {
 namespace {

@@ -1,18 +1,10 @@
 #include "models/graph/graph.h"
 
-#include <gtest/gtest.h>
-
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "core/weight_table.h"
 #include "hooks/hook_point.h"
 #include "tests/models/random_graph.h"
 #include "tests/reference/option_table.h"
 #include "tests/reference/pairwise.h"
-#include "tests/support/random_config.h"
 
 namespace hooked::graph_test {
 namespace {
@@ -128,10 +120,7 @@ TEST(Graph, SlotsAreViewsOfTheParameters) {
 
 // Every point fires once, with the axes that its row promises.
 TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
-    SCOPED_TRACE(seed);
-    ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
+  for_random_configs(kRandomConfigs, [&](const ModelConfig& config) {
     const RandomGraph graph(config);
     const ActivationCache cache = graph.everything();
     ASSERT_EQ(cache.size(), graph.points.size());
@@ -146,7 +135,7 @@ TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
             << entry.name.to_string() << " " << axis_name(r.axes[dim]);
       }
     }
-  }
+  });
 }
 
 }  // namespace

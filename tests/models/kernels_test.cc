@@ -1,16 +1,11 @@
 // Every kernel of every set, on rows that begin anywhere and lie any distance apart, against float64.
 #include "models/kernels/kernels.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdint>
 #include <random>
-#include <vector>
 
 #include "tests/models/kernels_in_cpp/tables.h"
+#include "tests/support/test.h"
 
 namespace hooked::kernels_test {
 namespace {

@@ -1,10 +1,5 @@
 #include "models/replay/key_rooms.h"
 
-#include <gtest/gtest.h>
-
-#include <utility>
-#include <vector>
-
 #include "models/replay/recorder.h"
 #include "tests/models/random_graph.h"
 

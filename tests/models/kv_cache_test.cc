@@ -1,14 +1,5 @@
 #include "models/sequence/kv_cache.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
 #include "tests/models/random_graph.h"
 
 namespace hooked::kv_cache_test {

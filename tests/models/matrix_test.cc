@@ -1,25 +1,12 @@
 #include "models/storage/matrix.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <limits>
-#include <string>
-#include <vector>
 
 #include "hooked/core/kernel_set.h"
 #include "models/storage/product.h"
 #include "models/storage/workspace.h"
+#include "tests/support/test.h"
 
 namespace hooked::matrix_test {
 namespace {

@@ -1,15 +1,12 @@
 #include "models/ops/norm_rows.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/sqrt.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 
 #include "hooked/core/kernel_set.h"
+#include "tests/support/test.h"
 
 namespace hooked::norm_rows_test {
 namespace {

@@ -1,10 +1,5 @@
 #include "models/graph/norm.h"
 
-#include <ATen/TensorOperators.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "tests/models/random_graph.h"
 
 namespace hooked::norm_test {
@@ -40,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"rms_norm_with_offset", NormKind::rms_norm, true},
                     Case{"layer_norm_float32", NormKind::layer_norm, false, true, at::kFloat},
                     Case{"rms_norm_float32", NormKind::rms_norm, true, true, at::kFloat}),
-    [](const auto& info) { return info.param.name; });
+    named);
 
 TEST_P(NormOf, PointsAndOutputFollowTheFormula) {
   const RandomGraph graph(config());

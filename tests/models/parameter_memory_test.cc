@@ -1,12 +1,6 @@
 #include "models/transformer/parameter_memory.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <memory>
 
 #include "tests/models/random_graph.h"

@@ -1,19 +1,14 @@
 // Products of every width, also odd ones, by every number of rows up to 33, against float64. By default some
 // of the widths; all of them if HOOKED_ALL_SIZES is in the environment.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/randn.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "models/ops/ops.h"
 #include "models/storage/matrix.h"
 #include "models/storage/product.h"
 #include "models/storage/workspace.h"
+#include "tests/support/test.h"
 
 namespace hooked::product_sizes_test {
 namespace {

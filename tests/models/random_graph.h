@@ -1,41 +1,18 @@
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randint.h>
 #include <c10/core/GradMode.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstdint>
-#include <utility>
-
-#include "hooked/core/model_config.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/point_index.h"
 #include "models/storage/workspace.h"
 #include "models/transformer/transformer.h"
-#include "tests/support/relative_difference.h"
+#include "tests/support/tiny_config.h"
 
 namespace hooked {
 
-/// A config of 2 layers, 4 heads, d_model 8, d_head 6, d_mlp 10, float64, LayerNorm before the sublayers.
+/// 2 layers, 4 heads, d_model 8, 9 tokens.
 inline ModelConfig graph_config() {
-  ModelConfig config;
-  config.n_layers = 2;
-  config.d_model = 8;
-  config.n_ctx = 8;
-  config.n_heads = config.n_kv_heads = 4;
-  config.d_head = 6;
-  config.attn_scale = std::sqrt(6.0);
-  config.d_mlp = 10;
-  config.activation = Activation::gelu;
-  config.d_vocab = 9;
-  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
-  config.dtype = at::kDouble;
-  return config;
+  return tiny_config({.n_layers = 2, .d_model = 8, .d_head = 6, .d_mlp = 10});
 }
 
 /// A module graph with random weights, run without an engine.

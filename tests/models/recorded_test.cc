@@ -1,28 +1,13 @@
 #include "models/ops/recorded.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
-#include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "hooked/core/error.h"
 #include "models/ops/activations.h"
 #include "models/ops/ops.h"
-#include "models/storage/workspace.h"
 #include "tests/models/random_graph.h"
-#include "tests/support/thrown_by.h"
 
 namespace hooked::recorded_test {
 namespace {

@@ -1,11 +1,7 @@
 #include "models/attention/relative_bias.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
 #include "models/sequence/run.h"
+#include "tests/support/test.h"
 
 namespace hooked::relative_bias_test {
 namespace {

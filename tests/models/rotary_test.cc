@@ -1,18 +1,6 @@
 #include "models/sequence/rotary.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <numbers>
-#include <optional>
-#include <vector>
 
 #include "hooked/core/kernel_set.h"
 #include "tests/models/random_graph.h"

@@ -1,15 +1,8 @@
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/cumsum.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/logsumexp.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/softmax.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
 
 #include "tests/models/kernels_in_cpp/tables.h"
+#include "tests/support/test.h"
 
 namespace hooked::row_peak_test {
 namespace {

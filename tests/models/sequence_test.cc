@@ -1,10 +1,5 @@
 #include "models/sequence/sequence.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
 #include "tests/models/random_graph.h"
 
 namespace hooked::sequence_test {

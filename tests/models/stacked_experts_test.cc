@@ -1,22 +1,14 @@
 #include "models/mlp/stacked_experts.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_max.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/sigmoid.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
-#include <gtest/gtest.h>
 
-#include <limits>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "models/storage/workspace.h"
-#include "tests/support/relative_difference.h"
+#include "tests/support/test.h"
 
 namespace hooked::stacked_experts_test {
 namespace {

@@ -1,20 +1,9 @@
 #include "models/attention/tiled_attention.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
-#include <string>
 
 #include "hooked/core/kernel_set.h"
 #include "hooked/hooks/edit.h"
@@ -281,8 +270,7 @@ class LargestAllocation : public c10::MemoryReportingInfoBase {
 
 class TiledMemory : public testing::TestWithParam<Kind> {};
 
-INSTANTIATE_TEST_SUITE_P(Kinds, TiledMemory, testing::ValuesIn(kKinds),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Kinds, TiledMemory, testing::ValuesIn(kKinds), named);
 
 TEST_P(TiledMemory, OfALongRunHoldsNoScoresOfAllQueries) {
   constexpr std::int64_t kLength = 2048;

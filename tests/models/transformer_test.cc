@@ -1,11 +1,6 @@
 #include "models/transformer/transformer.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
 #include "tests/models/random_graph.h"
-#include "tests/support/random_config.h"
 
 namespace hooked::transformer_test {
 namespace {

@@ -1,14 +1,9 @@
 #include "models/storage/workspace.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <cstdint>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include "tests/models/random_graph.h"
 

@@ -1,15 +1,10 @@
 #include "weights/blocked_weight.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
 
-#include <vector>
+#include "tests/support/test.h"
 
 namespace hooked::weights::blocked_weight_test {
 namespace {

@@ -1,4 +1,3 @@
-#include <ATen/ops/equal.h>
 
 #include "tests/weights/square_model.h"
 

@@ -1,6 +1,3 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/einsum.h>
-#include <ATen/ops/zeros.h>
 
 #include "tests/weights/square_model.h"
 

@@ -1,8 +1,5 @@
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/diag_embed.h>
 #include <ATen/ops/diagonal.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/transpose.h>
 
 #include "tests/weights/square_model.h"

@@ -1,34 +1,15 @@
 #pragma once
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
-
-#include "hooked/core/model_config.h"
 #include "hooked/weights/processing.h"
 #include "tests/reference/plain_model.h"
 #include "tests/reference/random_weights.h"
+#include "tests/support/tiny_config.h"
 
 namespace hooked {
 
 /// A model of two layers with every bias and LayerNorms, d_mlp = d_vocab = d_model: sizes tell no axes apart.
 inline ModelConfig square_config() {
-  ModelConfig config;
-  config.n_layers = 2;
-  config.d_model = config.d_mlp = config.d_vocab = 12;
-  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
-  config.n_ctx = 8;
-  config.n_heads = config.n_kv_heads = 3;
-  config.d_head = 4;
-  config.attn_scale = 2.0;
-  config.activation = Activation::gelu;
-  config.dtype = at::kDouble;
-  return config;
+  return tiny_config({.n_layers = 2, .d_model = 12, .n_heads = 3, .d_head = 4, .d_mlp = 12, .d_vocab = 12});
 }
 
 /// Allowed `log_probability_difference` of float64 models.

@@ -1,15 +1,22 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
-#include <utility>
-
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/act.h"
 #include "tests/support/goldens.h"
+#include "tests/support/test.h"
 
 namespace hooked {
+
+/// The model of a golden case in float64, as it is.
+inline HookedTransformer load_golden(const GoldenCase& golden,
+                                     const WeightProcessing& processing = WeightProcessing::none()) {
+  return HookedTransformer::load(golden.folder().string(), {.dtype = at::kDouble, .processing = processing});
+}
+
+/// All processing that applies, or none.
+inline WeightProcessing processing_if(bool processed) {
+  return processed ? WeightProcessing::all_that_apply() : WeightProcessing::none();
+}
 
 /// The model of a golden case in float64 and a run of its recorded prompts that keeps everything.
 struct GoldenModel {
@@ -26,10 +33,7 @@ enum class GoldenPadding { tokens, padding };
 inline GoldenModel golden_model(const GoldenCase& golden, bool processed,
                                 GoldenPadding padding = GoldenPadding::tokens) {
   const auto recorded = read_golden(golden);
-  auto model = HookedTransformer::load(
-      golden.folder().string(),
-      {.dtype = at::kDouble,
-       .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
+  auto model = load_golden(golden, processing_if(processed));
   Input input{recorded.tokens,
               {.token_types = recorded.token_types, .decoder = {.tokens = recorded.decoder_tokens}}};
   if (padding == GoldenPadding::padding) input.attention_mask = recorded.attention_mask;
@@ -40,7 +44,5 @@ inline GoldenModel golden_model(const GoldenCase& golden, bool processed,
   auto logits = predicts ? run.logits() : at::Tensor();
   return {std::move(model), std::move(run.cache), std::move(logits), std::move(tokens)};
 }
-
-inline double largest_of(const at::Tensor& x) { return x.numel() == 0 ? 0.0 : x.abs().max().item<double>(); }
 
 }  // namespace hooked
