@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,11 +29,9 @@ class Macro final : public Callable {
 /// The `loop` of a for.
 class Loop final : public Callable {
  public:
-  Loop(Interpreter& interpreter, const For& loop, const Scope& around, std::shared_ptr<const List> items,
-       int depth);
+  explicit Loop(std::shared_ptr<const List> items) : items_(std::move(items)) {}
 
-  /// Iterates over another list in the same way; for loops that are `recursive`.
-  Value call(Machine& machine, const Arguments& arguments) override;
+  Value call(Machine& machine, const Arguments& arguments) override;  ///< fails
   Value member(Machine& machine, std::string_view name) override;
   std::size_t length() const override { return items_->items.size(); }
 
@@ -43,16 +40,8 @@ class Loop final : public Callable {
   void advance() noexcept { ++at_; }
 
  private:
-  static Value cycle(Machine& machine, const Value& self, const Arguments& arguments);
-  static Value changed(Machine& machine, const Value& self, const Arguments& arguments);
-
-  Interpreter& interpreter_;
-  const For& loop_;
-  const Scope& around_;
   std::shared_ptr<const List> items_;
-  int depth_;
   std::size_t at_ = 0;
-  std::optional<std::vector<Value>> seen_;  ///< the last arguments of changed()
 };
 
 }  // namespace hooked::text::jinja

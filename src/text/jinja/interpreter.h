@@ -41,8 +41,6 @@ class Interpreter {
   /// The text of `block`, in a scope that the caller has made.
   std::string text_of_block(const Block& block, Scope& scope);
   Value evaluate(const Expression& expression, const Scope& scope);
-  /// Runs a loop; `depth` counts recursive loops.
-  std::string loop_text(const For& loop, const Scope& scope, const Value& list, int depth);
 
   /// A scope that is kept as long as it is needed.
   class [[nodiscard]] Inner {
@@ -62,7 +60,6 @@ class Interpreter {
   Flow run(const Block& block, Scope& scope, std::string& out);
   Flow run(const Statement& statement, Scope& scope, std::string& out);
   Flow run_if(const If& statement, Scope& scope, std::string& out);
-  void run_loop(const For& loop, const Scope& scope, const Value& list, int depth, std::string& out);
   std::shared_ptr<const List> loop_items(const For& loop, const Scope& scope, const Value& list);
   // Statements that do not affect a loop.
   void run_plain(const Plain& form, Scope& scope, std::string& out);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/jinja/methods.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 #include "text/unicode/unicode.h"

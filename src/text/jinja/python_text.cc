@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -220,31 +219,9 @@ class JsonWriter {
 
 std::string float_text(double number) {
   if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  // Digits and exponent: d.ddde+XX.
-  char room[64];
-  const auto [end, error] = std::to_chars(room, room + sizeof room, number, std::chars_format::scientific);
-  const std::string_view scientific(room, static_cast<std::size_t>(end - room));
-  const auto mark = scientific.find('e');
-  int exponent = 0;
-  const auto* digits_of_exponent = room + mark + (scientific[mark + 1] == '+' ? 2 : 1);
-  std::from_chars(digits_of_exponent, end, exponent);
-  std::string digits;
-  for (const char c : scientific.substr(0, mark)) {
-    if (c >= '0' && c <= '9') digits += c;
-  }
-  const std::string sign = scientific[0] == '-' ? "-" : "";
-  const auto count = static_cast<int>(digits.size());
-  if (exponent < -4 || exponent >= 16) {
-    const std::string fraction = count > 1 ? "." + digits.substr(1) : "";
-    return fmt::format("{}{}{}e{}{:02}", sign, digits[0], fraction, exponent < 0 ? '-' : '+',
-                       std::abs(exponent));
-  }
-  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
-  if (count <= exponent + 1)
-    return sign + digits + std::string(static_cast<std::size_t>(exponent + 1 - count), '0') + ".0";
-  return sign + digits.substr(0, static_cast<std::size_t>(exponent) + 1) + "." +
-         digits.substr(static_cast<std::size_t>(exponent) + 1);
+  auto text = fmt::format("{}", number);  // Python's digits and exponents, but for whole numbers
+  if (std::isfinite(number) && text.find_first_of(".e") == text.npos) text += ".0";
+  return text;
 }
 
 std::string text_of(Machine& machine, const Value& value) {
@@ -304,8 +281,6 @@ std::string in_case(std::string_view text, Case which) {
         return append(upper_case(c));
       case Case::lower:
         return lower();
-      case Case::swap:
-        return is_upper(c) ? lower() : append(is_lower(c) ? upper_case(c) : std::vector{c});
       case Case::title:
       case Case::capitalize:
         inside ? lower() : append(title_case(c));
@@ -324,7 +299,7 @@ std::size_t byte_of_character(std::string_view text, std::size_t character) noex
   return std::min(at, text.size());
 }
 
-std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
+std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -336,7 +311,7 @@ std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
     at += c.bytes;
     if (!ends) continue;
     if (c.code_point == U'\r' && at < text.size() && text[at] == '\n') ++at;
-    lines.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
+    lines.push_back(text.substr(begin, end - begin));
     begin = at;
   }
   if (begin < text.size()) lines.push_back(text.substr(begin));

@@ -39,14 +39,14 @@ std::string_view stripped(std::string_view text, Side side,
                           const std::optional<std::string>& characters = {});
 
 /// Case conversions, as Python's methods of these names do.
-enum class Case : std::uint8_t { upper, lower, title, capitalize, swap };
+enum class Case : std::uint8_t { upper, lower, title, capitalize };
 std::string in_case(std::string_view text, Case which);
 
 /// The byte at which the character of that number begins; the end if there are fewer.
 std::size_t byte_of_character(std::string_view text, std::size_t character) noexcept;
 
 /// The lines of a text, as str.splitlines() cuts them.
-std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends = false);
+std::vector<std::string_view> lines_of(std::string_view text);
 
 /// The position of `part` in `text` from `begin` on, or npos. Time is linear.
 std::size_t find_in(std::string_view text, std::string_view part, std::size_t begin = 0) noexcept;
