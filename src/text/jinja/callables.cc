@@ -1,10 +1,9 @@
-#include "text/jinja/callables.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/json.h"
+#include "text/jinja/interpreter.h"
 
 namespace hooked::text::jinja {
 namespace {

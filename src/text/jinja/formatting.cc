@@ -1,4 +1,3 @@
-#include "text/jinja/formatting.h"
 
 #include <fmt/format.h>
 

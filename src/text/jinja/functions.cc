@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/utf8.h"
-#include "text/jinja/arguments.h"
 #include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"

@@ -6,7 +6,6 @@
 
 #include "core/json.h"
 #include "core/overloaded.h"
-#include "text/jinja/callables.h"
 #include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"

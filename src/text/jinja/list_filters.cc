@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/json.h"
-#include "text/jinja/arguments.h"
 #include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"

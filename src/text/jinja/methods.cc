@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/jinja/arguments.h"
-#include "text/jinja/formatting.h"
 #include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"

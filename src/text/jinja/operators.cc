@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "text/jinja/formatting.h"
 #include "text/jinja/python_text.h"
 
 namespace hooked::text::jinja {

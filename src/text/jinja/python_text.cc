@@ -41,6 +41,7 @@ std::string between_quotes(std::string_view text) {
   return result + quote;
 }
 
+// Python's repr() of a value, as in a printed list.
 void append_repr(Machine& machine, const Value& value, std::string& result);
 
 void append_items(Machine& machine, const std::vector<Value>& items, std::string_view open,
@@ -53,7 +54,8 @@ void append_items(Machine& machine, const std::vector<Value>& items, std::string
   result += close;
 }
 
-void append_list(Machine& machine, const List& list, std::string& result) {
+void append_list(Machine& machine, const Value& value, std::string& result) {
+  const List& list = *value.list();
   switch (list.kind) {
     case ListKind::list:
       return append_items(machine, list.items, "[", "]", result);
@@ -63,11 +65,10 @@ void append_list(Machine& machine, const List& list, std::string& result) {
       result += list.printed;
       return;
     case ListKind::keys:
-      return append_items(machine, list.items, "dict_keys([", "])", result);
     case ListKind::values:
-      return append_items(machine, list.items, "dict_values([", "])", result);
     case ListKind::items:
-      return append_items(machine, list.items, "dict_items([", "])", result);
+      result += type_name(value);
+      return append_items(machine, list.items, "([", "])", result);
     case ListKind::generator:
       machine.unsupported("printing what a filter such as map gives, without `| list`,");
   }
@@ -89,8 +90,8 @@ void append_repr(Machine& machine, const Value& value, std::string& result) {
   } else if (const auto* text = value.text()) {
     result += between_quotes(*text);
     machine.charge(result.size() - before);
-  } else if (const auto* list = value.list()) {
-    append_list(machine, *list, result);
+  } else if (value.list()) {
+    append_list(machine, value, result);
   } else if (const auto* dict = value.dict()) {
     result += '{';
     std::string_view separator;
@@ -133,6 +134,15 @@ std::string json_number(double number) {
   return float_text(number);
 }
 
+// Null, a boolean or a number as JSON; nothing for other values.
+std::optional<std::string> plain_json(const Value& value) {
+  if (value.is<None>()) return "null";
+  if (const auto* truth = value.as<bool>()) return *truth ? "true" : "false";
+  if (const auto* integer = value.as<std::int64_t>()) return std::to_string(*integer);
+  if (const auto* number = value.as<double>()) return json_number(*number);
+  return std::nullopt;
+}
+
 class JsonWriter {
  public:
   JsonWriter(Machine& machine, const JsonStyle& style) : machine_(machine), style_(style) {}
@@ -140,14 +150,8 @@ class JsonWriter {
   void write(const Value& value, int level) {
     machine_.step();
     const auto before = result_.size();
-    if (value.is<None>()) {
-      result_ += "null";
-    } else if (const auto* truth = value.as<bool>()) {
-      result_ += *truth ? "true" : "false";
-    } else if (const auto* integer = value.as<std::int64_t>()) {
-      result_ += std::to_string(*integer);
-    } else if (const auto* number = value.as<double>()) {
-      result_ += json_number(*number);
+    if (const auto plain = plain_json(value)) {
+      result_ += *plain;
     } else if (const auto* text = value.text()) {
       append_json_string(*text, style_.ensure_ascii, result_);
       machine_.charge(result_.size() - before);
@@ -203,10 +207,7 @@ class JsonWriter {
 
   std::string key_text(const Value& key) {
     if (const auto* text = key.text()) return *text;
-    if (key.is<None>()) return "null";
-    if (const auto* truth = key.as<bool>()) return *truth ? "true" : "false";
-    if (const auto* number = key.as<double>()) return json_number(*number);
-    if (const auto integer = integer_of(key)) return std::to_string(*integer);
+    if (auto plain = plain_json(key)) return *std::move(plain);
     machine_.fail(fmt::format("a key of type {} cannot be written as JSON; expected a text", type_name(key)));
   }
 
@@ -229,12 +230,8 @@ std::string text_of(Machine& machine, const Value& value) {
     machine.charge(text->size());
     return *text;
   }
-  return value.is<Undefined>() ? std::string() : repr_of(machine, value);
-}
-
-std::string repr_of(Machine& machine, const Value& value) {
   std::string result;
-  append_repr(machine, value, result);
+  if (!value.is<Undefined>()) append_repr(machine, value, result);
   return result;
 }
 
@@ -258,8 +255,7 @@ std::string_view stripped(std::string_view text, Side side, const std::optional<
     text.remove_prefix(first.bytes);
   }
   while (side != Side::left && !text.empty()) {
-    auto begin = text.size() - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const auto begin = last_character(text);
     if (!goes(first_char(text.substr(begin))->code_point, text.substr(begin))) break;
     text = text.substr(0, begin);
   }

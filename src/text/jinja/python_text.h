@@ -15,9 +15,6 @@ namespace hooked::text::jinja {
 /// Python's str() of a value, which is what a template prints. Undefined prints nothing.
 std::string text_of(Machine& machine, const Value& value);
 
-/// Python's repr() of a value, as in a printed list.
-std::string repr_of(Machine& machine, const Value& value);
-
 /// A float as Python prints it: the shortest digits that parse to the same number.
 std::string float_text(double number);
 
@@ -54,5 +51,11 @@ std::size_t find_in(std::string_view text, std::string_view part, std::size_t be
 /// `text` with `old` replaced, at most `count` times unless `count` is negative.
 std::string replaced(Machine& machine, std::string_view text, std::string_view old, std::string_view with,
                      std::int64_t count);
+
+/// Python's `format % values`: values are a tuple, or the only value. `%s`, `%d` and `%%` are read.
+std::string percent_format(Machine& machine, std::string_view format, const Value& values);
+
+/// Python's `format.format(...)`: `{}`, `{0}` and `{name}` are read, also with `:d`.
+std::string brace_format(Machine& machine, std::string_view format, const Arguments& arguments);
 
 }  // namespace hooked::text::jinja

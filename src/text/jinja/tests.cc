@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "core/json.h"
-#include "text/jinja/arguments.h"
 #include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 
@@ -44,9 +43,7 @@ bool is_callable(const Value& value) {
 }
 bool is_sequence(const Value& value) {
   const auto* list = value.list();
-  return value.text() || value.dict() || value.is<Undefined>() ||
-         (list &&
-          (list->kind == ListKind::list || list->kind == ListKind::tuple || list->kind == ListKind::range));
+  return value.text() || value.dict() || value.is<Undefined>() || (list && has_places(*list));
 }
 
 constexpr MethodRow kTests[] = {

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
-#include "text/jinja/arguments.h"
-#include "text/jinja/formatting.h"
 #include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
@@ -54,26 +54,15 @@ Value string_filter(Machine& machine, const Value& value, const Arguments& argum
 
 Value escape_filter(Machine& machine, const Value& value, const Arguments& arguments) {
   (void)Bound(machine, "escape", arguments, {});
+  constexpr std::pair<char, std::string_view> kEscapes[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
   std::string escaped;
   for (const char c : text_of(machine, value)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      case '"':
-        escaped += "&#34;";
-        break;
-      default:
-        escaped += c;
+    const auto* found = std::ranges::find(kEscapes, c, [](const auto& row) { return row.first; });
+    if (found == std::end(kEscapes)) {
+      escaped += c;
+    } else {
+      escaped += found->second;
     }
   }
   return machine.text(std::move(escaped));
