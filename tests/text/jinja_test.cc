@@ -82,7 +82,43 @@ TEST(Jinja, GivesWhatJinjaGives) {
     }
   }
   EXPECT_EQ(not_read, kNotRead);
-  EXPECT_GT(compared, 500U);
+  EXPECT_GT(compared, 400U);
+}
+
+// What no published template uses is refused by its name, not taken for something unknown.
+TEST(Jinja, WhatTemplatesDoNotUseIsRefused) {
+  std::vector<std::pair<std::string, std::string>> refused;
+  const auto add = [&](const std::string& form, const std::vector<std::string>& names) {
+    for (const auto& name : names) refused.emplace_back(fmt::format(fmt::runtime(form), name), name);
+  };
+  add("{{{{ 'a' | {} }}}}",
+      {"abs", "batch(2)", "center", "max", "min", "round", "slice(2)", "sum", "truncate", "wordcount"});
+  add("{{{{ 'a' is {} }}}}", {"divisibleby", "filter", "lower", "sameas", "test", "upper"});
+  add("{{{{ 'a'.{}() }}}}", {"center",    "count",      "find",         "index",        "isalnum", "isalpha",
+                             "isdecimal", "isdigit",    "islower",      "isnumeric",    "isspace", "isupper",
+                             "ljust",     "partition",  "removeprefix", "removesuffix", "rfind",   "rindex",
+                             "rjust",     "rpartition", "swapcase",     "zfill"});
+  add("{{{{ [1].{}() }}}}", {"copy", "count", "index"});
+  add("{{% for x in [1] %}}{{{{ loop.{} }}}}{{% endfor %}}", {"changed(x)", "cycle(1)", "depth", "depth0"});
+  add("{{% {} 1 %}}", {"print", "with"});
+  for (const auto& [text, what] : std::vector<std::pair<std::string, std::string>>{
+           {"{% for x in [1] recursive %}{% endfor %}", "a recursive for"},
+           {"{{ 2 ** 3 }}", "the operator '**'"},
+           {"{{ '%5.1f' % 2.5 }}", "'%5' in a format"},
+           {"{{ '%(a)s' % {'a': 1} }}", "'%(' in a format"},
+           {"{{ '%s' | format(a=1) }}", "format with values by name"},
+           {"{{ '{:>5}'.format(1) }}", "this layout of a format"},
+           {"{{ '{a.b}'.format(a=1) }}", "this place of a format"},
+           {"{{ 'a b'.rsplit() }}", "rsplit without a separator"},
+           {"{{ [{'a': 1}] | sort(attribute='a,b') }}", "sort by several attributes"},
+           {"{{ '\\101' }}", "this escape in a text"}}) {
+    refused.emplace_back(text, what);
+  }
+  for (const auto& [text, what] : refused) {
+    const auto message = refusal(text);
+    EXPECT_NE(message.find("is not read here"), std::string::npos) << text << ": " << message;
+    EXPECT_NE(message.find(what.substr(0, what.find('('))), std::string::npos) << text << ": " << message;
+  }
 }
 
 TEST(Jinja, ErrorsSayLineAndColumn) {
@@ -125,7 +161,6 @@ std::vector<Hostile> hostile_templates() {
       {"nested loops", times(3, loop) + times(3, "{% endfor %}"), "too many steps"},
       {"endless recursion", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested too deep"},
       {"recursion in an argument", "{% macro m(x=m()) %}{% endmacro %}{{ m() }}", "nested too deep"},
-      {"recursive loop", "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested too deep"},
       {"caller of itself", "{% macro m() %}{% call m() %}{% endcall %}{{ caller }}{% endmacro %}{{ m() }}",
        "nested too deep"},
       {"long text", "{{ ('a' * 1000000000000)|length }}", "too many values"},
@@ -144,15 +179,9 @@ std::vector<Hostile> hostile_templates() {
        "{% set n = namespace(x='a') %}{% for i in range(64) %}{% set n.x = '%s%s' % (n.x, n.x) %}{% endfor "
        "%}",
        "too many values"},
-      {"wide format", "{{ '%1000000000d' % 1 }}", "up to 100000"},
-      {"wide brace format", "{{ '{:>1000000000}'.format(1) }}", "up to 100000"},
-      {"precise format", "{{ '%.1000000f' % 1.5 }}", "up to 100"},
-      {"wide center", "{{ 'a'|center(1000000000000) }}", "too many values"},
+      {"wide format", "{{ '%1000000000d' % 1 }}", "is not read here"},
+      {"wide brace format", "{{ '{:>1000000000}'.format(1) }}", "is not read here"},
       {"wide indent", "{{ 'a\nb'|indent(1000000000000) }}", "too many values"},
-      {"many slices", "{{ [1]|slice(1000000000)|list|length }}", "too many values"},
-      {"large batch", "{{ [1]|batch(1000000000000, 'x')|list|length }}", "too many"},
-      {"large power", "{{ 10 ** 1000000000000 }}", "too large"},
-      {"endless power of one", "{{ 2 ** 63 }}", "too large"},
       {"large product", "{{ 9223372036854775807 * 2 }}", "too large"},
       {"large literal", "{{ 99999999999999999999 }}", "out of range"},
       {"much text", "{% set x = 'a' * 1000000 %}{% for i in range(1000) %}{{ x }}{% endfor %}",
@@ -167,8 +196,8 @@ std::vector<Hostile> hostile_templates() {
        "{% set n = namespace(x={}) %}{% for i in range(100000) %}{% set n.x = {'a': n.x} %}{% endfor %}{{ "
        "n.x }}",
        "nested too deep"},
-      {"deep list of methods",
-       "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x].index %}{% endfor %}",
+      {"deep dict of methods",
+       "{% set n = namespace(x={}) %}{% for i in range(100000) %}{% set n.x = {'a': n.x}.get %}{% endfor %}",
        "nested too deep"},
       {"deep brackets", "{{ " + times(5000, "(") + "1" + times(5000, ")") + " }}", "nested too deep"},
       {"deep lists", "{{ " + times(5000, "[") + times(5000, "]") + " }}", "nested too deep"},
@@ -189,11 +218,10 @@ std::vector<Hostile> hostile_templates() {
       {"a date without end", "{{ strftime_now('%1000000c') }}", "bytes"},
       {"a date of dates", "{{ strftime_now('%c' * 100000) }}", "bytes"},
       {"search",
-       "{% set x = 'a' * 1000000 %}{% set y = 'a' * 500000 + 'b' %}{% for i in range(100000) %}{{ x.find(y) "
+       "{% set x = 'a' * 1000000 %}{% set y = 'a' * 500000 + 'b' %}{% for i in range(100000) %}{{ y in x "
        "}}{% endfor %}",
        "too many"},
-      {"search from the right", "{{ ('a' * 1000000).rfind('b' + 'a' * 500000) }}", "too many steps"},
-      {"words from the right", "{{ ('a ' * 1000000).rsplit()|length }}", "too many steps"},
+      {"search from the right", "{{ ('a' * 1000000).rsplit('b' + 'a' * 500000) }}", "too many steps"},
       {"unique", "{{ range(100000)|unique|list|length }}", "too many steps"},
   };
 }

@@ -14,15 +14,9 @@ Json as_one(const char* key, Steps steps) {
   return {{"type", "Sequence"}, {key, std::move(steps)}};
 }
 
-const Json* part_of(const Json& object, std::string_view key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
 bool is_charsmap(const Json& step) {
-  const auto* type = part_of(step, "type");
-  const auto* rules = part_of(step, "precompiled_charsmap");
+  const auto* type = member(step, "type");
+  const auto* rules = member(step, "precompiled_charsmap");
   return type && *type == "Precompiled" && rules && !rules->is_null();
 }
 
@@ -135,9 +129,9 @@ void ClassParts::metaspace(Steps normalizer, std::string_view prepend_scheme) {
 }
 
 void ClassParts::add_charsmap(Steps& steps) const {
-  const auto* normalizer = part_of(document_, "normalizer");
+  const auto* normalizer = member(document_, "normalizer");
   if (!normalizer) return;
-  const auto* list = part_of(*normalizer, "normalizers");
+  const auto* list = member(*normalizer, "normalizers");
   if (!list && is_charsmap(*normalizer)) steps.push_back(*normalizer);
   if (!list || !list->is_array()) return;
   const auto found = std::find_if(list->begin(), list->end(), is_charsmap);
@@ -201,7 +195,7 @@ void ClassParts::around_spelled(const std::vector<std::string>& before,
 }
 
 bool ClassParts::has_post_processor() const {
-  return part_of(document_, "post_processor") && !document_["post_processor"].is_null();
+  return member(document_, "post_processor") && !document_["post_processor"].is_null();
 }
 
 void ClassParts::trim_offsets() {

@@ -18,6 +18,10 @@ using Steps = std::vector<Json>;
 /// The character that SentencePiece's pieces have for a blank.
 inline constexpr std::string_view kBlank = "\u2581";
 
+/// How Qwen's tokenizers cut a text into words, in every form of their files.
+inline constexpr std::string_view kQwenWords =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 /// A step without options.
 Json step(std::string_view type);
 Json byte_level_step(bool add_prefix_space);
@@ -95,6 +99,18 @@ class ClassParts {
 /// What many classes put around a text.
 void cls_and_sep(ClassParts& parts);
 void bos_and_eos(ClassParts& parts);
+
+// Special tokens of several classes.
+inline constexpr DefaultToken kRobertaTokens[] = {
+    {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},  {"sep_token", "</s>"},
+    {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>"}};
+/// The same; `<mask>` takes the blank before it.
+inline constexpr DefaultToken kMaskWithBlank[] = {
+    {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},        {"sep_token", "</s>"},
+    {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>", true}};
+inline constexpr DefaultToken kDebertaTokens[] = {
+    {"bos_token", "[CLS]"}, {"eos_token", "[SEP]"}, {"unk_token", "[UNK]"},  {"sep_token", "[SEP]"},
+    {"pad_token", "[PAD]"}, {"cls_token", "[CLS]"}, {"mask_token", "[MASK]"}};
 
 /// A class of transformers that builds its pipeline, or several that build the same one.
 struct ClassRow {

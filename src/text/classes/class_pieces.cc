@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/classes/class_parts.h"
+#include "text/files/limited_files.h"
 
 // See Note [Classes that build their pipeline].
 
@@ -156,11 +157,11 @@ constexpr std::size_t kAllLanguages = 1000;
 
 // The first languages of a list, as special tokens.
 void languages(Parts& parts, std::string_view list, std::size_t count) {
-  for (std::size_t i = 0; i < count && !list.empty(); ++i) {
-    const auto end = std::min(list.find(' '), list.size());
-    parts.extra(std::string(list.substr(0, end)));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
+  for_each_part(list, ' ', [&](std::string_view language) {
+    if (count == 0) return;
+    parts.extra(std::string(language));
+    --count;
+  });
 }
 
 void mbart(Parts& parts) {
@@ -276,9 +277,6 @@ constexpr DefaultToken kReformer[] = {{"eos_token", "</s>"}, {"unk_token", "<unk
 constexpr DefaultToken kAlbert[] = {{"bos_token", "[CLS]"},  {"eos_token", "[SEP]"}, {"unk_token", "<unk>"},
                                     {"sep_token", "[SEP]"},  {"pad_token", "<pad>"}, {"cls_token", "[CLS]"},
                                     {"mask_token", "[MASK]"}};
-constexpr DefaultToken kDebertaV2[] = {
-    {"bos_token", "[CLS]"}, {"eos_token", "[SEP]"}, {"unk_token", "[UNK]"},  {"sep_token", "[SEP]"},
-    {"pad_token", "[PAD]"}, {"cls_token", "[CLS]"}, {"mask_token", "[MASK]"}};
 constexpr DefaultToken kXlnet[] = {{"bos_token", "<s>"},
                                    {"eos_token", "</s>"},
                                    {"unk_token", "<unk>"},
@@ -290,23 +288,6 @@ constexpr DefaultToken kBigBird[] = {{"bos_token", "<s>", false, true},   {"eos_
                                      {"unk_token", "<unk>", false, true}, {"sep_token", "[SEP]", false, true},
                                      {"pad_token", "<pad>", false, true}, {"cls_token", "[CLS]", false, true},
                                      {"mask_token", "[MASK]", true, true}};
-// With `<mask>` as a token that takes the blank before it in a text.
-constexpr DefaultToken kFairseq[] = {{"bos_token", "<s>"},
-                                     {"eos_token", "</s>"},
-                                     {"unk_token", "<unk>"},
-                                     {"sep_token", "</s>"},
-                                     {"pad_token", "<pad>"},
-                                     {"cls_token", "<s>"},
-                                     {"mask_token", "<mask>", true, true}};
-constexpr DefaultToken kCamembert[] = {
-    {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},        {"sep_token", "</s>"},
-    {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>", true}};
-constexpr DefaultToken kXlmRoberta[] = {
-    {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},  {"sep_token", "</s>"},
-    {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>"}};
-constexpr DefaultToken kMbart50[] = {{"eos_token", "</s>"}, {"unk_token", "<unk>"},
-                                     {"sep_token", "</s>"}, {"pad_token", "<pad>"},
-                                     {"cls_token", "<s>"},  {"mask_token", "<mask>", true, true}};
 constexpr DefaultToken kMluke[] = {{"bos_token", "<s>"},
                                    {"eos_token", "</s>"},
                                    {"unk_token", "<unk>"},
@@ -320,8 +301,10 @@ constexpr DefaultToken kMluke[] = {{"bos_token", "<s>"},
                                    {"entity_pad_token", "[PAD]"},
                                    {"entity_mask_token", "[MASK]"},
                                    {"entity_mask2_token", "[MASK2]"}};
-constexpr DefaultToken kUnmasked[] = {{"bos_token", "<s>"},  {"eos_token", "</s>"},  {"unk_token", "<unk>"},
-                                      {"sep_token", "</s>"}, {"pad_token", "<pad>"}, {"cls_token", "<s>"}};
+// With `<mask>` as a token that takes the blank before it in a text.
+constexpr auto kFairseq = std::span(kMluke).first(7);
+constexpr auto kMbart50 = kFairseq.subspan(1);  // without a BOS token
+constexpr auto kUnmasked = std::span(kRobertaTokens).first(6);
 constexpr DefaultToken kPegasus[] = {
     {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"mask_token", "<mask_2>"}};
 
@@ -339,10 +322,10 @@ constexpr ClassRow kPieceRows[] = {
     {"XLNetTokenizer", "Unigram", xlnet, kXlnet, xlnet_around},
     {"RemBertTokenizer", "Unigram", rembert, kAlbert, cls_and_sep},
     {"BarthezTokenizer", "Unigram", barthez, kFairseq},
-    {"DebertaV2Tokenizer", "Unigram", deberta_v2, kDebertaV2, cls_and_sep},
+    {"DebertaV2Tokenizer", "Unigram", deberta_v2, kDebertaTokens, cls_and_sep},
     {"BigBirdTokenizer", "Unigram", big_bird, kBigBird, cls_and_sep},
-    {"CamembertTokenizer", "Unigram", camembert, kCamembert, bos_and_eos},
-    {"XLMRobertaTokenizer", "Unigram", xlm_roberta, kXlmRoberta, bos_and_eos},
+    {"CamembertTokenizer", "Unigram", camembert, kMaskWithBlank, bos_and_eos},
+    {"XLMRobertaTokenizer", "Unigram", xlm_roberta, kRobertaTokens, bos_and_eos},
     {"T5Tokenizer", "Unigram", t5, kT5, eos_behind},
     {"VideoPrismTokenizer", "Unigram", t5, kT5},
     {"LasrTokenizer", "Unigram", lasr, kT5, eos_behind},

@@ -63,12 +63,6 @@ std::string_view class_of_model(std::string_view model_type) {
   return {};
 }
 
-std::string without_fast(std::string name) {
-  constexpr std::string_view kFast = "Fast";
-  if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
-  return name;
-}
-
 // Appends the steps of a normalizer or pre-tokenizer, without those that change no ids or are implied.
 void append_plain_steps(const Json& step, Json& steps) {
   if (!step.is_object()) return;
@@ -160,11 +154,6 @@ std::string chosen_class(const ClassHints& hints) {
 
 }  // namespace
 
-std::string class_of(const ClassHints& hints) {
-  auto chosen = chosen_class(hints);
-  return is_known(chosen) ? chosen : std::string();
-}
-
 std::string sentencepiece_class(const SideFiles& beside) {
   const auto& hints = beside.hints();
   auto chosen = chosen_class(hints);
@@ -179,7 +168,8 @@ std::string json_class(std::string_view tokenizer_json, const SideFiles& beside)
   if (!beside.options()) return {};
   ClassHints hints = beside.hints();
   hints.byte_level = tokenizer_json.find("\"ByteLevel\"") != std::string_view::npos;
-  return class_of(hints);
+  auto chosen = chosen_class(hints);
+  return is_known(chosen) ? chosen : std::string();
 }
 
 std::span<const DefaultToken> default_tokens(std::string_view tokenizer_class) {

@@ -10,10 +10,8 @@
 
 namespace hooked::text {
 
-/// The class that `AutoTokenizer` chooses, without `Fast`; empty if a tokenizer.json is used as it is.
-std::string class_of(const ClassHints& hints);
-
-/// The same for the text of a tokenizer.json and the files next to it.
+/// The class that `AutoTokenizer` chooses for the text of a tokenizer.json and the files next to it, without
+/// `Fast`; empty if the tokenizer.json is used as it is.
 std::string json_class(std::string_view tokenizer_json, const SideFiles& beside);
 
 /// A class that does not build a pipeline.

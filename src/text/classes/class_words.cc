@@ -1,5 +1,4 @@
 #include "text/classes/class_parts.h"
-#include "text/classes/word_patterns.h"
 
 // Note [Classes that build their pipeline]
 // A class of transformers with a constructor of its own takes only these from a tokenizer.json: the
@@ -120,12 +119,11 @@ void whisper_around(Parts& parts) {
   parts.around_spelled(before, {parts.token("eos_token").value_or("<|endoftext|>")});
 }
 
-constexpr DefaultToken kEndOfText[] = {
-    {"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}};
 constexpr DefaultToken kNeox[] = {{"bos_token", "<|endoftext|>"},
                                   {"eos_token", "<|endoftext|>"},
                                   {"unk_token", "<|endoftext|>"},
                                   {"pad_token", "<|padding|>"}};
+constexpr auto kEndOfText = std::span(kNeox).first(3);
 constexpr DefaultToken kQwen[] = {
     {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}};
 constexpr DefaultToken kClip[] = {{"bos_token", "<|startoftext|>"},
@@ -136,12 +134,6 @@ constexpr DefaultToken kCohere[] = {{"bos_token", "<BOS_TOKEN>"},  {"eos_token",
                                     {"unk_token", "<UNK>"},        {"sep_token", "<SEP>"},
                                     {"pad_token", "<PAD>"},        {"cls_token", "<CLS>"},
                                     {"mask_token", "<MASK_TOKEN>"}};
-constexpr DefaultToken kRoberta[] = {{"bos_token", "<s>"},    {"eos_token", "</s>"},  {"unk_token", "<unk>"},
-                                     {"sep_token", "</s>"},   {"pad_token", "<pad>"}, {"cls_token", "<s>"},
-                                     {"mask_token", "<mask>"}};
-constexpr DefaultToken kBlenderbot[] = {
-    {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},        {"sep_token", "</s>"},
-    {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>", true}};
 constexpr DefaultToken kLuke[] = {{"bos_token", "<s>"},
                                   {"eos_token", "</s>"},
                                   {"unk_token", "<unk>"},
@@ -155,17 +147,10 @@ constexpr DefaultToken kLuke[] = {{"bos_token", "<s>"},
                                   {"entity_pad_token", "[PAD]"},
                                   {"entity_mask_token", "[MASK]"},
                                   {"entity_mask2_token", "[MASK2]"}};
-constexpr DefaultToken kDeberta[] = {{"bos_token", "[CLS]"},  {"eos_token", "[SEP]"}, {"unk_token", "[UNK]"},
-                                     {"sep_token", "[SEP]"},  {"pad_token", "[PAD]"}, {"cls_token", "[CLS]"},
-                                     {"mask_token", "[MASK]"}};
-constexpr DefaultToken kBert[] = {{"unk_token", "[UNK]"},
-                                  {"sep_token", "[SEP]"},
-                                  {"pad_token", "[PAD]"},
-                                  {"cls_token", "[CLS]"},
-                                  {"mask_token", "[MASK]"}};
 constexpr DefaultToken kSplinter[] = {{"unk_token", "[UNK]"},   {"sep_token", "[SEP]"},
                                       {"pad_token", "[PAD]"},   {"cls_token", "[CLS]"},
                                       {"mask_token", "[MASK]"}, {"question_token", "[QUESTION]"}};
+constexpr auto kBert = std::span(kSplinter).first(5);
 constexpr DefaultToken kFunnel[] = {{"bos_token", "<s>"},    {"eos_token", "</s>"},  {"unk_token", "<unk>"},
                                     {"sep_token", "<sep>"},  {"pad_token", "<pad>"}, {"cls_token", "<cls>"},
                                     {"mask_token", "<mask>"}};
@@ -173,14 +158,10 @@ constexpr DefaultToken kMpnet[] = {{"bos_token", "<s>", false, true},   {"eos_to
                                    {"unk_token", "[UNK]", false, true}, {"sep_token", "</s>", false, true},
                                    {"pad_token", "<pad>", false, true}, {"cls_token", "<s>", false, true},
                                    {"mask_token", "<mask>", true, true}};
-constexpr DefaultToken kHerbert[] = {{"unk_token", "<unk>"},
-                                     {"sep_token", "</s>"},
-                                     {"pad_token", "<pad>"},
-                                     {"cls_token", "<s>"},
-                                     {"mask_token", "<mask>"}};
 constexpr DefaultToken kNougat[] = {
     {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}};
 constexpr DefaultToken kUnknown[] = {{"unk_token", "<unk>"}};
+constexpr auto kHerbert = std::span(kRobertaTokens).subspan(2);
 
 constexpr ClassRow kWordRows[] = {
     {"GPT2Tokenizer CodeGenTokenizer", "BPE", byte_level, kEndOfText},
@@ -192,10 +173,10 @@ constexpr ClassRow kWordRows[] = {
     {"CLIPTokenizer", "BPE", clip, kClip, bos_and_eos},
     {"NougatTokenizer", "BPE", nougat, kNougat, bos_and_eos},
     {"RobertaTokenizer BartTokenizer LEDTokenizer LongformerTokenizer MvpTokenizer", "BPE", byte_level,
-     kRoberta, trimmed_cls_and_sep},
-    {"BlenderbotTokenizer", "BPE", byte_level_after_blank, kBlenderbot},
+     kRobertaTokens, trimmed_cls_and_sep},
+    {"BlenderbotTokenizer", "BPE", byte_level_after_blank, kMaskWithBlank},
     {"LukeTokenizer", "BPE", byte_level, kLuke, trimmed_cls_and_sep},
-    {"DebertaTokenizer", "BPE", byte_level, kDeberta, cls_and_sep},
+    {"DebertaTokenizer", "BPE", byte_level, kDebertaTokens, cls_and_sep},
     {"HerbertTokenizer", "BPE", herbert, kHerbert, herbert_around},
     {"OpenAIGPTTokenizer", "BPE", openai_gpt, kUnknown},
     {"BertTokenizer DistilBertTokenizer ElectraTokenizer LxmertTokenizer MobileBertTokenizer "

@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "core/json.h"
-#include "core/utf8.h"
 #include "text/files/limited_files.h"
 #include "text/jinja/template.h"
 
@@ -88,12 +87,6 @@ void add_member(const Json& json, const std::string& name, ChatTemplates& chat) 
   add_templates(*found, name + ": chat_template", chat);
 }
 
-void require_utf8(std::string_view text, const std::string& where) {
-  if (const auto byte = first_invalid_byte(text)) {
-    throw TokenizerError(where, fmt::format("byte {} is not valid UTF-8; expected UTF-8 text", *byte));
-  }
-}
-
 void read_files(const std::filesystem::path& folder, ChatTemplates& chat) {
   const auto config_file = folder / "tokenizer_config.json";
   const auto map_file = folder / "special_tokens_map.json";
@@ -150,10 +143,6 @@ Json message_json(const ChatMessage& message, std::size_t number) {
   if (thought) kept["reasoning_content"] = *thought;
   return kept;
 }
-
-}  // namespace
-
-namespace {
 
 // The result of `read`, or why it cannot be used: callers without a conversation need no template.
 template <class Read>

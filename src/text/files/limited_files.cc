@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 
@@ -22,6 +23,11 @@ std::string read_limited(const std::filesystem::path& file, std::uint64_t limit)
   } catch (const CheckpointError& refused) {
     throw TokenizerError(refused.where(), refused.message());
   }
+}
+
+void require_utf8(std::string_view text, const std::string& where) {
+  if (const auto byte = first_invalid_byte(text))
+    throw TokenizerError(where, fmt::format("byte {} is not valid UTF-8; expected UTF-8 text", *byte));
 }
 
 Json read_object(std::string_view text, std::string_view name) {

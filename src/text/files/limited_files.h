@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -17,6 +18,28 @@ bool is_there(const std::filesystem::path& file);
 
 /// The text of a file. Throws TokenizerError if it is too large or a Git LFS pointer; IoError.
 std::string read_limited(const std::filesystem::path& file, std::uint64_t limit = kSideFileBytes);
+
+/// Throws TokenizerError naming `where` for a text that is not UTF-8.
+void require_utf8(std::string_view text, const std::string& where);
+
+/// Calls `visit(part)` for the parts of `text` between separators; one at the end may be missing.
+template <class Visit>
+void for_each_part(std::string_view text, char separator, Visit&& visit) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find(separator), text.size());
+    visit(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+/// Calls `visit(line)` for each line, without its end.
+template <class Visit>
+void for_each_line(std::string_view text, Visit&& visit) {
+  for_each_part(text, '\n', [&](std::string_view line) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    visit(line);
+  });
+}
 
 /// Parses a text as an object. Throws TokenizerError naming `name`.
 Json read_object(std::string_view text, std::string_view name);

@@ -87,6 +87,12 @@ const Json* member(const Json& object, std::string_view key) {
   return found == object.end() ? nullptr : &*found;
 }
 
+std::string without_fast(std::string name) {
+  constexpr std::string_view kFast = "Fast";
+  if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
+  return name;
+}
+
 Json token_entry(const Json& token, std::string_view where) {
   Json entry = token.is_string() ? Json{{"content", token}} : token;
   if (!entry.is_object() || !entry.contains("content") || !entry["content"].is_string()) {
@@ -126,9 +132,7 @@ void SideFiles::name_class(const Json& config) {
   if (const auto* code = member(config_, "auto_map"))
     hints_.has_remote_code = code->is_array() || code->contains("AutoTokenizer");
   if (class_named_) {
-    class_ = hints_.named;
-    constexpr std::string_view kFast = "Fast";
-    if (class_.ends_with(kFast)) class_.resize(class_.size() - kFast.size());
+    class_ = without_fast(hints_.named);
     return;
   }
   for (const auto& row : kClasses) {

@@ -30,8 +30,11 @@ struct DefaultToken {
 inline constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                   "pad_token", "cls_token", "mask_token"};
 
-/// The value at `key` of an object, or null.
+/// The value at `key` of an object, or null; also of something else.
 const Json* member(const Json& object, std::string_view key);
+
+/// The name of a class of transformers, without `Fast` at its end.
+std::string without_fast(std::string name);
 
 /// A token as an entry of `added_tokens`; `token` is a string, or an object with its content and flags.
 /// Throws TokenizerError.

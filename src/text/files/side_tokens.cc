@@ -21,8 +21,8 @@ constexpr std::string_view kFlags[] = {"single_word", "lstrip", "rstrip"};
 std::string content_of(const Json& token) { return token.at("content").get<std::string>(); }
 
 bool flag_of(const Json& token, std::string_view key) {
-  const auto found = token.find(key);
-  return found != token.end() && found->is_boolean() && found->get<bool>();
+  const auto* found = member(token, key);
+  return found && found->is_boolean() && found->get<bool>();
 }
 
 // A token with all its flags. By default a special token is searched for in the text as it is.
@@ -37,8 +37,8 @@ Json with_flags(const Json& token) {
 
 // The added tokens of a tokenizer.json, which its reader has checked.
 std::vector<Json> own_tokens(const Json& document) {
-  const auto found = document.find("added_tokens");
-  if (found == document.end() || !found->is_array()) return {};
+  const auto* found = member(document, "added_tokens");
+  if (!found || !found->is_array()) return {};
   return {found->begin(), found->end()};
 }
 

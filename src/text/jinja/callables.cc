@@ -1,12 +1,9 @@
-#include "text/jinja/callables.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/json.h"
-#include "text/jinja/arguments.h"
-#include "text/jinja/operators.h"
+#include "text/jinja/interpreter.h"
 
 namespace hooked::text::jinja {
 namespace {
@@ -83,17 +80,8 @@ Value Macro::member(Machine& machine, std::string_view name) {
   machine.unsupported("a member of a macro");
 }
 
-Loop::Loop(Interpreter& interpreter, const For& loop, const Scope& around, std::shared_ptr<const List> items,
-           int depth)
-    : interpreter_(interpreter), loop_(loop), around_(around), items_(std::move(items)), depth_(depth) {
-  if (loop.recursive) keep(around, interpreter.machine());
-}
-
-Value Loop::call(Machine& machine, const Arguments& arguments) {
-  const Bound given(machine, "loop", arguments, {"iterable"});
-  if (!loop_.recursive)
-    machine.fail("a loop calls itself and is not marked so; expected `recursive` in its for");
-  return machine.text(interpreter_.loop_text(loop_, around_, given.required(0), depth_ + 1));
+Value Loop::call(Machine& machine, const Arguments& /*arguments*/) {
+  machine.unsupported("a loop that calls itself");
 }
 
 Value Loop::member(Machine& machine, std::string_view name) {
@@ -106,35 +94,14 @@ Value Loop::member(Machine& machine, std::string_view name) {
   if (name == "first") return index == 0;
   if (name == "last") return index + 1 >= size;
   if (name == "length") return size;
-  if (name == "depth") return std::int64_t{depth_} + 1;
-  if (name == "depth0") return std::int64_t{depth_};
   if (name == "previtem")
     return at_ > 0 && at_ <= items.size() ? items[at_ - 1] : machine.undefined("there is no previous item");
   if (name == "nextitem")
     return at_ + 1 < items.size() ? items[at_ + 1] : machine.undefined("there is no next item");
-  if (name == "cycle" || name == "changed") {
-    return std::make_shared<const Method>(
-        Method{static_cast<Callable*>(this), name == "cycle" ? cycle : changed});
+  for (const std::string_view unread : {"changed", "cycle", "depth", "depth0"}) {
+    if (name == unread) machine.unsupported(fmt::format("loop.{}", name));
   }
   return machine.undefined(fmt::format("a loop has no attribute '{}'", printable(name)));
-}
-
-Value Loop::cycle(Machine& machine, const Value& self, const Arguments& arguments) {
-  if (arguments.positional.empty() || !arguments.named.empty())
-    machine.fail("loop.cycle is given nothing to cycle through; expected values");
-  const auto& loop = static_cast<const Loop&>(**self.as<Callable*>());
-  return arguments.positional[loop.at_ % arguments.positional.size()];
-}
-
-Value Loop::changed(Machine& machine, const Value& self, const Arguments& arguments) {
-  auto& loop = static_cast<Loop&>(**self.as<Callable*>());
-  auto& seen = loop.seen_;
-  const bool same =
-      seen && std::ranges::equal(*seen, arguments.positional,
-                                 [&](const Value& a, const Value& b) { return equal(machine, a, b); });
-  machine.charge(arguments.positional.size() * sizeof(Value));
-  seen = arguments.positional;
-  return !same;
 }
 
 }  // namespace hooked::text::jinja

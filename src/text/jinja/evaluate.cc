@@ -5,8 +5,8 @@
 
 #include "core/json.h"
 #include "core/overloaded.h"
-#include "text/jinja/filters.h"
 #include "text/jinja/interpreter.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 

@@ -1,8 +1,9 @@
-#include "text/jinja/expression_parser.h"
-
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
+
+#include "text/jinja/parser.h"
 
 namespace hooked::text::jinja {
 namespace {
@@ -38,29 +39,21 @@ ExpressionPtr ExpressionParser::conditional() {
   return value;
 }
 
-ExpressionPtr ExpressionParser::disjunction() {
-  auto left = conjunction();
+ExpressionPtr ExpressionParser::logical(Read operand, std::string_view word) {
+  auto left = (this->*operand)();
   ChainLevels levels;
-  while (tokens_.is_name("or")) {
+  while (tokens_.is_name(word)) {
     levels.push_back(std::make_unique<TokenStream::Level>(tokens_));
     const auto at = tokens_.take().at;
-    auto right = conjunction();
-    left = make(at, Logical{std::move(left), std::move(right), true});
+    auto right = (this->*operand)();
+    left = make(at, Logical{std::move(left), std::move(right), word == "or"});
   }
   return left;
 }
 
-ExpressionPtr ExpressionParser::conjunction() {
-  auto left = negation();
-  ChainLevels levels;
-  while (tokens_.is_name("and")) {
-    levels.push_back(std::make_unique<TokenStream::Level>(tokens_));
-    const auto at = tokens_.take().at;
-    auto right = negation();
-    left = make(at, Logical{std::move(left), std::move(right), false});
-  }
-  return left;
-}
+ExpressionPtr ExpressionParser::disjunction() { return logical(&ExpressionParser::conjunction, "or"); }
+
+ExpressionPtr ExpressionParser::conjunction() { return logical(&ExpressionParser::negation, "and"); }
 
 ExpressionPtr ExpressionParser::negation() {
   if (!tokens_.is_name("not")) return comparison();
@@ -93,17 +86,24 @@ ExpressionPtr ExpressionParser::comparison() {
   return others.empty() ? std::move(first) : make(at, Compared{std::move(first), std::move(others)});
 }
 
-ExpressionPtr ExpressionParser::sum() {
-  auto left = joined();
+ExpressionPtr ExpressionParser::calculation(Read operand, Operators operators) {
+  auto left = (this->*operand)();
   ChainLevels levels;
-  while (tokens_.is_symbol("+") || tokens_.is_symbol("-")) {
+  while (true) {
+    const auto found =
+        std::ranges::find_if(operators, [&](const auto& row) { return tokens_.is_symbol(row.first); });
+    if (found == operators.end()) return left;
     levels.push_back(std::make_unique<TokenStream::Level>(tokens_));
-    const auto token = tokens_.take();
-    auto right = joined();
-    left = make(token.at, Calculation{token.text == "+" ? Arithmetic::add : Arithmetic::subtract,
-                                      std::move(left), std::move(right)});
+    const auto at = tokens_.take().at;
+    auto right = (this->*operand)();
+    left = make(at, Calculation{found->second, std::move(left), std::move(right)});
   }
-  return left;
+}
+
+ExpressionPtr ExpressionParser::sum() {
+  constexpr std::pair<std::string_view, Arithmetic> kSums[] = {{"+", Arithmetic::add},
+                                                               {"-", Arithmetic::subtract}};
+  return calculation(&ExpressionParser::joined, kSums);
 }
 
 ExpressionPtr ExpressionParser::joined() {
@@ -121,31 +121,13 @@ ExpressionPtr ExpressionParser::product() {
                                                                    {"/", Arithmetic::divide},
                                                                    {"//", Arithmetic::floor_divide},
                                                                    {"%", Arithmetic::modulo}};
-  auto left = power();
-  ChainLevels levels;
-  while (true) {
-    std::optional<Arithmetic> found;
-    for (const auto& [symbol, operation] : kProducts) {
-      if (tokens_.is_symbol(symbol)) found = operation;
-    }
-    if (!found) return left;
-    levels.push_back(std::make_unique<TokenStream::Level>(tokens_));
-    const auto at = tokens_.take().at;
-    auto right = power();
-    left = make(at, Calculation{*found, std::move(left), std::move(right)});
-  }
+  return calculation(&ExpressionParser::signed_value, kProducts);
 }
 
-ExpressionPtr ExpressionParser::power() {
-  auto left = sign(true);
-  ChainLevels levels;
-  while (tokens_.is_symbol("**")) {
-    levels.push_back(std::make_unique<TokenStream::Level>(tokens_));
-    const auto at = tokens_.take().at;
-    auto right = sign(true);
-    left = make(at, Calculation{Arithmetic::power, std::move(left), std::move(right)});
-  }
-  return left;
+ExpressionPtr ExpressionParser::signed_value() {
+  auto value = sign(true);
+  if (tokens_.is_symbol("**")) tokens_.unsupported(tokens_.here().at, "the operator '**'");
+  return value;
 }
 
 ExpressionPtr ExpressionParser::sign(bool filters) {
@@ -218,7 +200,7 @@ ExpressionPtr ExpressionParser::parenthesised() {
 
 bool ExpressionParser::tuple_ends() const {
   return tokens_.is(TokenKind::print_end) || tokens_.is(TokenKind::statement_end) || tokens_.is_symbol(")") ||
-         tokens_.is_name("in") || tokens_.is_name("recursive");
+         tokens_.is_name("in");
 }
 
 ExpressionPtr ExpressionParser::tuple(Conditionals conditionals) {

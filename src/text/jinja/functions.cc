@@ -1,13 +1,10 @@
 // Functions that templates call by name.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "core/utf8.h"
-#include "text/jinja/arguments.h"
-#include "text/jinja/filters.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 
@@ -121,9 +118,6 @@ constexpr MethodRow kFunctions[] = {
 
 }  // namespace
 
-const MethodRow* find_function(std::string_view name) {
-  const auto found = std::ranges::find(kFunctions, name, &MethodRow::name);
-  return found == std::end(kFunctions) ? nullptr : &*found;
-}
+const MethodRow* find_function(std::string_view name) { return find_row(kFunctions, name); }
 
 }  // namespace hooked::text::jinja

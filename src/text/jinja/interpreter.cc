@@ -6,8 +6,7 @@
 
 #include "core/json.h"
 #include "core/overloaded.h"
-#include "text/jinja/callables.h"
-#include "text/jinja/filters.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 
@@ -104,12 +103,6 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope, std
                         [&](const If& form) { return run_if(form, scope, out); },
                         [&](const Break&) { return Flow::leave_loop; },
                         [&](const Continue&) { return Flow::next_item; },
-                        [&](const With& form) {
-                          Inner inner(*this, scope);
-                          for (const auto& [target, value] : form.values)
-                            assign(target, inner.scope(), evaluate(*value, scope));
-                          return run(form.body, inner.scope(), out);
-                        },
                         [&](const auto& form) {
                           run_plain(form, scope, out);
                           return Flow::go_on;
@@ -123,14 +116,9 @@ void Interpreter::run_plain(const Plain& form, Scope& /*scope*/, std::string& ou
 }
 
 void Interpreter::run_plain(const Print& form, Scope& scope, std::string& out) {
-  for (const auto& value : form.values) {
-    const Value evaluated = evaluate(*value, scope);
-    if (const auto* text = evaluated.text()) {
-      print(*text, out);
-    } else {
-      print(text_of(machine_, evaluated), out);
-    }
-  }
+  const Value value = evaluate(*form.value, scope);
+  const auto* text = value.text();
+  print(text ? *text : text_of(machine_, value), out);
 }
 
 void Interpreter::run_plain(const Set& form, Scope& scope, std::string& /*out*/) {
@@ -139,10 +127,6 @@ void Interpreter::run_plain(const Set& form, Scope& scope, std::string& /*out*/)
 
 void Interpreter::run_plain(const SetBlock& form, Scope& scope, std::string& /*out*/) {
   assign(form.target, scope, filtered_text(form.filter.get(), scope, inner_text(form.body, scope)));
-}
-
-void Interpreter::run_plain(const For& form, Scope& scope, std::string& out) {
-  run_loop(form, scope, evaluate(*form.list, scope), 0, out);
 }
 
 void Interpreter::run_plain(const MacroDefinition& form, Scope& scope, std::string& /*out*/) {
@@ -166,30 +150,24 @@ void Interpreter::run_plain(const Generation& form, Scope& scope, std::string& o
   run(form.body, inner.scope(), out);
 }
 
-std::string Interpreter::loop_text(const For& loop, const Scope& scope, const Value& list, int depth) {
-  std::string out;
-  run_loop(loop, scope, list, depth, out);
-  return out;
-}
-
-void Interpreter::run_loop(const For& loop, const Scope& scope, const Value& list, int depth,
-                           std::string& out) {
+void Interpreter::run_plain(const For& form, Scope& scope, std::string& out) {
+  const Value list = evaluate(*form.list, scope);
   const Machine::Level level(machine_);
-  auto owned = std::make_unique<Loop>(*this, loop, scope, loop_items(loop, scope, list), depth);
+  auto owned = std::make_unique<Loop>(loop_items(form, scope, list));
   auto& state = *owned;
   const Value loop_value = machine_.own(std::move(owned));
   bool finished = false;  // whether the body ran, which decides Jinja's `else`
   for (; state.at() < state.length(); state.advance()) {
     Inner inner(*this, scope);
     inner.scope().set("loop", loop_value);
-    assign(loop.target, inner.scope(), state.item());
-    const auto flow = run(loop.body, inner.scope(), out);
+    assign(form.target, inner.scope(), state.item());
+    const auto flow = run(form.body, inner.scope(), out);
     if (flow == Flow::leave_loop) break;
     finished |= flow == Flow::go_on;
   }
   if (finished) return;
   Inner inner(*this, scope);
-  run(loop.otherwise, inner.scope(), out);
+  run(form.otherwise, inner.scope(), out);
 }
 
 std::shared_ptr<const List> Interpreter::loop_items(const For& loop, const Scope& scope, const Value& list) {

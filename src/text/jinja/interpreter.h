@@ -41,8 +41,6 @@ class Interpreter {
   /// The text of `block`, in a scope that the caller has made.
   std::string text_of_block(const Block& block, Scope& scope);
   Value evaluate(const Expression& expression, const Scope& scope);
-  /// Runs a loop; `depth` counts recursive loops.
-  std::string loop_text(const For& loop, const Scope& scope, const Value& list, int depth);
 
   /// A scope that is kept as long as it is needed.
   class [[nodiscard]] Inner {
@@ -62,7 +60,6 @@ class Interpreter {
   Flow run(const Block& block, Scope& scope, std::string& out);
   Flow run(const Statement& statement, Scope& scope, std::string& out);
   Flow run_if(const If& statement, Scope& scope, std::string& out);
-  void run_loop(const For& loop, const Scope& scope, const Value& list, int depth, std::string& out);
   std::shared_ptr<const List> loop_items(const For& loop, const Scope& scope, const Value& list);
   // Statements that do not affect a loop.
   void run_plain(const Plain& form, Scope& scope, std::string& out);
@@ -95,6 +92,40 @@ class Interpreter {
   std::vector<Scope*> free_;                    ///< those of them that are not in use
   std::uint64_t printed_ = 0;
   const Value* block_text_ = nullptr;  ///< the input of a filter without a value
+};
+
+/// A macro, or the body of a call block. It reads the names of the scope that it was defined in.
+class Macro final : public Callable {
+ public:
+  Macro(Interpreter& interpreter, std::string name, const Parameters& parameters, const Block& body,
+        const Scope& around);
+  Value call(Machine& machine, const Arguments& arguments) override;
+  Value member(Machine& machine, std::string_view name) override;
+
+ private:
+  Interpreter& interpreter_;
+  std::string name_;
+  const Parameters& parameters_;
+  const Block& body_;
+  const Scope& around_;
+};
+
+/// The `loop` of a for.
+class Loop final : public Callable {
+ public:
+  explicit Loop(std::shared_ptr<const List> items) : items_(std::move(items)) {}
+
+  Value call(Machine& machine, const Arguments& arguments) override;  ///< fails
+  Value member(Machine& machine, std::string_view name) override;
+  std::size_t length() const override { return items_->items.size(); }
+
+  std::size_t at() const noexcept { return at_; }
+  const Value& item() const { return items_->items[at_]; }
+  void advance() noexcept { ++at_; }
+
+ private:
+  std::shared_ptr<const List> items_;
+  std::size_t at_ = 0;
 };
 
 }  // namespace hooked::text::jinja

@@ -262,23 +262,10 @@ class Lexer {
       ++at_;
     } else if (c == '\n') {
       ++at_;
-    } else if (c >= '0' && c <= '7') {
-      char32_t code = 0;
-      for (int i = 0; i < 3 && peek(at_) >= '0' && peek(at_) <= '7'; ++i, ++at_)
-        code = code * 8 + static_cast<char32_t>(text_[at_] - '0');
-      append_utf8(value, code);
     } else if (c == 'x' || c == 'u' || c == 'U') {
       read_code_point(c == 'x' ? 2 : c == 'u' ? 4 : 8, value);
-    } else if (c == 'N') {
-      fail(at_ - 1, "a character's name in a text is not read here; expected \\u and its number");
-    } else if (static_cast<unsigned char>(c) >= 0x80) {
-      // Python reads the character's own escape after the backslash that escapes it.
-      const auto character = *first_char(rest(at_));
-      const auto code = static_cast<std::uint32_t>(character.code_point);
-      value += code < 0x100     ? fmt::format("\\x{:02x}", code)
-               : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                                : fmt::format("\\U{:08x}", code);
-      at_ += character.bytes;
+    } else if (c == 'N' || (c >= '0' && c <= '7') || static_cast<unsigned char>(c) >= 0x80) {
+      fail(at_ - 1, "this escape in a text is not read here; expected \\u and a character's number");
     } else {
       value += '\\';
     }

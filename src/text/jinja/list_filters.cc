@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <utility>
 
-#include "text/jinja/arguments.h"
-#include "text/jinja/filters.h"
+#include "core/json.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 
@@ -106,38 +105,26 @@ Value reverse_filter(Machine& machine, const Value& value, const Arguments& argu
   return machine.text(std::move(reversed));
 }
 
-void sort_by(Machine& machine, std::vector<std::pair<Value, Value>>& keyed, bool reverse) {
+// The values of pairs of a key and a value, in the order of the keys.
+Value sorted_by_key(Machine& machine, std::vector<std::pair<Value, Value>> keyed, bool reverse) {
   std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
     return reverse ? less(machine, b.first, a.first) : less(machine, a.first, b.first);
   });
-}
-
-std::vector<Value> values_of(Machine& machine, std::vector<std::pair<Value, Value>> keyed) {
   machine.charge(keyed.size() * sizeof(Value));
   std::vector<Value> values;
   for (auto& [key, value] : keyed) values.push_back(std::move(value));
-  return values;
+  return machine.list(std::move(values));
 }
 
 Value sort_filter(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound given(machine, "sort", arguments, {"reverse", "case_sensitive", "attribute"});
-  std::vector<Getter> getters;
   const auto* attributes = given[2] ? given[2]->text() : nullptr;
-  for (std::size_t begin = 0; attributes && begin <= attributes->size();) {
-    const auto end = std::min(attributes->find(',', begin), attributes->size());
-    const Value part = machine.text(attributes->substr(begin, end - begin));
-    getters.push_back(getter_of(machine, &part, !given.truth(1, false)));
-    begin = end + 1;
-  }
-  if (!attributes) getters.push_back(getter_of(machine, given[2], !given.truth(1, false)));
+  if (attributes && attributes->find(',') != std::string::npos)
+    machine.unsupported("sort by several attributes");
+  const auto get = getter_of(machine, given[2], !given.truth(1, false));
   std::vector<std::pair<Value, Value>> keyed;
-  for (const auto& member : items_of(machine, value)) {
-    std::vector<Value> keys;
-    for (const auto& get : getters) keys.push_back(get(member));
-    keyed.emplace_back(machine.list(std::move(keys)), member);
-  }
-  sort_by(machine, keyed, given.truth(0, false));
-  return machine.list(values_of(machine, std::move(keyed)));
+  for (const auto& member : items_of(machine, value)) keyed.emplace_back(get(member), member);
+  return sorted_by_key(machine, std::move(keyed), given.truth(0, false));
 }
 
 Value dictsort_filter(Machine& machine, const Value& value, const Arguments& arguments) {
@@ -150,8 +137,7 @@ Value dictsort_filter(Machine& machine, const Value& value, const Arguments& arg
   std::vector<std::pair<Value, Value>> keyed;
   for (const auto& [key, member] : value.dict()->members)
     keyed.emplace_back(get(by == "key" ? key : member), machine.list({key, member}, ListKind::tuple));
-  sort_by(machine, keyed, given.truth(2, false));
-  return machine.list(values_of(machine, std::move(keyed)));
+  return sorted_by_key(machine, std::move(keyed), given.truth(2, false));
 }
 
 Value unique_filter(Machine& machine, const Value& value, const Arguments& arguments) {
@@ -167,31 +153,6 @@ Value unique_filter(Machine& machine, const Value& value, const Arguments& argum
   return machine.list(std::move(chosen), ListKind::generator);
 }
 
-template <bool greatest>
-Value extreme_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "min and max", arguments, {"case_sensitive", "attribute"});
-  const auto get = getter_of(machine, given[1], !given.truth(0, false));
-  std::optional<std::pair<Value, Value>> best;
-  for (const auto& member : items_of(machine, value)) {
-    const Value key = get(member);
-    if (!best || (greatest ? less(machine, best->first, key) : less(machine, key, best->first)))
-      best = {key, member};
-  }
-  return best ? best->second : machine.undefined("No aggregated item, sequence was empty.");
-}
-
-Value sum_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "sum", arguments, {"attribute", "start"});
-  const auto get = getter_of(machine, given[0], false);
-  Value total = given[1] ? *given[1] : std::int64_t{0};
-  for (const auto& member : items_of(machine, value)) {
-    const Value part = get(member);
-    if (total.text()) machine.fail("sum cannot add texts; expected numbers or lists; use join");
-    total = arithmetic(machine, Arithmetic::add, total, part);
-  }
-  return total;
-}
-
 Value items_filter(Machine& machine, const Value& value, const Arguments& arguments) {
   (void)Bound(machine, "items", arguments, {});
   std::vector<Value> pairs;
@@ -201,45 +162,6 @@ Value items_filter(Machine& machine, const Value& value, const Arguments& argume
       pairs.push_back(machine.list({key, member}, ListKind::tuple));
   }
   return machine.list(std::move(pairs), ListKind::generator);
-}
-
-Value batch_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "batch", arguments, {"linecount", "fill_with"});
-  given.required(0);
-  const auto count = given.integer(0, 1);
-  const auto items = items_of(machine, value);
-  std::vector<Value> batches, batch;
-  for (const auto& member : items) {
-    if (!batch.empty() && static_cast<std::int64_t>(batch.size()) == count)
-      batches.push_back(machine.list(std::exchange(batch, {})));
-    batch.push_back(member);
-  }
-  while (!batch.empty() && given[1] && !given[1]->is<None>() &&
-         static_cast<std::int64_t>(batch.size()) < count) {
-    machine.charge(sizeof(Value));
-    batch.push_back(*given[1]);
-  }
-  if (!batch.empty()) batches.push_back(machine.list(std::move(batch)));
-  return machine.list(std::move(batches), ListKind::generator);
-}
-
-Value slice_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "slice", arguments, {"slices", "fill_with"});
-  given.required(0);
-  const auto count = given.integer(0, 1);
-  if (count <= 0) machine.fail("slice is given a number below 1; expected how many slices");
-  const auto items = items_of(machine, value);
-  const auto size = static_cast<std::int64_t>(items.size());
-  std::vector<Value> slices;
-  auto at = items.begin();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto length = size / count + (i < size % count ? 1 : 0);
-    std::vector<Value> part(at, at + length);
-    at += length;
-    if (given[1] && !given[1]->is<None>() && i >= size % count) part.push_back(*given[1]);
-    slices.push_back(machine.list(std::move(part)));
-  }
-  return machine.list(std::move(slices), ListKind::generator);
 }
 
 Value map_filter(Machine& machine, const Value& value, const Arguments& arguments) {
@@ -291,7 +213,7 @@ Value choosing_filter(Machine& machine, const Value& value, const Arguments& arg
 
 constexpr MethodRow kListFilters[] = {
     {"attr", nullptr},
-    {"batch", batch_filter},
+    {"batch", nullptr},
     {"count", count_filter},
     {"d", default_filter},
     {"default", default_filter},
@@ -304,25 +226,29 @@ constexpr MethodRow kListFilters[] = {
     {"length", count_filter},
     {"list", list_filter},
     {"map", map_filter},
-    {"max", extreme_filter<true>},
-    {"min", extreme_filter<false>},
+    {"max", nullptr},
+    {"min", nullptr},
     {"random", nullptr},
     {"reject", choosing_filter<Wanted::false_ones, Judged::item>},
     {"rejectattr", choosing_filter<Wanted::false_ones, Judged::attribute>},
     {"reverse", reverse_filter},
     {"select", choosing_filter<Wanted::true_ones, Judged::item>},
     {"selectattr", choosing_filter<Wanted::true_ones, Judged::attribute>},
-    {"slice", slice_filter},
+    {"slice", nullptr},
     {"sort", sort_filter},
-    {"sum", sum_filter},
+    {"sum", nullptr},
     {"unique", unique_filter},
 };
 
 }  // namespace
 
-const MethodRow* find_list_filter(std::string_view name) {
-  const auto found = std::ranges::find(kListFilters, name, &MethodRow::name);
-  return found == std::end(kListFilters) ? nullptr : &*found;
+Value apply_filter(Machine& machine, std::string_view name, const Value& value, const Arguments& arguments) {
+  machine.step();
+  const auto* text_row = find_text_filter(name);
+  const auto* row = text_row ? text_row : find_row(kListFilters, name);
+  if (!row) machine.fail(fmt::format("there is no filter '{}'; expected one of Jinja's", printable(name)));
+  if (!row->function) machine.unsupported(fmt::format("the filter '{}'", name));
+  return row->function(machine, value, arguments);
 }
 
 }  // namespace hooked::text::jinja

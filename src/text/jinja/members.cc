@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/jinja/methods.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 #include "text/unicode/unicode.h"
@@ -53,8 +53,7 @@ std::optional<Value> own_item(Machine& machine, const Value& value, const Value&
   const auto number = integer_of(index);
   if (!number) return std::nullopt;
   const auto* list = value.list();
-  if (list &&
-      (list->kind == ListKind::list || list->kind == ListKind::tuple || list->kind == ListKind::range)) {
+  if (list && has_places(*list)) {
     const auto size = static_cast<std::int64_t>(list->items.size());
     if (*number >= size || *number < -size) return std::nullopt;
     return list->items[static_cast<std::size_t>(*number < 0 ? *number + size : *number)];
@@ -136,9 +135,7 @@ Value slice(Machine& machine, const Value& value, const Value& begin, const Valu
   require_defined(machine, value);
   const auto* text = value.text();
   const auto* list = value.list();
-  const bool sliced_list = list && (list->kind == ListKind::list || list->kind == ListKind::tuple ||
-                                    list->kind == ListKind::range);
-  if (!text && !sliced_list)
+  if (!text && !(list && has_places(*list)))
     return machine.undefined(fmt::format("{} has no such element", described(value)));
   const auto size = *length_of(machine, value);
   const auto range = slice_range(machine, size, begin, end, step);

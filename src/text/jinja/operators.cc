@@ -6,13 +6,12 @@
 #include <cmath>
 #include <utility>
 
-#include "text/jinja/formatting.h"
 #include "text/jinja/python_text.h"
 
 namespace hooked::text::jinja {
 namespace {
 
-constexpr std::string_view kArithmetic[] = {"+", "-", "*", "/", "//", "%", "**"};
+constexpr std::string_view kArithmetic[] = {"+", "-", "*", "/", "//", "%"};
 
 [[noreturn]] void fail_operands(Machine& machine, Arithmetic operation, const Value& left,
                                 const Value& right) {
@@ -24,16 +23,6 @@ constexpr std::string_view kArithmetic[] = {"+", "-", "*", "/", "//", "%", "**"}
 // `result` is read after the operation that sets `overflowed`.
 std::int64_t checked(Machine& machine, bool overflowed, const std::int64_t& result) {
   if (overflowed) machine.fail("a number is too large; expected integers of 64 bits");
-  return result;
-}
-
-std::int64_t power(Machine& machine, std::int64_t base, std::int64_t exponent) {
-  std::int64_t result = 1;
-  while (exponent > 0) {
-    if (exponent & 1) checked(machine, __builtin_mul_overflow(result, base, &result), result);
-    exponent >>= 1;
-    if (exponent > 0) checked(machine, __builtin_mul_overflow(base, base, &base), base);
-  }
   return result;
 }
 
@@ -51,10 +40,6 @@ Value of_integers(Machine& machine, Arithmetic operation, std::int64_t left, std
       return checked(machine, __builtin_sub_overflow(left, right, &result), result);
     case Arithmetic::multiply:
       return checked(machine, __builtin_mul_overflow(left, right, &result), result);
-    case Arithmetic::power:
-      if (right >= 0) return power(machine, left, right);
-      if (left == 0) break;
-      return std::pow(static_cast<double>(left), static_cast<double>(right));
     case Arithmetic::divide:
       if (right == 0) break;
       return static_cast<double>(left) / static_cast<double>(right);
@@ -89,13 +74,9 @@ Value of_floats(Machine& machine, Arithmetic operation, double left, double righ
     case Arithmetic::floor_divide:
       return std::floor(left / right);
     case Arithmetic::modulo:
-      return floor_modulo(left, right);
-    case Arithmetic::power:
       break;
   }
-  if (left == 0 && right < 0) machine.fail("division by zero");
-  if (left < 0 && right != std::floor(right)) machine.unsupported("a complex number");
-  return std::pow(left, right);
+  return floor_modulo(left, right);
 }
 
 Value repeated(Machine& machine, const Value& value, std::int64_t count) {

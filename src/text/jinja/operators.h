@@ -12,7 +12,7 @@ namespace hooked::text::jinja {
 
 // Python's operators on values, in Jinja's sandbox. All report errors at the machine's place.
 
-enum class Arithmetic : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
+enum class Arithmetic : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo };
 enum class Comparison : std::uint8_t {
   equal,
   not_equal,

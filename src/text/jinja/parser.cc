@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "core/json.h"
-#include "text/jinja/expression_parser.h"
 #include "text/jinja/token_stream.h"
 
 namespace hooked::text::jinja {
@@ -40,10 +39,9 @@ class Parser {
         Value text = Text(std::make_shared<const std::string>(std::move(token.text)));
         block.push_back({token.at, Plain{std::move(text)}});
       } else if (token.kind == TokenKind::print_begin) {
-        std::vector<ExpressionPtr> values;
-        values.push_back(expressions_.tuple());
+        auto value = expressions_.tuple();
         tokens_.expect(TokenKind::print_end, "'}}'");
-        block.push_back({token.at, Print{std::move(values)}});
+        block.push_back({token.at, Print{std::move(value)}});
       } else {
         if (std::ranges::any_of(ends, [&](std::string_view end) { return tokens_.is_name(end); }))
           return block;
@@ -80,8 +78,6 @@ class Parser {
         {"macro", &Parser::read_macro},
         {"call", &Parser::read_call},
         {"filter", &Parser::read_filter},
-        {"with", &Parser::read_with},
-        {"print", &Parser::read_print},
         {"generation", &Parser::read_generation},
         {"break", &Parser::read_break},
         {"continue", &Parser::read_continue},
@@ -91,6 +87,8 @@ class Parser {
         {"from", nullptr},
         {"import", nullptr},
         {"include", nullptr},
+        {"print", nullptr},
+        {"with", nullptr},
     };
     const auto word = tokens_.expect(TokenKind::name, "the name of a statement");
     const auto* row = std::ranges::find(kRows, word.text, &Row::name);
@@ -154,13 +152,13 @@ class Parser {
     tokens_.expect_name("in");
     auto list = expressions_.tuple(Conditionals::no);
     auto condition = tokens_.skip_name("if") ? expressions_.expression() : nullptr;
-    const bool recursive = tokens_.skip_name("recursive");
+    if (tokens_.is_name("recursive")) tokens_.unsupported(tokens_.here().at, "a recursive for");
     ++loops_;
     auto block = body({"endfor", "else"});
     --loops_;
     Block otherwise;
     if (tokens_.take().text == "else") otherwise = inner_body("endfor");
-    return {at, For{std::move(each), std::move(list), std::move(condition), recursive, std::move(block),
+    return {at, For{std::move(each), std::move(list), std::move(condition), std::move(block),
                     std::move(otherwise)}};
   }
 
@@ -227,26 +225,6 @@ class Parser {
   Statement read_filter(std::size_t at) {
     auto filter = expressions_.filters_of_block(false);
     return {at, FilterBlock{std::move(filter), inner_body("endfilter")}};
-  }
-
-  Statement read_with(std::size_t at) {
-    std::vector<std::pair<Target, ExpressionPtr>> values;
-    while (!tokens_.is(TokenKind::statement_end)) {
-      if (!values.empty()) tokens_.expect_symbol(",");
-      auto name = one_target(Members::refused);
-      tokens_.expect_symbol("=");
-      values.emplace_back(std::move(name), expressions_.expression());
-    }
-    return {at, With{std::move(values), body_to("endwith")}};
-  }
-
-  Statement read_print(std::size_t at) {
-    std::vector<ExpressionPtr> values;
-    while (!tokens_.is(TokenKind::statement_end)) {
-      if (!values.empty()) tokens_.expect_symbol(",");
-      values.push_back(expressions_.expression());
-    }
-    return {at, Print{std::move(values)}};
   }
 
   Statement read_generation(std::size_t at) { return {at, Generation{inner_body("endgeneration")}}; }

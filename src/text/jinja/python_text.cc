@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -42,6 +41,7 @@ std::string between_quotes(std::string_view text) {
   return result + quote;
 }
 
+// Python's repr() of a value, as in a printed list.
 void append_repr(Machine& machine, const Value& value, std::string& result);
 
 void append_items(Machine& machine, const std::vector<Value>& items, std::string_view open,
@@ -54,7 +54,8 @@ void append_items(Machine& machine, const std::vector<Value>& items, std::string
   result += close;
 }
 
-void append_list(Machine& machine, const List& list, std::string& result) {
+void append_list(Machine& machine, const Value& value, std::string& result) {
+  const List& list = *value.list();
   switch (list.kind) {
     case ListKind::list:
       return append_items(machine, list.items, "[", "]", result);
@@ -64,11 +65,10 @@ void append_list(Machine& machine, const List& list, std::string& result) {
       result += list.printed;
       return;
     case ListKind::keys:
-      return append_items(machine, list.items, "dict_keys([", "])", result);
     case ListKind::values:
-      return append_items(machine, list.items, "dict_values([", "])", result);
     case ListKind::items:
-      return append_items(machine, list.items, "dict_items([", "])", result);
+      result += type_name(value);
+      return append_items(machine, list.items, "([", "])", result);
     case ListKind::generator:
       machine.unsupported("printing what a filter such as map gives, without `| list`,");
   }
@@ -90,8 +90,8 @@ void append_repr(Machine& machine, const Value& value, std::string& result) {
   } else if (const auto* text = value.text()) {
     result += between_quotes(*text);
     machine.charge(result.size() - before);
-  } else if (const auto* list = value.list()) {
-    append_list(machine, *list, result);
+  } else if (value.list()) {
+    append_list(machine, value, result);
   } else if (const auto* dict = value.dict()) {
     result += '{';
     std::string_view separator;
@@ -134,6 +134,15 @@ std::string json_number(double number) {
   return float_text(number);
 }
 
+// Null, a boolean or a number as JSON; nothing for other values.
+std::optional<std::string> plain_json(const Value& value) {
+  if (value.is<None>()) return "null";
+  if (const auto* truth = value.as<bool>()) return *truth ? "true" : "false";
+  if (const auto* integer = value.as<std::int64_t>()) return std::to_string(*integer);
+  if (const auto* number = value.as<double>()) return json_number(*number);
+  return std::nullopt;
+}
+
 class JsonWriter {
  public:
   JsonWriter(Machine& machine, const JsonStyle& style) : machine_(machine), style_(style) {}
@@ -141,14 +150,8 @@ class JsonWriter {
   void write(const Value& value, int level) {
     machine_.step();
     const auto before = result_.size();
-    if (value.is<None>()) {
-      result_ += "null";
-    } else if (const auto* truth = value.as<bool>()) {
-      result_ += *truth ? "true" : "false";
-    } else if (const auto* integer = value.as<std::int64_t>()) {
-      result_ += std::to_string(*integer);
-    } else if (const auto* number = value.as<double>()) {
-      result_ += json_number(*number);
+    if (const auto plain = plain_json(value)) {
+      result_ += *plain;
     } else if (const auto* text = value.text()) {
       append_json_string(*text, style_.ensure_ascii, result_);
       machine_.charge(result_.size() - before);
@@ -204,10 +207,7 @@ class JsonWriter {
 
   std::string key_text(const Value& key) {
     if (const auto* text = key.text()) return *text;
-    if (key.is<None>()) return "null";
-    if (const auto* truth = key.as<bool>()) return *truth ? "true" : "false";
-    if (const auto* number = key.as<double>()) return json_number(*number);
-    if (const auto integer = integer_of(key)) return std::to_string(*integer);
+    if (auto plain = plain_json(key)) return *std::move(plain);
     machine_.fail(fmt::format("a key of type {} cannot be written as JSON; expected a text", type_name(key)));
   }
 
@@ -220,31 +220,9 @@ class JsonWriter {
 
 std::string float_text(double number) {
   if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  // Digits and exponent: d.ddde+XX.
-  char room[64];
-  const auto [end, error] = std::to_chars(room, room + sizeof room, number, std::chars_format::scientific);
-  const std::string_view scientific(room, static_cast<std::size_t>(end - room));
-  const auto mark = scientific.find('e');
-  int exponent = 0;
-  const auto* digits_of_exponent = room + mark + (scientific[mark + 1] == '+' ? 2 : 1);
-  std::from_chars(digits_of_exponent, end, exponent);
-  std::string digits;
-  for (const char c : scientific.substr(0, mark)) {
-    if (c >= '0' && c <= '9') digits += c;
-  }
-  const std::string sign = scientific[0] == '-' ? "-" : "";
-  const auto count = static_cast<int>(digits.size());
-  if (exponent < -4 || exponent >= 16) {
-    const std::string fraction = count > 1 ? "." + digits.substr(1) : "";
-    return fmt::format("{}{}{}e{}{:02}", sign, digits[0], fraction, exponent < 0 ? '-' : '+',
-                       std::abs(exponent));
-  }
-  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
-  if (count <= exponent + 1)
-    return sign + digits + std::string(static_cast<std::size_t>(exponent + 1 - count), '0') + ".0";
-  return sign + digits.substr(0, static_cast<std::size_t>(exponent) + 1) + "." +
-         digits.substr(static_cast<std::size_t>(exponent) + 1);
+  auto text = fmt::format("{}", number);  // Python's digits and exponents, but for whole numbers
+  if (std::isfinite(number) && text.find_first_of(".e") == text.npos) text += ".0";
+  return text;
 }
 
 std::string text_of(Machine& machine, const Value& value) {
@@ -252,12 +230,8 @@ std::string text_of(Machine& machine, const Value& value) {
     machine.charge(text->size());
     return *text;
   }
-  return value.is<Undefined>() ? std::string() : repr_of(machine, value);
-}
-
-std::string repr_of(Machine& machine, const Value& value) {
   std::string result;
-  append_repr(machine, value, result);
+  if (!value.is<Undefined>()) append_repr(machine, value, result);
   return result;
 }
 
@@ -281,8 +255,7 @@ std::string_view stripped(std::string_view text, Side side, const std::optional<
     text.remove_prefix(first.bytes);
   }
   while (side != Side::left && !text.empty()) {
-    auto begin = text.size() - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const auto begin = last_character(text);
     if (!goes(first_char(text.substr(begin))->code_point, text.substr(begin))) break;
     text = text.substr(0, begin);
   }
@@ -304,8 +277,6 @@ std::string in_case(std::string_view text, Case which) {
         return append(upper_case(c));
       case Case::lower:
         return lower();
-      case Case::swap:
-        return is_upper(c) ? lower() : append(is_lower(c) ? upper_case(c) : std::vector{c});
       case Case::title:
       case Case::capitalize:
         inside ? lower() : append(title_case(c));
@@ -324,7 +295,7 @@ std::size_t byte_of_character(std::string_view text, std::size_t character) noex
   return std::min(at, text.size());
 }
 
-std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
+std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -336,7 +307,7 @@ std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
     at += c.bytes;
     if (!ends) continue;
     if (c.code_point == U'\r' && at < text.size() && text[at] == '\n') ++at;
-    lines.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
+    lines.push_back(text.substr(begin, end - begin));
     begin = at;
   }
   if (begin < text.size()) lines.push_back(text.substr(begin));

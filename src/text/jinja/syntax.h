@@ -114,7 +114,7 @@ struct Plain {
   Value text;
 };
 struct Print {
-  std::vector<ExpressionPtr> values;
+  ExpressionPtr value;
 };
 struct Set {
   Target target;
@@ -132,7 +132,6 @@ struct If {
 struct For {
   Target target;
   ExpressionPtr list, condition;
-  bool recursive;
   Block body, otherwise;
 };
 struct MacroDefinition {
@@ -149,10 +148,6 @@ struct FilterBlock {
   ExpressionPtr filter;
   Block body;
 };
-struct With {
-  std::vector<std::pair<Target, ExpressionPtr>> values;
-  Block body;
-};
 /// `{% generation %}`: the assistant's part of a conversation. Only its text matters here.
 struct Generation {
   Block body;
@@ -162,8 +157,8 @@ struct Continue {};
 
 struct Statement {
   std::size_t at;
-  std::variant<Plain, Print, Set, SetBlock, If, For, MacroDefinition, CallBlock, FilterBlock, With,
-               Generation, Break, Continue>
+  std::variant<Plain, Print, Set, SetBlock, If, For, MacroDefinition, CallBlock, FilterBlock, Generation,
+               Break, Continue>
       form;
 };
 

@@ -1,14 +1,9 @@
 // Jinja's tests: the names after `is`.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-
-#include "text/jinja/arguments.h"
-#include "text/jinja/filters.h"
+#include "core/json.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/python_text.h"
 
 namespace hooked::text::jinja {
 namespace {
@@ -25,40 +20,10 @@ Value comparing_test(Machine& machine, const Value& value, const Arguments& argu
   return compare(machine, comparison, value, given.required(0));
 }
 
-Value remainder(Machine& machine, const Value& value, std::int64_t divisor) {
-  return arithmetic(machine, Arithmetic::modulo, value, divisor);
-}
-
 template <std::int64_t rest>
 Value parity_test(Machine& machine, const Value& value, const Arguments& arguments) {
   (void)Bound(machine, "odd and even", arguments, {});
-  return equal(machine, remainder(machine, value, 2), rest);
-}
-
-Value divisible_test(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "divisibleby", arguments, {"num"});
-  return equal(machine, arithmetic(machine, Arithmetic::modulo, value, given.required(0)), std::int64_t{0});
-}
-
-Value same_test(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "sameas", arguments, {"other"});
-  const Value& other = given.required(0);
-  if (value.index() != other.index()) return false;
-  if (value.list()) return value.list() == other.list();
-  if (value.dict()) return value.dict() == other.dict();
-  return equal(machine, value, other);
-}
-
-template <const MethodRow* (*find)(std::string_view)>
-Value named_test(Machine& machine, const Value& value, const Arguments& arguments) {
-  (void)Bound(machine, "this test", arguments, {});
-  return value.text() && find(*value.text()) != nullptr;
-}
-
-template <bool upper>
-Value case_test(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Value text = machine.text(text_of(machine, value));
-  return find_text_method(upper ? "isupper" : "islower")->function(machine, text, arguments);
+  return equal(machine, arithmetic(machine, Arithmetic::modulo, value, std::int64_t{2}), rest);
 }
 
 bool is_defined(const Value& value) { return !value.is<Undefined>(); }
@@ -78,9 +43,7 @@ bool is_callable(const Value& value) {
 }
 bool is_sequence(const Value& value) {
   const auto* list = value.list();
-  return value.text() || value.dict() || value.is<Undefined>() ||
-         (list &&
-          (list->kind == ListKind::list || list->kind == ListKind::tuple || list->kind == ListKind::range));
+  return value.text() || value.dict() || value.is<Undefined>() || (list && has_places(*list));
 }
 
 constexpr MethodRow kTests[] = {
@@ -93,13 +56,13 @@ constexpr MethodRow kTests[] = {
     {"boolean", plain_test<is_boolean>},
     {"callable", plain_test<is_callable>},
     {"defined", plain_test<is_defined>},
-    {"divisibleby", divisible_test},
+    {"divisibleby", nullptr},
     {"eq", comparing_test<Comparison::equal>},
     {"equalto", comparing_test<Comparison::equal>},
     {"escaped", nullptr},
     {"even", parity_test<0>},
     {"false", plain_test<is_the_false>},
-    {"filter", named_test<find_filter>},
+    {"filter", nullptr},
     {"float", plain_test<is_float>},
     {"ge", comparing_test<Comparison::greater_equal>},
     {"greaterthan", comparing_test<Comparison::greater>},
@@ -109,27 +72,30 @@ constexpr MethodRow kTests[] = {
     {"iterable", plain_test<is_some_iterable>},
     {"le", comparing_test<Comparison::less_equal>},
     {"lessthan", comparing_test<Comparison::less>},
-    {"lower", case_test<false>},
+    {"lower", nullptr},
     {"lt", comparing_test<Comparison::less>},
     {"mapping", plain_test<is_mapping>},
     {"ne", comparing_test<Comparison::not_equal>},
     {"none", plain_test<is_none>},
     {"number", plain_test<is_some_number>},
     {"odd", parity_test<1>},
-    {"sameas", same_test},
+    {"sameas", nullptr},
     {"sequence", plain_test<is_sequence>},
     {"string", plain_test<is_string>},
-    {"test", named_test<find_test>},
+    {"test", nullptr},
     {"true", plain_test<is_the_true>},
     {"undefined", plain_test<is_undefined>},
-    {"upper", case_test<true>},
+    {"upper", nullptr},
 };
 
 }  // namespace
 
-const MethodRow* find_test(std::string_view name) {
-  const auto found = std::ranges::find(kTests, name, &MethodRow::name);
-  return found == std::end(kTests) ? nullptr : &*found;
+bool apply_test(Machine& machine, std::string_view name, const Value& value, const Arguments& arguments) {
+  machine.step();
+  const auto* row = find_row(kTests, name);
+  if (!row) machine.fail(fmt::format("there is no test '{}'; expected one of Jinja's", printable(name)));
+  if (!row->function) machine.unsupported(fmt::format("the test '{}'", name));
+  return is_true(row->function(machine, value, arguments));
 }
 
 }  // namespace hooked::text::jinja

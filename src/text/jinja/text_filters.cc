@@ -6,13 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <utility>
 
-#include "text/jinja/arguments.h"
-#include "text/jinja/filters.h"
-#include "text/jinja/formatting.h"
+#include "text/jinja/library.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
-#include "text/unicode/letter_case.h"
 #include "text/unicode/unicode.h"
 
 namespace hooked::text::jinja {
@@ -56,26 +54,15 @@ Value string_filter(Machine& machine, const Value& value, const Arguments& argum
 
 Value escape_filter(Machine& machine, const Value& value, const Arguments& arguments) {
   (void)Bound(machine, "escape", arguments, {});
+  constexpr std::pair<char, std::string_view> kEscapes[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
   std::string escaped;
   for (const char c : text_of(machine, value)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      case '"':
-        escaped += "&#34;";
-        break;
-      default:
-        escaped += c;
+    const auto* found = std::ranges::find(kEscapes, c, [](const auto& row) { return row.first; });
+    if (found == std::end(kEscapes)) {
+      escaped += c;
+    } else {
+      escaped += found->second;
     }
   }
   return machine.text(std::move(escaped));
@@ -121,49 +108,10 @@ Value indent_filter(Machine& machine, const Value& value, const Arguments& argum
   return machine.text(std::move(result));
 }
 
-Value center_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "center", arguments, {"width"});
-  const Value text = machine.text(text_of(machine, value));
-  return find_text_method("center")->function(machine, text,
-                                              {.positional = {given.integer(0, 80)}, .named = {}});
-}
-
-Value truncate_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "truncate", arguments, {"length", "killwords", "end", "leeway"});
-  const auto length = given.integer(0, 255), leeway = given.integer(3, 5);
-  const auto end = given.text(2).value_or("...");
-  const auto end_length = static_cast<std::int64_t>(count_characters(end));
-  const auto text = text_of(machine, value);
-  if (length < end_length || leeway < 0)
-    machine.fail("truncate is given a length shorter than what it appends");
-  const auto size = static_cast<std::int64_t>(count_characters(text));
-  if (size <= leeway || size - leeway <= length) return value;
-  auto kept = text.substr(0, byte_of_character(text, static_cast<std::size_t>(length - end_length)));
-  if (!given.truth(1, false)) kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
-  return machine.text(kept + end);
-}
-
-Value wordcount_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  (void)Bound(machine, "wordcount", arguments, {});
-  std::int64_t words = 0;
-  bool inside = false;
-  for_each_character(text_of(machine, value), [&](char32_t c, std::string_view) {
-    const bool word = is_letter(c) || text::is_number(c) || c == U'_';
-    if (word && !inside) ++words;
-    inside = word;
-  });
-  return words;
-}
-
 Value format_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  if (!arguments.positional.empty() && !arguments.named.empty())
-    machine.fail("format takes values by place or by name; expected one of the two");
+  if (!arguments.named.empty()) machine.unsupported("format with values by name");
   const auto format = text_of(machine, value);
-  if (arguments.named.empty())
-    return machine.text(percent_format(machine, format, machine.list(arguments.positional, ListKind::tuple)));
-  std::vector<std::pair<Value, Value>> members;
-  for (const auto& [name, argument] : arguments.named) members.emplace_back(machine.text(name), argument);
-  return machine.text(percent_format(machine, format, machine.dict(std::move(members))));
+  return machine.text(percent_format(machine, format, machine.list(arguments.positional, ListKind::tuple)));
 }
 
 // A text as Python's int() and float() read numbers: white space around it, single underscores between
@@ -226,33 +174,6 @@ Value float_filter(Machine& machine, const Value& value, const Arguments& argume
   return given[0] ? *given[0] : 0.0;
 }
 
-Value abs_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  (void)Bound(machine, "abs", arguments, {});
-  require_defined(machine, value);
-  if (const auto* number = value.as<double>()) return std::abs(*number);
-  if (const auto integer = integer_of(value)) return *integer < 0 ? negative(machine, *integer) : *integer;
-  machine.fail(fmt::format("abs is given {}; expected a number", type_name(value)));
-}
-
-Value round_filter(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound given(machine, "round", arguments, {"precision", "method"});
-  const auto precision = given.integer(0, 0);
-  const auto method = given.text(1).value_or("common");
-  require_defined(machine, value);
-  if (!is_number(value)) machine.fail(fmt::format("round is given {}; expected a number", type_name(value)));
-  if (precision < 0 || precision > 50) machine.unsupported("round with this precision");
-  const double number = number_of(value);
-  const double shift = std::pow(10.0, static_cast<double>(precision));
-  if (method == "ceil" || method == "floor") {
-    const double shifted = method == "ceil" ? std::ceil(number * shift) : std::floor(number * shift);
-    return shifted / shift;
-  }
-  if (method != "common") machine.fail("round is given another method; expected common, ceil or floor");
-  if (const auto integer = integer_of(value)) return *integer;
-  // The decimal digits of the exact value, halves to even: as Python rounds.
-  return std::strtod(fmt::format("{:.{}f}", number, static_cast<int>(precision)).c_str(), nullptr);
-}
-
 Value tojson_filter(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound given(machine, "tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style{.ensure_ascii = given.truth(0, false), .sort_keys = given.truth(3, false)};
@@ -273,9 +194,9 @@ Value tojson_filter(Machine& machine, const Value& value, const Arguments& argum
 }
 
 constexpr MethodRow kTextFilters[] = {
-    {"abs", abs_filter},
+    {"abs", nullptr},
     {"capitalize", in_case_filter<Case::capitalize>},
-    {"center", center_filter},
+    {"center", nullptr},
     {"e", escape_filter},
     {"escape", escape_filter},
     {"filesizeformat", nullptr},
@@ -287,27 +208,24 @@ constexpr MethodRow kTextFilters[] = {
     {"lower", in_case_filter<Case::lower>},
     {"pprint", nullptr},
     {"replace", replace_filter},
-    {"round", round_filter},
+    {"round", nullptr},
     {"safe", string_filter},
     {"string", string_filter},
     {"striptags", nullptr},
     {"title", title_filter},
     {"tojson", tojson_filter},
     {"trim", trim_filter},
-    {"truncate", truncate_filter},
+    {"truncate", nullptr},
     {"upper", in_case_filter<Case::upper>},
     {"urlencode", nullptr},
     {"urlize", nullptr},
-    {"wordcount", wordcount_filter},
+    {"wordcount", nullptr},
     {"wordwrap", nullptr},
     {"xmlattr", nullptr},
 };
 
 }  // namespace
 
-const MethodRow* find_text_filter(std::string_view name) {
-  const auto found = std::ranges::find(kTextFilters, name, &MethodRow::name);
-  return found == std::end(kTextFilters) ? nullptr : &*found;
-}
+const MethodRow* find_text_filter(std::string_view name) { return find_row(kTextFilters, name); }
 
 }  // namespace hooked::text::jinja

@@ -39,30 +39,19 @@ std::string_view type_name(const Value& value) {
   if (value.text()) return "str";
   if (value.dict()) return "dict";
   if (value.is<Namespace*>()) return "namespace";
-  if (const auto* list = value.list()) {
-    switch (list->kind) {
-      case ListKind::list:
-        return "list";
-      case ListKind::tuple:
-        return "tuple";
-      case ListKind::range:
-        return "range";
-      case ListKind::keys:
-        return "dict_keys";
-      case ListKind::values:
-        return "dict_values";
-      case ListKind::items:
-        return "dict_items";
-      case ListKind::generator:
-        return "generator";
-    }
-  }
+  constexpr std::string_view kListKinds[] = {"list",        "tuple",      "range",    "dict_keys",
+                                             "dict_values", "dict_items", "generator"};
+  if (const auto* list = value.list()) return kListKinds[static_cast<std::size_t>(list->kind)];
   return "function";
 }
 
 std::string described(const Value& value) {
   if (value.is<None>()) return "None";
   return std::string(type_name(value)) + " object";
+}
+
+bool has_places(const List& list) {
+  return list.kind == ListKind::list || list.kind == ListKind::tuple || list.kind == ListKind::range;
 }
 
 bool is_number(const Value& value) {

@@ -16,7 +16,8 @@ class Machine;
 struct Value;
 struct Arguments;
 
-/// The kind of a list. Kinds differ in how they print, compare and can be read.
+/// The kind of a list. Kinds differ in how they print, compare and can be read; type_name() names them in
+/// this order.
 enum class ListKind : std::uint8_t {
   list,
   tuple,
@@ -130,6 +131,9 @@ std::string_view type_name(const Value& value);
 
 /// Jinja's name for it in messages: `dict object`, `None`.
 std::string described(const Value& value);
+
+/// Whether it is a list, a tuple or a range: its items have numbers.
+bool has_places(const List& list);
 
 /// Whether it is a bool, an integer or a float.
 bool is_number(const Value& value);

@@ -13,9 +13,7 @@ namespace hooked::text {
 namespace {
 
 bool ends_with_word(std::string_view text) {
-  auto begin = text.size() - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-  return char_class(first_char(text.substr(begin))->code_point) == CharClass::word;
+  return char_class(first_char(text.substr(last_character(text)))->code_point) == CharClass::word;
 }
 
 bool begins_with_word(std::string_view text) {
@@ -26,8 +24,7 @@ bool begins_with_word(std::string_view text) {
 std::size_t trailing_space(std::string_view text) {
   std::size_t begin = text.size();
   while (begin > 0) {
-    auto at = begin - 1;
-    while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    const auto at = last_character(text.substr(0, begin));
     if (!is_space(first_char(text.substr(at))->code_point)) break;
     begin = at;
   }

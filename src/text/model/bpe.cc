@@ -32,13 +32,27 @@ constexpr std::size_t kCachedSymbols = std::size_t{1} << 20;
 class WordCache {
  public:
   // For a text of `text_bytes` bytes. The words must stay where they are in memory.
-  explicit WordCache(std::size_t text_bytes);
+  explicit WordCache(std::size_t text_bytes)
+      : slots_(std::bit_ceil(std::clamp<std::size_t>(text_bytes / 16, 16, kCachedWords))) {}
 
   // The symbols of a word, empty if it is not cached. Valid until the next put().
-  std::span<const Symbol> find(std::string_view word) noexcept;
+  std::span<const Symbol> find(std::string_view word) noexcept {
+    last_ = std::hash<std::string_view>{}(word) & (slots_.size() - 1);
+    const auto& slot = slots_[last_];
+    if (slot.count == 0 || slot.word != word) return {};
+    return std::span(symbols_).subspan(slot.begin, slot.count);
+  }
 
   // Keeps the symbols, at least one, of a word that find() has just not found.
-  void put(std::string_view word, std::span<const Symbol> symbols);
+  void put(std::string_view word, std::span<const Symbol> symbols) {
+    if (symbols_.size() + symbols.size() > kCachedSymbols) {
+      std::fill(slots_.begin(), slots_.end(), Slot{});
+      symbols_.clear();
+    }
+    slots_[last_] = {word, static_cast<std::uint32_t>(symbols_.size()),
+                     static_cast<std::uint32_t>(symbols.size())};
+    symbols_.insert(symbols_.end(), symbols.begin(), symbols.end());
+  }
 
  private:
   struct Slot {
@@ -51,26 +65,6 @@ class WordCache {
   std::vector<Symbol> symbols_;
   std::size_t last_ = 0;  // the slot that find() looked at
 };
-
-WordCache::WordCache(std::size_t text_bytes)
-    : slots_(std::bit_ceil(std::clamp<std::size_t>(text_bytes / 16, 16, kCachedWords))) {}
-
-std::span<const Symbol> WordCache::find(std::string_view word) noexcept {
-  last_ = std::hash<std::string_view>{}(word) & (slots_.size() - 1);
-  const auto& slot = slots_[last_];
-  if (slot.count == 0 || slot.word != word) return {};
-  return std::span(symbols_).subspan(slot.begin, slot.count);
-}
-
-void WordCache::put(std::string_view word, std::span<const Symbol> symbols) {
-  if (symbols_.size() + symbols.size() > kCachedSymbols) {
-    std::fill(slots_.begin(), slots_.end(), Slot{});
-    symbols_.clear();
-  }
-  slots_[last_] = {word, static_cast<std::uint32_t>(symbols_.size()),
-                   static_cast<std::uint32_t>(symbols.size())};
-  symbols_.insert(symbols_.end(), symbols.begin(), symbols.end());
-}
 
 // Byte-pair encoding: a word's characters (or bytes) are joined by a ranked list of pairs.
 class BpeModel : public Model {

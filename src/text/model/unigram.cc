@@ -26,14 +26,73 @@ class UnigramModel : public Model {
     bool byte_fallback = false;  // such characters as pieces `<0xEF>`, if the vocabulary has them all
   };
   // `scores[id]` are log-probabilities.
-  UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Options options);
+  UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Options options)
+      : Model(std::move(vocabulary)), scores_(std::move(scores)), options_(options) {
+    auto worst = std::numeric_limits<double>::infinity();
+    for (const auto score : scores_) worst = std::min(worst, score);
+    unknown_score_ = worst - kUnknownPenalty;
+    for (std::int64_t id = 0; id < this->vocabulary().size(); ++id) {
+      const auto* piece = this->vocabulary().piece(id);
+      if (piece && !piece->empty())
+        trie_.add(*piece, static_cast<std::int32_t>(*this->vocabulary().find(*piece)));
+    }
+    if (options_.byte_fallback) byte_ids_ = byte_piece_ids(this->vocabulary());
+  }
 
   std::string_view kind() const noexcept override { return "Unigram"; }
-  std::unique_ptr<WordEncoder> encoder(std::size_t text_bytes) const override;
+  std::unique_ptr<WordEncoder> encoder(std::size_t) const override {
+    return std::make_unique<Encoder>(*this);
+  }
   std::optional<std::int64_t> id_without_spelling() const noexcept override { return options_.unknown; }
 
  private:
-  friend class UnigramEncoder;
+  class Encoder : public WordEncoder {
+   public:
+    explicit Encoder(const UnigramModel& model) : model_(model) {}
+
+    void encode(std::string_view word, std::vector<WordToken>& tokens) override {
+      best_.find(word, model_.trie_, model_.scores_, [&](std::string_view character) {
+        if (!model_.options_.unknown) throw UnknownWord(character);
+        return std::pair(*model_.options_.unknown, model_.unknown_score_);
+      });
+      pieces_.clear();
+      for (auto end = word.size(); end > 0; end = best_.ending_at(end).begin) {
+        const auto& node = best_.ending_at(end);
+        // Adjacent unknown characters are one token.
+        if (is_unknown(node.id) && !pieces_.empty() && is_unknown(pieces_.back().id)) {
+          pieces_.back().span.begin = node.begin;
+        } else {
+          pieces_.push_back({node.id, {node.begin, end}});
+        }
+      }
+      for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) add(word, *piece, tokens);
+    }
+
+   private:
+    bool is_unknown(std::int64_t id) const noexcept { return model_.options_.unknown == id; }
+
+    void add(std::string_view word, const WordToken& piece, std::vector<WordToken>& tokens) const {
+      const auto text = word.substr(piece.span.begin, piece.span.end - piece.span.begin);
+      // Adjacent unknown characters together may be a piece.
+      if (const auto id = model_.vocabulary().find(text)) {
+        tokens.push_back({*id, piece.span});
+        return;
+      }
+      const auto& bytes = model_.byte_ids_;
+      if (!bytes.empty() && std::all_of(text.begin(), text.end(), [&](char byte) {
+            return bytes[static_cast<unsigned char>(byte)] >= 0;
+          })) {
+        for (const auto byte : text) tokens.push_back({bytes[static_cast<unsigned char>(byte)], piece.span});
+        return;
+      }
+      if (!model_.options_.unknown) throw UnknownWord(text);
+      tokens.push_back({*model_.options_.unknown, piece.span});
+    }
+
+    const UnigramModel& model_;
+    BestCut<double> best_;
+    std::vector<WordToken> pieces_;
+  };
 
   std::vector<double> scores_;
   Options options_;
@@ -41,75 +100,6 @@ class UnigramModel : public Model {
   PieceTrie trie_;
   std::vector<std::int64_t> byte_ids_;  // [byte], -1 for missing pieces
 };
-
-class UnigramEncoder : public WordEncoder {
- public:
-  explicit UnigramEncoder(const UnigramModel& model) : model_(model) {}
-
-  void encode(std::string_view word, std::vector<WordToken>& tokens) override {
-    find_best_cut(word);
-    pieces_.clear();
-    for (auto end = word.size(); end > 0; end = best_.ending_at(end).begin) {
-      const auto& node = best_.ending_at(end);
-      // Adjacent unknown characters are one token.
-      if (is_unknown(node.id) && !pieces_.empty() && is_unknown(pieces_.back().id)) {
-        pieces_.back().span.begin = node.begin;
-      } else {
-        pieces_.push_back({node.id, {node.begin, end}});
-      }
-    }
-    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) add(word, *piece, tokens);
-  }
-
- private:
-  bool is_unknown(std::int64_t id) const noexcept { return model_.options_.unknown == id; }
-
-  void find_best_cut(std::string_view word) {
-    best_.find(word, model_.trie_, model_.scores_, [&](std::string_view character) {
-      if (!model_.options_.unknown) throw UnknownWord(character);
-      return std::pair(*model_.options_.unknown, model_.unknown_score_);
-    });
-  }
-
-  void add(std::string_view word, const WordToken& piece, std::vector<WordToken>& tokens) const {
-    const auto text = word.substr(piece.span.begin, piece.span.end - piece.span.begin);
-    // Adjacent unknown characters together may be a piece.
-    if (const auto id = model_.vocabulary().find(text)) {
-      tokens.push_back({*id, piece.span});
-      return;
-    }
-    const auto& bytes = model_.byte_ids_;
-    if (!bytes.empty() && std::all_of(text.begin(), text.end(), [&](char byte) {
-          return bytes[static_cast<unsigned char>(byte)] >= 0;
-        })) {
-      for (const auto byte : text) tokens.push_back({bytes[static_cast<unsigned char>(byte)], piece.span});
-      return;
-    }
-    if (!model_.options_.unknown) throw UnknownWord(text);
-    tokens.push_back({*model_.options_.unknown, piece.span});
-  }
-
-  const UnigramModel& model_;
-  BestCut<double> best_;
-  std::vector<WordToken> pieces_;
-};
-
-UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Options options)
-    : Model(std::move(vocabulary)), scores_(std::move(scores)), options_(options) {
-  auto worst = std::numeric_limits<double>::infinity();
-  for (const auto score : scores_) worst = std::min(worst, score);
-  unknown_score_ = worst - kUnknownPenalty;
-  for (std::int64_t id = 0; id < this->vocabulary().size(); ++id) {
-    const auto* piece = this->vocabulary().piece(id);
-    if (piece && !piece->empty())
-      trie_.add(*piece, static_cast<std::int32_t>(*this->vocabulary().find(*piece)));
-  }
-  if (options_.byte_fallback) byte_ids_ = byte_piece_ids(this->vocabulary());
-}
-
-std::unique_ptr<WordEncoder> UnigramModel::encoder(std::size_t) const {
-  return std::make_unique<UnigramEncoder>(*this);
-}
 
 }  // namespace
 

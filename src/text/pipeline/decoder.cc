@@ -1,15 +1,16 @@
 #include "text/pipeline/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/utf8.h"
 #include "text/pipeline/pre_tokenizer.h"
 #include "text/strings/pattern.h"
-#include "text/strings/replace_each.h"
 #include "text/unicode/byte_characters.h"
 #include "text/unicode/unicode.h"
 
@@ -34,6 +35,23 @@ std::optional<char> fallback_byte(std::string_view piece) {
   const int low = digit(piece[4]);
   if (high < 0 || low < 0) return std::nullopt;
   return static_cast<char>(high * 16 + low);
+}
+
+// Removes the blanks that cutting at punctuation puts into English text.
+std::string remove_blanks_of_english(std::string text) {
+  static constexpr std::array<std::array<std::string_view, 2>, 11> kRules = {{{" .", "."},
+                                                                              {" ?", "?"},
+                                                                              {" !", "!"},
+                                                                              {" ,", ","},
+                                                                              {" ' ", "'"},
+                                                                              {" n't", "n't"},
+                                                                              {" 'm", "'m"},
+                                                                              {" do not", " don't"},
+                                                                              {" 's", "'s"},
+                                                                              {" 've", "'ve"},
+                                                                              {" 're", "'re"}}};
+  for (const auto& [from, to] : kRules) text = replace_each(text, from, to);
+  return text;
 }
 
 // The texts that cannot change any more, for steps that need a text whole.
@@ -98,29 +116,21 @@ class ByteFallbackDecoder : public Decoder {
 // Puts a blank before all tokens but the first and those with the continuing prefix, which is removed.
 class WordPieceDecoder : public Decoder {
  public:
-  struct Options {
-    std::string prefix;
-    bool cleanup;  // remove blanks before punctuation and in English contractions
-  };
-  explicit WordPieceDecoder(Options options) : options_(std::move(options)) {}
-
-  static DecoderPtr read(const ConfigReader& json) {
-    return std::make_unique<WordPieceDecoder>(
-        Options{.prefix = json.text("prefix"), .cleanup = json.boolean("cleanup")});
-  }
+  explicit WordPieceDecoder(const ConfigReader& json)
+      : prefix_(json.text("prefix")), cleanup_(json.boolean("cleanup")) {}
 
   TokenTexts apply(TokenTexts in) const override {
     in = whole_texts(std::move(in));
     for (std::size_t i = 0; i < in.texts.size(); ++i) {
       auto& text = in.texts[i];
       if (i > 0) {
-        if (text.starts_with(options_.prefix)) {
-          text.erase(0, options_.prefix.size());
+        if (text.starts_with(prefix_)) {
+          text.erase(0, prefix_.size());
         } else {
           text.insert(text.begin(), ' ');
         }
       }
-      if (options_.cleanup) text = remove_blanks_of_english(std::move(text));
+      if (cleanup_) text = remove_blanks_of_english(std::move(text));
     }
     return in;
   }
@@ -130,33 +140,27 @@ class WordPieceDecoder : public Decoder {
   }
 
  private:
-  Options options_;
+  std::string prefix_;
+  bool cleanup_;  // remove blanks before punctuation and in English contractions
 };
 
 // Blanks replace the visible character; none at the beginning if the pre-tokenizer put one there.
 class MetaspaceDecoder : public Decoder {
  public:
-  struct Options {
-    char32_t replacement;
-    bool prepended;
-  };
-  explicit MetaspaceDecoder(Options options) : options_(options) {}
-
-  static DecoderPtr read(const ConfigReader& json) {
+  explicit MetaspaceDecoder(const ConfigReader& json) {
     const bool never =
         json.has("prepend_scheme") && json.one_of("prepend_scheme", kPrependSchemes) == PrependScheme::never;
-    return std::make_unique<MetaspaceDecoder>(
-        Options{.replacement = read_character(json, "replacement"),
-                .prepended = !never && json.boolean_or("add_prefix_space", true)});
+    replacement_ = read_character(json, "replacement");
+    prepended_ = !never && json.boolean_or("add_prefix_space", true);
   }
 
   TokenTexts apply(TokenTexts in) const override {
     for (std::size_t i = 0; i < in.texts.size(); ++i) {
       std::string text;
       for_each_character(in.texts[i], [&](char32_t c, std::string_view bytes) {
-        if (c != options_.replacement) {
+        if (c != replacement_) {
           text += bytes;
-        } else if (i > 0 || !options_.prepended) {
+        } else if (i > 0 || !prepended_) {
           text += ' ';
         }
       });
@@ -170,7 +174,8 @@ class MetaspaceDecoder : public Decoder {
   }
 
  private:
-  Options options_;
+  char32_t replacement_;
+  bool prepended_;
 };
 
 // Joins all texts.
@@ -186,47 +191,36 @@ class FuseDecoder : public Decoder {
 // Removes a character from the ends of each text, up to a number of times.
 class StripDecoder : public Decoder {
  public:
-  struct Options {
-    char32_t content;
-    std::int64_t start;
-    std::int64_t stop;
-  };
-  explicit StripDecoder(Options options) : options_(options) {}
-
-  static DecoderPtr read(const ConfigReader& json) {
+  explicit StripDecoder(const ConfigReader& json) {
     constexpr auto kMost = std::numeric_limits<std::int32_t>::max();
-    return std::make_unique<StripDecoder>(Options{.content = read_character(json, "content"),
-                                                  .start = json.count("start", kMost),
-                                                  .stop = json.count("stop", kMost)});
+    append_utf8(content_, read_character(json, "content"));
+    start_ = json.count("start", kMost);
+    stop_ = json.count("stop", kMost);
   }
 
   TokenTexts apply(TokenTexts in) const override {
-    std::string content;
-    append_utf8(content, options_.content);
     for (auto& text : in.texts) {
       std::string_view rest = text;
-      for (std::int64_t i = 0; i < options_.start && rest.starts_with(content); ++i)
-        rest.remove_prefix(content.size());
-      for (std::int64_t i = 0; i < options_.stop && rest.ends_with(content); ++i)
-        rest.remove_suffix(content.size());
+      for (std::int64_t i = 0; i < start_ && rest.starts_with(content_); ++i)
+        rest.remove_prefix(content_.size());
+      for (std::int64_t i = 0; i < stop_ && rest.ends_with(content_); ++i)
+        rest.remove_suffix(content_.size());
       text = std::string(rest);
     }
     return in;
   }
 
  private:
-  Options options_;
+  std::string content_;
+  std::int64_t start_;
+  std::int64_t stop_;
 };
 
 // Replaces every match by a string, in each text.
 class ReplaceDecoder : public Decoder {
  public:
-  ReplaceDecoder(Pattern pattern, std::string content)
-      : pattern_(std::move(pattern)), content_(std::move(content)) {}
-
-  static DecoderPtr read(const ConfigReader& json) {
-    return std::make_unique<ReplaceDecoder>(read_pattern(json.object("pattern")), json.text("content"));
-  }
+  explicit ReplaceDecoder(const ConfigReader& json)
+      : pattern_(read_pattern(json.object("pattern"))), content_(json.text("content")) {}
 
   TokenTexts apply(TokenTexts in) const override {
     if (in.end == End::growing && !in.texts.empty()) {
@@ -257,11 +251,7 @@ class ReplaceDecoder : public Decoder {
 // Replaces the suffix at the end of words by a blank; removes it at the end of the text.
 class BpeDecoder : public Decoder {
  public:
-  explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
-
-  static DecoderPtr read(const ConfigReader& json) {
-    return std::make_unique<BpeDecoder>(json.text("suffix"));
-  }
+  explicit BpeDecoder(const ConfigReader& json) : suffix_(json.text("suffix")) {}
 
   TokenTexts apply(TokenTexts in) const override {
     const bool last_is_whole = in.end != End::growing;
@@ -291,45 +281,35 @@ class BpeDecoder : public Decoder {
 // Speech models: equal neighbours are merged, padding is removed, the token between words becomes a blank.
 class CtcDecoder : public Decoder {
  public:
-  struct Options {
-    std::string pad_token;
-    std::string word_delimiter_token;
-    bool cleanup;
-  };
-  explicit CtcDecoder(Options options) : options_(std::move(options)) {}
-
-  static DecoderPtr read(const ConfigReader& json) {
-    return std::make_unique<CtcDecoder>(Options{.pad_token = json.text("pad_token"),
-                                                .word_delimiter_token = json.text("word_delimiter_token"),
-                                                .cleanup = json.boolean("cleanup")});
-  }
+  explicit CtcDecoder(const ConfigReader& json)
+      : pad_token_(json.text("pad_token")),
+        word_delimiter_token_(json.text("word_delimiter_token")),
+        cleanup_(json.boolean("cleanup")) {}
 
   TokenTexts apply(TokenTexts in) const override {
     in = whole_texts(std::move(in));
     in.texts.erase(std::unique(in.texts.begin(), in.texts.end()), in.texts.end());
     Texts result;
     for (const auto& text : in.texts) {
-      auto kept = replace_each(text, options_.pad_token, "");
-      if (options_.cleanup)
-        kept = replace_each(remove_blanks_of_english(std::move(kept)), options_.word_delimiter_token, " ");
+      auto kept = replace_each(text, pad_token_, "");
+      if (cleanup_)
+        kept = replace_each(remove_blanks_of_english(std::move(kept)), word_delimiter_token_, " ");
       if (!kept.empty()) result.push_back(std::move(kept));
     }
     return {std::move(result), in.end};
   }
 
  private:
-  Options options_;
+  std::string pad_token_;
+  std::string word_delimiter_token_;
+  bool cleanup_;
 };
 
 // Several steps in sequence.
 class DecoderSequence : public Decoder {
  public:
-  explicit DecoderSequence(std::vector<DecoderPtr> steps) : steps_(std::move(steps)) {}
-
-  static DecoderPtr read(const ConfigReader& json) {
-    std::vector<DecoderPtr> steps;
-    for (const auto& step : json.objects("decoders")) steps.push_back(read_decoder(step));
-    return std::make_unique<DecoderSequence>(std::move(steps));
+  explicit DecoderSequence(const ConfigReader& json) {
+    for (const auto& step : json.objects("decoders")) steps_.push_back(read_decoder(step));
   }
 
   TokenTexts apply(TokenTexts in) const override {
@@ -346,23 +326,27 @@ class DecoderSequence : public Decoder {
   std::vector<DecoderPtr> steps_;
 };
 
-// A decoder without options.
-template <class Plain>
-DecoderPtr read_plain_decoder(const ConfigReader&) {
-  return std::make_unique<Plain>();
+// A decoder of a class, which reads its options if it has any.
+template <class Kind>
+DecoderPtr decoder_of(const ConfigReader& json) {
+  if constexpr (std::is_constructible_v<Kind, const ConfigReader&>) {
+    return std::make_unique<Kind>(json);
+  } else {
+    return std::make_unique<Kind>();
+  }
 }
 
 constexpr Named<DecoderPtr (*)(const ConfigReader&)> kDecoders[] = {
-    {"ByteLevel", read_plain_decoder<ByteLevelDecoder>},
-    {"WordPiece", WordPieceDecoder::read},
-    {"Metaspace", MetaspaceDecoder::read},
-    {"Fuse", read_plain_decoder<FuseDecoder>},
-    {"Strip", StripDecoder::read},
-    {"Replace", ReplaceDecoder::read},
-    {"ByteFallback", read_plain_decoder<ByteFallbackDecoder>},
-    {"BPEDecoder", BpeDecoder::read},
-    {"CTC", CtcDecoder::read},
-    {"Sequence", DecoderSequence::read},
+    {"ByteLevel", decoder_of<ByteLevelDecoder>},
+    {"WordPiece", decoder_of<WordPieceDecoder>},
+    {"Metaspace", decoder_of<MetaspaceDecoder>},
+    {"Fuse", decoder_of<FuseDecoder>},
+    {"Strip", decoder_of<StripDecoder>},
+    {"Replace", decoder_of<ReplaceDecoder>},
+    {"ByteFallback", decoder_of<ByteFallbackDecoder>},
+    {"BPEDecoder", decoder_of<BpeDecoder>},
+    {"CTC", decoder_of<CtcDecoder>},
+    {"Sequence", decoder_of<DecoderSequence>},
 };
 
 }  // namespace

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "text/pipeline/precompiled_normalizer.h"
 #include "text/strings/pattern.h"
 #include "text/unicode/byte_characters.h"
 #include "text/unicode/unicode.h"
@@ -134,46 +134,34 @@ class StripAccentsNormalizer : public Normalizer {
 // Chinese characters by blanks, removes accents, lowers the case.
 class BertNormalizer : public Normalizer {
  public:
-  struct Options {
-    bool clean_text = true;
-    bool handle_chinese_chars = true;
-    bool strip_accents = true;
-    bool lowercase = true;
-  };
-  explicit BertNormalizer(Options options) : options_(options) {}
-
-  static NormalizerPtr read(const ConfigReader& json) {
-    const bool lowercase = json.boolean("lowercase");
-    return std::make_unique<BertNormalizer>(
-        Options{.clean_text = json.boolean("clean_text"),
-                .handle_chinese_chars = json.boolean("handle_chinese_chars"),
-                .strip_accents = json.boolean_or("strip_accents", lowercase),
-                .lowercase = lowercase});
-  }
+  explicit BertNormalizer(const ConfigReader& json)
+      : lowercase_(json.boolean("lowercase")),
+        clean_text_(json.boolean("clean_text")),
+        handle_chinese_chars_(json.boolean("handle_chinese_chars")),
+        strip_accents_(json.boolean_or("strip_accents", lowercase_)) {}
 
   void apply(NormalizedString& text) const override {
-    if (options_.clean_text) clean_for_bert(text);
-    if (options_.handle_chinese_chars) surround_chinese_by_blanks(text);
-    if (options_.strip_accents && !is_ascii(text.text())) {
+    if (clean_text_) clean_for_bert(text);
+    if (handle_chinese_chars_) surround_chinese_by_blanks(text);
+    if (strip_accents_ && !is_ascii(text.text())) {
       to_form(text, NormalizationForm::nfd);
       keep_only(text, [](char32_t c) { return !is_nonspacing_mark(c); });
     }
-    if (options_.lowercase) to_lower_case(text);
+    if (lowercase_) to_lower_case(text);
   }
 
  private:
-  Options options_;
+  bool lowercase_;
+  bool clean_text_;
+  bool handle_chinese_chars_;
+  bool strip_accents_;
 };
 
 // Replaces every match by a string.
 class ReplaceNormalizer : public Normalizer {
  public:
-  ReplaceNormalizer(Pattern pattern, std::string content)
-      : pattern_(std::move(pattern)), content_(std::move(content)) {}
-
-  static NormalizerPtr read(const ConfigReader& json) {
-    return std::make_unique<ReplaceNormalizer>(read_pattern(json.object("pattern")), json.text("content"));
-  }
+  explicit ReplaceNormalizer(const ConfigReader& json)
+      : pattern_(read_pattern(json.object("pattern"))), content_(json.text("content")) {}
 
   void apply(NormalizedString& text) const override { text.replace(pattern_.cut(text.text()), content_); }
 
@@ -185,11 +173,7 @@ class ReplaceNormalizer : public Normalizer {
 // Puts a string before every text that is not empty.
 class PrependNormalizer : public Normalizer {
  public:
-  explicit PrependNormalizer(std::string content) : content_(std::move(content)) {}
-
-  static NormalizerPtr read(const ConfigReader& json) {
-    return std::make_unique<PrependNormalizer>(json.text("prepend"));
-  }
+  explicit PrependNormalizer(const ConfigReader& json) : content_(json.text("prepend")) {}
 
   void apply(NormalizedString& text) const override { text.prepend(content_); }
 
@@ -200,16 +184,8 @@ class PrependNormalizer : public Normalizer {
 // Removes white space at the ends.
 class StripNormalizer : public Normalizer {
  public:
-  struct Options {
-    bool left = true;
-    bool right = true;
-  };
-  explicit StripNormalizer(Options options) : options_(options) {}
-
-  static NormalizerPtr read(const ConfigReader& json) {
-    return std::make_unique<StripNormalizer>(
-        Options{.left = json.boolean("strip_left"), .right = json.boolean("strip_right")});
-  }
+  explicit StripNormalizer(const ConfigReader& json)
+      : left_(json.boolean("strip_left")), right_(json.boolean("strip_right")) {}
 
   void apply(NormalizedString& text) const override {
     std::vector<Change> changes;
@@ -217,7 +193,7 @@ class StripNormalizer : public Normalizer {
     std::size_t kept = 0;  // changes up to the last character that is not white space
     for_each_character(text.text(), [&](char32_t c, std::string_view) {
       const bool space = is_space(c);
-      if (space && changes.empty() && options_.left) {
+      if (space && changes.empty() && left_) {
         ++dropped;
         return;
       }
@@ -225,12 +201,13 @@ class StripNormalizer : public Normalizer {
       if (!space) kept = changes.size();
     });
     const auto all = changes.size();
-    if (options_.right) changes.resize(kept);
+    if (right_) changes.resize(kept);
     if (dropped > 0 || changes.size() != all) text.transform(changes, dropped);
   }
 
  private:
-  Options options_;
+  bool left_;
+  bool right_;
 };
 
 // SentencePiece's rules for translation: removes control characters, replaces unusual white space by blanks.
@@ -272,12 +249,8 @@ class ByteLevelNormalizer : public Normalizer {
 // Several steps, one after another.
 class NormalizerSequence : public Normalizer {
  public:
-  explicit NormalizerSequence(std::vector<NormalizerPtr> steps) : steps_(std::move(steps)) {}
-
-  static NormalizerPtr read(const ConfigReader& json) {
-    std::vector<NormalizerPtr> steps;
-    for (const auto& step : json.objects("normalizers")) steps.push_back(read_normalizer(step));
-    return std::make_unique<NormalizerSequence>(std::move(steps));
+  explicit NormalizerSequence(const ConfigReader& json) {
+    for (const auto& step : json.objects("normalizers")) steps_.push_back(read_normalizer(step));
   }
 
   void apply(NormalizedString& text) const override {
@@ -293,10 +266,14 @@ NormalizerPtr read_form(const ConfigReader&) {
   return std::make_unique<UnicodeFormNormalizer>(form);
 }
 
-// A normalizer without options.
-template <class Plain>
-NormalizerPtr read_plain_normalizer(const ConfigReader&) {
-  return std::make_unique<Plain>();
+// A normalizer of a class, which reads its options if it has any.
+template <class Kind>
+NormalizerPtr normalizer_of(const ConfigReader& json) {
+  if constexpr (std::is_constructible_v<Kind, const ConfigReader&>) {
+    return std::make_unique<Kind>(json);
+  } else {
+    return std::make_unique<Kind>();
+  }
 }
 
 constexpr Named<NormalizerPtr (*)(const ConfigReader&)> kNormalizers[] = {
@@ -304,16 +281,16 @@ constexpr Named<NormalizerPtr (*)(const ConfigReader&)> kNormalizers[] = {
     {"NFD", read_form<NormalizationForm::nfd>},
     {"NFKC", read_form<NormalizationForm::nfkc>},
     {"NFKD", read_form<NormalizationForm::nfkd>},
-    {"Lowercase", read_plain_normalizer<LowercaseNormalizer>},
-    {"StripAccents", read_plain_normalizer<StripAccentsNormalizer>},
-    {"BertNormalizer", BertNormalizer::read},
-    {"Replace", ReplaceNormalizer::read},
-    {"Prepend", PrependNormalizer::read},
-    {"Strip", StripNormalizer::read},
-    {"Nmt", read_plain_normalizer<NmtNormalizer>},
+    {"Lowercase", normalizer_of<LowercaseNormalizer>},
+    {"StripAccents", normalizer_of<StripAccentsNormalizer>},
+    {"BertNormalizer", normalizer_of<BertNormalizer>},
+    {"Replace", normalizer_of<ReplaceNormalizer>},
+    {"Prepend", normalizer_of<PrependNormalizer>},
+    {"Strip", normalizer_of<StripNormalizer>},
+    {"Nmt", normalizer_of<NmtNormalizer>},
     {"Precompiled", read_precompiled_normalizer},
-    {"ByteLevel", read_plain_normalizer<ByteLevelNormalizer>},
-    {"Sequence", NormalizerSequence::read},
+    {"ByteLevel", normalizer_of<ByteLevelNormalizer>},
+    {"Sequence", normalizer_of<NormalizerSequence>},
 };
 
 }  // namespace

@@ -17,4 +17,8 @@ class Normalizer {
 /// Reads a `normalizer` of a tokenizer.json. Throws TokenizerError.
 std::unique_ptr<const Normalizer> read_normalizer(const ConfigReader& json);
 
+/// Reads one with SentencePiece's compiled rules (`precompiled_charsmap`, a Charsmap in base64), as the
+/// package `tokenizers` applies them. Throws TokenizerError if they are malformed.
+std::unique_ptr<const Normalizer> read_precompiled_normalizer(const ConfigReader& json);
+
 }  // namespace hooked::text

@@ -35,7 +35,7 @@ Blanks blanks_of(std::string_view text) {
 }
 
 bool is_character_start(std::string_view text, std::size_t byte) {
-  return byte >= text.size() || (static_cast<unsigned char>(text[byte]) & 0xC0) != 0x80;
+  return byte >= text.size() || !continues_character(text[byte]);
 }
 
 // Removes `characters` characters from the front of a span, or all.
@@ -58,15 +58,7 @@ void trim_back(std::string_view text, TextSpan& span, std::size_t characters) {
 // Trims white space at tokens' ends from their offsets. Ids stay.
 class OffsetTrimmer : public PostProcessor {
  public:
-  // Whether the first token may begin with a blank that is not in the text.
-  enum class PrefixBlank : std::uint8_t { no, yes };
-
-  explicit OffsetTrimmer(PrefixBlank prefix) : prefix_(prefix) {}
-
-  static PostProcessorPtr read(const ConfigReader& json) {
-    return std::make_unique<OffsetTrimmer>(json.boolean("add_prefix_space") ? PrefixBlank::yes
-                                                                            : PrefixBlank::no);
-  }
+  explicit OffsetTrimmer(const ConfigReader& json) : prefixed_(json.boolean("add_prefix_space")) {}
 
   void apply(TokenList& tokens, SpecialTokens, const Spelling& spelling) const override {
     for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
@@ -77,7 +69,7 @@ class OffsetTrimmer : public PostProcessor {
         // A single blank at the beginning is the one that the pre-tokenizer added: it is not in the
         // text.
         const bool first = i == 0 || span.begin == 0;
-        if (first && prefix_ == PrefixBlank::yes && blanks.leading == 1) blanks.leading = 0;
+        if (first && prefixed_ && blanks.leading == 1) blanks.leading = 0;
         trim_front(tokens.original, span, blanks.leading);
       }
       trim_back(tokens.original, span, blanks.trailing);
@@ -87,24 +79,22 @@ class OffsetTrimmer : public PostProcessor {
   bool trims_offsets() const noexcept override { return true; }
 
  private:
-  PrefixBlank prefix_;
+  bool prefixed_;  // the first token may begin with a blank that is not in the text
 };
 
 // Puts special tokens around the text.
 class SpecialTokenAdder : public PostProcessor {
  public:
-  SpecialTokenAdder(std::vector<std::int64_t> before, std::vector<std::int64_t> after)
-      : before_(std::move(before)), after_(std::move(after)) {}
+  explicit SpecialTokenAdder(TokensAround around) : around_(std::move(around)) {}
 
   void apply(TokenList& tokens, SpecialTokens special, const Spelling&) const override {
-    if (special == SpecialTokens::add) tokens.surround(before_, after_);
+    if (special == SpecialTokens::add) tokens.surround(around_.before, around_.after);
   }
 
-  std::optional<TokensAround> around() const override { return TokensAround{before_, after_, {}}; }
+  std::optional<TokensAround> around() const override { return around_; }
 
  private:
-  std::vector<std::int64_t> before_;
-  std::vector<std::int64_t> after_;
+  TokensAround around_;  // without a reason
 };
 
 // Several steps in sequence.
@@ -143,13 +133,12 @@ class PostProcessorSequence : public PostProcessor {
 };
 
 PostProcessorPtr read_template(const ConfigReader& json) {
-  std::vector<std::int64_t> before;
-  std::vector<std::int64_t> after;
+  TokensAround around;
   bool text_seen = false;
   for (const auto& piece : json.objects("single")) {
     if (const auto token = piece.object_if("SpecialToken")) {
       const auto ids = json.object("special_tokens").object(token->text("id")).integers("ids");
-      auto& into = text_seen ? after : before;
+      auto& into = text_seen ? around.after : around.before;
       into.insert(into.end(), ids.begin(), ids.end());
       continue;
     }
@@ -161,7 +150,7 @@ PostProcessorPtr read_template(const ConfigReader& json) {
     text_seen = true;
   }
   if (!text_seen) json.refuse("single", "has no Sequence; expected special tokens around one");
-  return std::make_unique<SpecialTokenAdder>(std::move(before), std::move(after));
+  return std::make_unique<SpecialTokenAdder>(std::move(around));
 }
 
 // A special token, `[spelling, id]`.
@@ -172,20 +161,20 @@ std::int64_t read_special_token(const ConfigReader& json, std::string_view key) 
 }
 
 PostProcessorPtr read_class_and_separator(const ConfigReader& json) {
-  return std::make_unique<SpecialTokenAdder>(std::vector{read_special_token(json, "cls")},
-                                             std::vector{read_special_token(json, "sep")});
+  return std::make_unique<SpecialTokenAdder>(
+      TokensAround{{read_special_token(json, "cls")}, {read_special_token(json, "sep")}, {}});
 }
 
 PostProcessorPtr read_roberta(const ConfigReader& json) {
   std::vector<PostProcessorPtr> steps;
-  auto trimmer = OffsetTrimmer::read(json);
+  auto trimmer = std::make_unique<OffsetTrimmer>(json);
   if (json.boolean("trim_offsets")) steps.push_back(std::move(trimmer));
   steps.push_back(read_class_and_separator(json));
   return std::make_unique<PostProcessorSequence>(std::move(steps));
 }
 
 PostProcessorPtr read_byte_level_trimmer(const ConfigReader& json) {
-  if (json.boolean("trim_offsets")) return OffsetTrimmer::read(json);
+  if (json.boolean("trim_offsets")) return std::make_unique<OffsetTrimmer>(json);
   return std::make_unique<PostProcessorSequence>(std::vector<PostProcessorPtr>{});
 }
 
@@ -216,7 +205,7 @@ std::unique_ptr<const PostProcessor> with_tokens_around(std::unique_ptr<const Po
                                                         const TokensAround& around) {
   std::vector<PostProcessorPtr> steps;
   if (first) steps.push_back(std::move(first));
-  steps.push_back(std::make_unique<SpecialTokenAdder>(around.before, around.after));
+  steps.push_back(std::make_unique<SpecialTokenAdder>(TokensAround{around.before, around.after, {}}));
   return std::make_unique<PostProcessorSequence>(std::move(steps));
 }
 

@@ -13,9 +13,9 @@ namespace hooked::text {
 namespace {
 
 template <class Step, class... Arguments>
-PreTokenizers one_step(Arguments&&... arguments) {
+PreTokenizers one_step(const Arguments&... arguments) {
   PreTokenizers steps;
-  steps.push_back(std::make_unique<Step>(std::forward<Arguments>(arguments)...));
+  steps.push_back(std::make_unique<Step>(arguments...));
   return steps;
 }
 
@@ -68,22 +68,17 @@ class ByteSpelling : public PreTokenizer {
 // Cuts at the matches of a pattern, or (inverted) at the text between them.
 class SplitAtPattern : public PreTokenizer {
  public:
-  struct Options {
-    DelimiterBehavior behavior = DelimiterBehavior::isolated;
-    bool invert = false;
-  };
-  SplitAtPattern(Pattern pattern, Options options) : pattern_(std::move(pattern)), options_(options) {}
-
-  static PreTokenizers read(const ConfigReader& json) {
-    return one_step<SplitAtPattern>(
-        read_pattern(json.object("pattern")),
-        Options{.behavior = read_behavior(json), .invert = json.boolean("invert")});
-  }
+  // Isolates the matches.
+  explicit SplitAtPattern(Pattern pattern) : pattern_(std::move(pattern)) {}
+  explicit SplitAtPattern(const ConfigReader& json)
+      : pattern_(read_pattern(json.object("pattern"))),
+        behavior_(read_behavior(json)),
+        invert_(json.boolean("invert")) {}
 
   void apply(PreTokenized& text) const override {
-    text.split_at(options_.behavior, [&](std::string_view piece) {
+    text.split_at(behavior_, [&](std::string_view piece) {
       auto matches = pattern_.cut(piece);
-      if (options_.invert) {
+      if (invert_) {
         for (auto& match : matches) match.matches = !match.matches;
       }
       return matches;
@@ -92,7 +87,8 @@ class SplitAtPattern : public PreTokenizer {
 
  private:
   Pattern pattern_;
-  Options options_;
+  DelimiterBehavior behavior_ = DelimiterBehavior::isolated;
+  bool invert_ = false;
 };
 
 // Cuts at the characters of a class: digits, punctuation, white space.
@@ -114,11 +110,7 @@ class SplitAtCharacters : public PreTokenizer {
 // Cuts at one character, which is removed.
 class SplitAtCharacter : public PreTokenizer {
  public:
-  explicit SplitAtCharacter(char32_t delimiter) : delimiter_(delimiter) {}
-
-  static PreTokenizers read(const ConfigReader& json) {
-    return one_step<SplitAtCharacter>(read_character(json, "delimiter"));
-  }
+  explicit SplitAtCharacter(const ConfigReader& json) : delimiter_(read_character(json, "delimiter")) {}
 
   void apply(PreTokenized& text) const override {
     text.split_at(DelimiterBehavior::removed, [&](std::string_view piece) {
@@ -133,8 +125,6 @@ class SplitAtCharacter : public PreTokenizer {
 // Keeps words and runs of punctuation: `\w+|[^\w\s]+`.
 class WhitespacePreTokenizer : public PreTokenizer {
  public:
-  static PreTokenizers read(const ConfigReader&) { return one_step<WhitespacePreTokenizer>(); }
-
   void apply(PreTokenized& text) const override {
     text.split([](std::string_view piece, auto&& emit) {
       std::size_t begin = 0;
@@ -157,26 +147,16 @@ class WhitespacePreTokenizer : public PreTokenizer {
 // Replaces blanks by a visible character, which PrependScheme also puts before pieces, and cuts before each.
 class Metaspace : public PreTokenizer {
  public:
-  struct Options {
-    char32_t replacement;
-    PrependScheme prepend = PrependScheme::always;
-    bool split = true;
-  };
-  explicit Metaspace(Options options) : options_(options) { append_utf8(replacement_, options.replacement); }
-
-  static PreTokenizers read(const ConfigReader& json) {
-    Options options{.replacement = read_character(json, "replacement"),
-                    .split = json.boolean_or("split", true)};
+  explicit Metaspace(const ConfigReader& json)
+      : character_(read_character(json, "replacement")), split_(json.boolean_or("split", true)) {
+    append_utf8(replacement_, character_);
     const bool named = json.has("prepend_scheme");
-    if (named) options.prepend = json.one_of("prepend_scheme", kPrependSchemes);
+    if (named) prepend_ = json.one_of("prepend_scheme", kPrependSchemes);
     // Files from before prepend_scheme say only whether there is a prefix.
-    if (!json.boolean_or("add_prefix_space", true)) {
-      if (named && options.prepend != PrependScheme::never) {
-        json.refuse("prepend_scheme", "contradicts add_prefix_space, which is false; expected never");
-      }
-      options.prepend = PrependScheme::never;
-    }
-    return one_step<Metaspace>(options);
+    if (json.boolean_or("add_prefix_space", true)) return;
+    if (named && prepend_ != PrependScheme::never)
+      json.refuse("prepend_scheme", "contradicts add_prefix_space, which is false; expected never");
+    prepend_ = PrependScheme::never;
   }
 
   void apply(PreTokenized& text) const override {
@@ -184,9 +164,9 @@ class Metaspace : public PreTokenizer {
       const auto whole = from.text();
       const auto first = first_char(whole.substr(piece.begin));
       const auto origin = from.origin({piece.begin, piece.begin + first->bytes});
-      const bool prepend = options_.prepend == PrependScheme::always ||
-                           (options_.prepend == PrependScheme::first && origin.begin == 0);
-      if (prepend && first->code_point != ' ' && first->code_point != options_.replacement) {
+      const bool prepend =
+          prepend_ == PrependScheme::always || (prepend_ == PrependScheme::first && origin.begin == 0);
+      if (prepend && first->code_point != ' ' && first->code_point != character_) {
         into.append(replacement_, origin);
       }
       for (auto at = piece.begin; at < piece.end;) {
@@ -201,27 +181,26 @@ class Metaspace : public PreTokenizer {
         at = end;
       }
     });
-    if (!options_.split) return;
+    if (!split_) return;
     text.split_at(DelimiterBehavior::merged_with_next, [&](std::string_view piece) {
-      return match_characters(piece, [&](char32_t c) { return c == options_.replacement; });
+      return match_characters(piece, [&](char32_t c) { return c == character_; });
     });
   }
 
  private:
-  Options options_;
-  std::string replacement_;  // the same as UTF-8
+  char32_t character_;
+  bool split_;
+  std::string replacement_;  // the character as UTF-8
+  PrependScheme prepend_ = PrependScheme::always;
 };
 
 // Cuts into parts of a fixed number of characters.
 class FixedLength : public PreTokenizer {
  public:
-  explicit FixedLength(std::int64_t length) : length_(length) {}
-
-  static PreTokenizers read(const ConfigReader& json) {
+  explicit FixedLength(const ConfigReader& json) {
     constexpr std::int64_t kMost = std::int64_t{1} << 30;
-    const auto length = json.has("length") ? json.count("length", kMost) : 5;
-    if (length == 0) json.refuse("length", "is not a length; expected a number of characters");
-    return one_step<FixedLength>(length);
+    if (json.has("length")) length_ = json.count("length", kMost);
+    if (length_ == 0) json.refuse("length", "is not a length; expected a number of characters");
   }
 
   void apply(PreTokenized& text) const override {
@@ -242,7 +221,7 @@ class FixedLength : public PreTokenizer {
   }
 
  private:
-  std::int64_t length_;
+  std::int64_t length_ = 5;
 };
 
 // GPT-2's own expression.
@@ -253,8 +232,7 @@ PreTokenizers read_byte_level_steps(const ConfigReader& json) {
   PreTokenizers steps;
   if (json.boolean("add_prefix_space")) steps.push_back(std::make_unique<PrefixBlank>());
   if (json.boolean_or("use_regex", true)) {
-    steps.push_back(
-        std::make_unique<SplitAtPattern>(Pattern::regex(kByteLevelWords), SplitAtPattern::Options{}));
+    steps.push_back(std::make_unique<SplitAtPattern>(Pattern::regex(kByteLevelWords)));
   }
   steps.push_back(std::make_unique<ByteSpelling>());
   return steps;
@@ -265,6 +243,8 @@ PreTokenizers read_digits(const ConfigReader& json) {
                                                     ? DelimiterBehavior::isolated
                                                     : DelimiterBehavior::contiguous);
 }
+
+PreTokenizers read_whitespace(const ConfigReader&) { return one_step<WhitespacePreTokenizer>(); }
 
 PreTokenizers read_whitespace_split(const ConfigReader&) {
   return one_step<SplitAtCharacters>(is_space, DelimiterBehavior::removed);
@@ -292,15 +272,15 @@ PreTokenizers read_sequence_of_steps(const ConfigReader& json) {
 
 constexpr Named<PreTokenizers (*)(const ConfigReader&)> kPreTokenizers[] = {
     {"ByteLevel", read_byte_level_steps},
-    {"Split", SplitAtPattern::read},
+    {"Split", one_step<SplitAtPattern, ConfigReader>},
     {"Digits", read_digits},
-    {"Whitespace", WhitespacePreTokenizer::read},
+    {"Whitespace", read_whitespace},
     {"WhitespaceSplit", read_whitespace_split},
     {"Punctuation", read_punctuation},
-    {"Metaspace", Metaspace::read},
+    {"Metaspace", one_step<Metaspace, ConfigReader>},
     {"BertPreTokenizer", read_bert_steps},
-    {"FixedLength", FixedLength::read},
-    {"CharDelimiterSplit", SplitAtCharacter::read},
+    {"FixedLength", one_step<FixedLength, ConfigReader>},
+    {"CharDelimiterSplit", one_step<SplitAtCharacter, ConfigReader>},
     {"Sequence", read_sequence_of_steps},
 };
 

@@ -1,5 +1,3 @@
-#include "text/pipeline/precompiled_normalizer.h"
-
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "core/base64.h"
 #include "hooked/core/error.h"
 #include "text/pipeline/charsmap.h"
+#include "text/pipeline/normalizer.h"
 #include "text/unicode/unicode.h"
 
 namespace hooked::text {
@@ -35,35 +34,33 @@ class PrecompiledNormalizer : public Normalizer {
  public:
   explicit PrecompiledNormalizer(Charsmap rules) : rules_(std::move(rules)) {}
 
-  void apply(NormalizedString& text) const override;
+  void apply(NormalizedString& text) const override {
+    std::vector<Change> changes;
+    changes.reserve(text.text().size());
+    bool changed = false;
+    for (const auto cluster : graphemes(text.text())) {
+      if (cluster.size() < kLongCluster) {
+        if (const auto whole = rules_.shortest(cluster)) {
+          append_replacement(changes, cluster, whole->replacement);
+          changed = true;
+          continue;
+        }
+      }
+      for_each_character(cluster, [&](char32_t c, std::string_view bytes) {
+        if (const auto single = rules_.shortest(bytes)) {
+          append_replacement(changes, bytes, single->replacement);
+          changed = true;
+        } else {
+          changes.push_back({c, 0});
+        }
+      });
+    }
+    if (changed) text.transform(changes);
+  }
 
  private:
   Charsmap rules_;
 };
-
-void PrecompiledNormalizer::apply(NormalizedString& text) const {
-  std::vector<Change> changes;
-  changes.reserve(text.text().size());
-  bool changed = false;
-  for (const auto cluster : graphemes(text.text())) {
-    if (cluster.size() < kLongCluster) {
-      if (const auto whole = rules_.shortest(cluster)) {
-        append_replacement(changes, cluster, whole->replacement);
-        changed = true;
-        continue;
-      }
-    }
-    for_each_character(cluster, [&](char32_t c, std::string_view bytes) {
-      if (const auto single = rules_.shortest(bytes)) {
-        append_replacement(changes, bytes, single->replacement);
-        changed = true;
-      } else {
-        changes.push_back({c, 0});
-      }
-    });
-  }
-  if (changed) text.transform(changes);
-}
 
 }  // namespace
 

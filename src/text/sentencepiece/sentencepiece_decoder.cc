@@ -6,6 +6,7 @@
 
 #include "core/utf8.h"
 #include "text/sentencepiece/sentencepiece_model.h"
+#include "text/strings/pattern.h"
 #include "text/unicode/unicode.h"
 
 namespace hooked::text {
@@ -55,7 +56,7 @@ class SentencePieceDecoder : public Decoder {
         piece.remove_prefix(kSpaceSymbol.size());
         blank_dropped = !drops_all_blanks_;
       }
-      append_with_blanks(all, piece);
+      all += replace_each(piece, kSpaceSymbol, " ");
     }
     if (in.end != End::closed) run.resize(run.size() - unfinished_bytes(run));
     append_characters(all, run);
@@ -65,22 +66,10 @@ class SentencePieceDecoder : public Decoder {
   std::string bytes_of(std::string text) const override {
     if (const auto byte = bytes_.find(text); byte != bytes_.end()) return std::string(1, byte->second);
     if (text == unknown_) return unknown_surface_;
-    std::string result;
-    append_with_blanks(result, text);
-    return result;
+    return replace_each(text, kSpaceSymbol, " ");
   }
 
  private:
-  static void append_with_blanks(std::string& text, std::string_view piece) {
-    std::size_t begin = 0;
-    for (auto at = piece.find(kSpaceSymbol); at != std::string_view::npos;
-         at = piece.find(kSpaceSymbol, begin)) {
-      text.append(piece.substr(begin, at - begin)).append(" ");
-      begin = at + kSpaceSymbol.size();
-    }
-    text.append(piece.substr(begin));
-  }
-
   static void append_characters(std::string& text, std::string_view bytes) {
     while (!bytes.empty()) {
       const auto length = utf8_length(bytes);

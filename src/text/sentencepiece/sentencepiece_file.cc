@@ -29,25 +29,24 @@ void for_each_field(const ProtobufReader& outer, const Field& field, Read&& read
 SentencePieceModel::Piece read_piece(const ProtobufReader& outer, const Field& message) {
   SentencePieceModel::Piece piece;
   for_each_field(outer, message, [&](const Field& field, const ProtobufReader&) {
-    switch (field.number) {
-      case 1:
-        piece.text = field.text();
-        break;
-      case 2:
-        piece.score = field.number32();
-        break;
-      case 3:
-        if (field.count() < 1 || field.count() > 6) {
-          throw std::invalid_argument(fmt::format("the type of the piece at byte {} is {}; expected 1 to 6",
-                                                  message.at, field.count()));
-        }
-        piece.type = static_cast<SentencePieceModel::Type>(field.count());
-        break;
-      default:
-        break;
+    if (field.number == 1) piece.text = field.text();
+    if (field.number == 2) piece.score = field.number32();
+    if (field.number != 3) return;
+    if (field.count() < 1 || field.count() > 6) {
+      throw std::invalid_argument(
+          fmt::format("the type of the piece at byte {} is {}; expected 1 to 6", message.at, field.count()));
     }
+    piece.type = static_cast<SentencePieceModel::Type>(field.count());
   });
   return piece;
+}
+
+SentencePieceModel::Kind read_kind(const Field& field) {
+  if (field.count() == 1) return SentencePieceModel::Kind::unigram;
+  if (field.count() == 2) return SentencePieceModel::Kind::bpe;
+  const auto* name = field.count() == 3 ? " (words)" : field.count() == 4 ? " (characters)" : "";
+  throw std::invalid_argument(
+      fmt::format("trainer_spec.model_type is {}{}; expected 1 (unigram) or 2 (BPE)", field.count(), name));
 }
 
 void read_trainer_spec(const ProtobufReader& outer, const Field& message, SentencePieceModel& model) {
@@ -55,41 +54,14 @@ void read_trainer_spec(const ProtobufReader& outer, const Field& message, Senten
   constexpr std::uint64_t kLargestId = 0x7FFFFFFF;
   bool has_bos = true, has_eos = true;
   for_each_field(outer, message, [&](const Field& field, const ProtobufReader&) {
-    switch (field.number) {
-      case 3:
-        if (field.count() != 1 && field.count() != 2) {
-          throw std::invalid_argument(
-              fmt::format("trainer_spec.model_type is {}{}; expected 1 (unigram) or 2 (BPE)", field.count(),
-                          field.count() == 3   ? " (words)"
-                          : field.count() == 4 ? " (characters)"
-                                               : ""));
-        }
-        model.kind = field.count() == 1 ? SentencePieceModel::Kind::unigram : SentencePieceModel::Kind::bpe;
-        break;
-      case 24:
-        model.treat_whitespace_as_suffix = field.boolean();
-        break;
-      case 35:
-        model.byte_fallback = field.boolean();
-        break;
-      case 41:
-        has_bos = field.value <= kLargestId;
-        break;
-      case 42:
-        has_eos = field.value <= kLargestId;
-        break;
-      case 44:
-        model.unk_surface = field.text();
-        break;
-      case 46:
-        model.bos = field.text();
-        break;
-      case 47:
-        model.eos = field.text();
-        break;
-      default:
-        break;
-    }
+    if (field.number == 3) model.kind = read_kind(field);
+    if (field.number == 24) model.treat_whitespace_as_suffix = field.boolean();
+    if (field.number == 35) model.byte_fallback = field.boolean();
+    if (field.number == 41) has_bos = field.value <= kLargestId;
+    if (field.number == 42) has_eos = field.value <= kLargestId;
+    if (field.number == 44) model.unk_surface = field.text();
+    if (field.number == 46) model.bos = field.text();
+    if (field.number == 47) model.eos = field.text();
   });
   if (!has_bos) model.bos.reset();
   if (!has_eos) model.eos.reset();
@@ -97,22 +69,10 @@ void read_trainer_spec(const ProtobufReader& outer, const Field& message, Senten
 
 void read_normalizer_spec(const ProtobufReader& outer, const Field& message, SentencePieceModel& model) {
   for_each_field(outer, message, [&](const Field& field, const ProtobufReader&) {
-    switch (field.number) {
-      case 2:
-        model.precompiled_charsmap = field.message();
-        break;
-      case 3:
-        model.add_dummy_prefix = field.boolean();
-        break;
-      case 4:
-        model.remove_extra_whitespaces = field.boolean();
-        break;
-      case 5:
-        model.escape_whitespaces = field.boolean();
-        break;
-      default:
-        break;
-    }
+    if (field.number == 2) model.precompiled_charsmap = field.message();
+    if (field.number == 3) model.add_dummy_prefix = field.boolean();
+    if (field.number == 4) model.remove_extra_whitespaces = field.boolean();
+    if (field.number == 5) model.escape_whitespaces = field.boolean();
   });
 }
 
@@ -149,23 +109,13 @@ SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_
   std::unordered_set<std::string> known;
   try {
     for_each_field(ProtobufReader(bytes), [&](const Field& field, const ProtobufReader& whole) {
-      switch (field.number) {
-        case 1:
-          model.pieces.push_back(read_piece(whole, field));
-          require_new(model.pieces.back().text, model.pieces.size() - 1, field, known);
-          break;
-        case 2:
-          read_trainer_spec(whole, field, model);
-          break;
-        case 3:
-          read_normalizer_spec(whole, field, model);
-          break;
-        case 5:
-          refuse_denormalizer(whole, field);
-          break;
-        default:
-          break;
+      if (field.number == 1) {
+        model.pieces.push_back(read_piece(whole, field));
+        require_new(model.pieces.back().text, model.pieces.size() - 1, field, known);
       }
+      if (field.number == 2) read_trainer_spec(whole, field, model);
+      if (field.number == 3) read_normalizer_spec(whole, field, model);
+      if (field.number == 5) refuse_denormalizer(whole, field);
     });
   } catch (const std::invalid_argument& reason) {
     throw TokenizerError(printable(where),

@@ -64,7 +64,9 @@ struct SentencePieceModel {
 /// characters, rules for decoding.
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view where);
 
-/// Throws as sentencepiece_rules() does for the pieces of a model.
+/// Throws TokenizerError, with `where` as its place, for a model that the package also refuses (no or several
+/// unknown pieces, empty or repeated ones, missing bytes), for scores that are not finite, and for pieces
+/// that are too long or not UTF-8.
 void check_pieces(const SentencePieceModel& model, std::string_view where);
 
 // The parts, each in its own source. Models have been checked.

@@ -32,7 +32,16 @@ class SentencePieceNormalizer : public Normalizer {
     std::string_view spelled;
     std::size_t length;  // bytes of the text
   };
-  Chunk first_chunk(std::string_view text) const;
+  Chunk first_chunk(std::string_view text) const {
+    std::size_t length = 0;
+    user_defined_.for_each_prefix(text, [&](std::size_t bytes, std::int32_t) { length = bytes; });
+    if (length > 0) return {text.substr(0, length), length};
+    if (rules_) {
+      if (const auto rule = rules_->longest(text)) return {rule->replacement, rule->length};
+    }
+    const auto character = first_char(text)->bytes;
+    return {text.substr(0, character), character};
+  }
 
   PieceTrie user_defined_;
   std::optional<Charsmap> rules_;
@@ -41,17 +50,6 @@ class SentencePieceNormalizer : public Normalizer {
   bool as_suffix_;
   bool remove_extra_;
 };
-
-SentencePieceNormalizer::Chunk SentencePieceNormalizer::first_chunk(std::string_view text) const {
-  std::size_t length = 0;
-  user_defined_.for_each_prefix(text, [&](std::size_t bytes, std::int32_t) { length = bytes; });
-  if (length > 0) return {text.substr(0, length), length};
-  if (rules_) {
-    if (const auto rule = rules_->longest(text)) return {rule->replacement, rule->length};
-  }
-  const auto character = first_char(text)->bytes;
-  return {text.substr(0, character), character};
-}
 
 // The text so far. Blanks at its end are withheld until it is known whether something follows them.
 class Written {

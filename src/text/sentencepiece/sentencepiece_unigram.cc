@@ -47,7 +47,8 @@ class SentencePieceUnigram : public Model {
     explicit Encoder(const SentencePieceUnigram& model) : model_(model) {}
 
     void encode(std::string_view word, std::vector<WordToken>& tokens) override {
-      find_best_cut(word);
+      best_.find(word, model_.trie_, model_.scores_,
+                 [&](std::string_view) { return std::pair(model_.unknown_.id(), model_.unknown_score_); });
       pieces_.clear();
       for (auto end = word.size(); end > 0; end = best_.ending_at(end).begin)
         pieces_.push_back({best_.ending_at(end).id, {best_.ending_at(end).begin, end}});
@@ -63,11 +64,6 @@ class SentencePieceUnigram : public Model {
     }
 
    private:
-    void find_best_cut(std::string_view word) {
-      best_.find(word, model_.trie_, model_.scores_,
-                 [&](std::string_view) { return std::pair(model_.unknown_.id(), model_.unknown_score_); });
-    }
-
     const SentencePieceUnigram& model_;
     BestCut<float> best_;
     std::vector<WordToken> pieces_;

@@ -6,12 +6,6 @@
 #include "core/utf8.h"
 
 namespace hooked::text {
-namespace {
-
-bool continues_character(char byte) noexcept { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-}  // namespace
-
 TextSpan NormalizedString::alignment(std::size_t byte) const noexcept {
   if (changed_) return alignments_[byte];
   // A byte of an unchanged text came from the whole character that contains it.

@@ -155,4 +155,20 @@ char32_t read_character(const ConfigReader& json, std::string_view key) {
   return first_char(text)->code_point;
 }
 
+std::string replace_each(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result;
+  if (from.empty()) {
+    // The empty string is found between all characters.
+    result += to;
+    for_each_character(text, [&](char32_t, std::string_view bytes) { result.append(bytes).append(to); });
+    return result;
+  }
+  std::size_t begin = 0;
+  for (auto at = text.find(from); at != std::string_view::npos; at = text.find(from, begin)) {
+    result.append(text.substr(begin, at - begin)).append(to);
+    begin = at + from.size();
+  }
+  return result.append(text.substr(begin));
+}
+
 }  // namespace hooked::text

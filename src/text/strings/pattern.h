@@ -75,4 +75,8 @@ Pattern read_pattern(const ConfigReader& json);
 /// Reads a string of one character. Throws TokenizerError.
 char32_t read_character(const ConfigReader& json, std::string_view key);
 
+/// `text` with each `from` replaced by `to`, from left to right. The empty string is found between all
+/// characters.
+std::string replace_each(std::string_view text, std::string_view from, std::string_view to);
+
 }  // namespace hooked::text

@@ -5,50 +5,26 @@
 namespace hooked::text {
 
 std::vector<TextSpan> PreTokenized::parts_to_keep(std::vector<Match> matches, DelimiterBehavior behavior) {
+  using Behavior = DelimiterBehavior;
+  const bool backwards = behavior == Behavior::merged_with_next;
+  const bool merges = backwards || behavior == Behavior::merged_with_previous;
+  if (backwards) std::ranges::reverse(matches);
   std::vector<TextSpan> parts;
   parts.reserve(matches.size());
   bool previous = false;
-  switch (behavior) {
-    case DelimiterBehavior::removed:
-      for (const auto& match : matches) {
-        if (!match.matches) parts.push_back(match.span);
-      }
-      break;
-    case DelimiterBehavior::isolated:
-      for (const auto& match : matches) parts.push_back(match.span);
-      break;
-    case DelimiterBehavior::contiguous:
-      for (const auto& match : matches) {
-        if (match.matches == previous && !parts.empty()) {
-          parts.back().end = match.span.end;
-        } else {
-          parts.push_back(match.span);
-        }
-        previous = match.matches;
-      }
-      break;
-    case DelimiterBehavior::merged_with_previous:
-      for (const auto& match : matches) {
-        if (match.matches && !previous && !parts.empty()) {
-          parts.back().end = match.span.end;
-        } else {
-          parts.push_back(match.span);
-        }
-        previous = match.matches;
-      }
-      break;
-    case DelimiterBehavior::merged_with_next:
-      for (auto match = matches.rbegin(); match != matches.rend(); ++match) {
-        if (match->matches && !previous && !parts.empty()) {
-          parts.back().begin = match->span.begin;
-        } else {
-          parts.push_back(match->span);
-        }
-        previous = match->matches;
-      }
-      std::reverse(parts.begin(), parts.end());
-      break;
+  for (const auto& [span, matched] : matches) {
+    if (matched && behavior == Behavior::removed) continue;
+    const bool joins =
+        merges ? matched && !previous : behavior == Behavior::contiguous && matched == previous;
+    if (joins && !parts.empty()) {
+      auto& last = parts.back();
+      last = {std::min(last.begin, span.begin), std::max(last.end, span.end)};
+    } else {
+      parts.push_back(span);
+    }
+    previous = matched;
   }
+  if (backwards) std::ranges::reverse(parts);
   return parts;
 }
 

@@ -1,5 +1,3 @@
-#include "text/tokenizer/byte_ranks.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +14,10 @@
 #include "core/parse_integer.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
-#include "text/classes/word_patterns.h"
+#include "text/classes/class_parts.h"
+#include "text/files/limited_files.h"
 #include "text/strings/symbol_joiner.h"
+#include "text/tokenizer/tokenizer_forms.h"
 #include "text/unicode/byte_characters.h"
 
 namespace hooked::text {
@@ -100,26 +100,10 @@ Tokenizer::Rules rules_of(RankedBytes ranks, std::string_view words, std::vector
 }
 
 // Special tokens of Mistral's tokenizers that are too old to list theirs.
-constexpr std::string_view kOldTekkenTokens[] = {"<unk>",
-                                                 "<s>",
-                                                 "</s>",
-                                                 "[INST]",
-                                                 "[/INST]",
-                                                 "[AVAILABLE_TOOLS]",
-                                                 "[/AVAILABLE_TOOLS]",
-                                                 "[TOOL_RESULTS]",
-                                                 "[/TOOL_RESULTS]",
-                                                 "[TOOL_CALLS]",
-                                                 "[IMG]",
-                                                 "<pad>",
-                                                 "[IMG_BREAK]",
-                                                 "[IMG_END]",
-                                                 "[PREFIX]",
-                                                 "[MIDDLE]",
-                                                 "[SUFFIX]",
-                                                 "[SYSTEM_PROMPT]",
-                                                 "[/SYSTEM_PROMPT]",
-                                                 "[TOOL_CONTENT]"};
+constexpr std::string_view kOldTekkenTokens =
+    "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] "
+    "[TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] "
+    "[/SYSTEM_PROMPT] [TOOL_CONTENT]";
 
 std::vector<AddedToken> tekken_tokens(const ConfigReader& json, std::int64_t count) {
   std::vector<AddedToken> tokens;
@@ -135,8 +119,9 @@ std::vector<AddedToken> tekken_tokens(const ConfigReader& json, std::int64_t cou
     for (const auto& token : json.objects("special_tokens"))
       add(token.text("token_str"), token.integer("rank"), token.where());
   } else {
-    for (const auto content : kOldTekkenTokens)
+    for_each_part(kOldTekkenTokens, ' ', [&](std::string_view content) {
       add(std::string(content), static_cast<std::int64_t>(tokens.size()), json.where());
+    });
   }
   for (auto id = static_cast<std::int64_t>(tokens.size()); id < count; ++id)
     add(fmt::format("<SPECIAL_{}>", id), id, json.where("special_tokens"));
@@ -244,7 +229,7 @@ const TiktokenFamily& family_of(std::string_view name, const SideFiles& beside) 
 
 }  // namespace
 
-Tokenizer::Rules read_tekken(std::string_view text, std::string_view name) {
+Tokenizer::Rules read_tekken(std::string_view text, std::string_view name, const SideFiles&) {
   const auto document = parse_tokenizer_json(text, name);
   const auto json = as_reader(document, name);
   const auto config = json.object("config");
@@ -265,12 +250,10 @@ Tokenizer::Rules read_tekken(std::string_view text, std::string_view name) {
   for (std::size_t i = 0; i < entries->size() && static_cast<std::int64_t>(i) < size - special; ++i) {
     const auto& entry = (*entries)[i];
     const auto where = [&] { return fmt::format("{}[{}]", json.where("vocab"), i); };
-    const auto bytes = entry.is_object() ? entry.find("token_bytes") : entry.end();
-    const auto rank = entry.is_object() ? entry.find("rank") : entry.end();
-    if (!entry.is_object() || bytes == entry.end() || !bytes->is_string() || rank == entry.end() ||
-        !rank->is_number_integer()) {
+    const auto* bytes = member(entry, "token_bytes");
+    const auto* rank = member(entry, "rank");
+    if (!bytes || !bytes->is_string() || !rank || !rank->is_number_integer())
       throw TokenizerError(where(), "is not a token; expected an object with token_bytes and rank");
-    }
     auto decoded = decode_base64(bytes->get_ref<const std::string&>());
     if (!decoded) throw TokenizerError(where() + ".token_bytes", "is not base64; expected bytes in base64");
     if (const auto refusal = ranks.add(*std::move(decoded), rank->get<std::int64_t>()))
@@ -302,13 +285,9 @@ Tokenizer::Rules read_tiktoken(std::string_view lines, std::string_view name, co
   const auto& family = family_of(name, beside);
   RankedBytes ranks(0);
   std::size_t number = 0;
-  while (!lines.empty()) {
-    const auto end = std::min(lines.find('\n'), lines.size());
-    auto line = lines.substr(0, end);
-    lines.remove_prefix(std::min(end + 1, lines.size()));
+  for_each_line(lines, [&](std::string_view line) {
     ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
+    if (line.empty()) return;
     const auto refuse = [&](std::string_view why) {
       throw TokenizerError(fmt::format("{}: line {}", printable(name), number), why);
     };
@@ -317,7 +296,7 @@ Tokenizer::Rules read_tiktoken(std::string_view lines, std::string_view name, co
     const auto rank = parse_integer(line.substr(std::min(blank + 1, line.size())));
     if (!bytes || !rank) refuse("is not a token; expected bytes in base64, a blank and a rank");
     if (const auto refusal = ranks.add(*std::move(bytes), *rank)) refuse(*refusal);
-  }
+  });
   const auto numbered = beside.number(ranks.vocabulary(), {.start = ClassTokens::Start::listed_as_pieces});
   auto special = numbered.values();
   if (special.empty()) special = family.special(ranks.end());

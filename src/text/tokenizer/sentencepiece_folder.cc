@@ -1,11 +1,10 @@
-#include "text/tokenizer/sentencepiece_folder.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <span>
+#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 
@@ -15,7 +14,9 @@
 #include "hooked/core/error.h"
 #include "text/classes/class_parts.h"
 #include "text/classes/class_pipelines.h"
-#include "text/tokenizer/sentencepiece_rules.h"
+#include "text/sentencepiece/sentencepiece_model.h"
+#include "text/tokenizer/tokenizer_forms.h"
+#include "text/unicode/unicode.h"
 
 // Note [SentencePiece files in a folder]
 // transformers converts such a file to a tokenizer.json: pieces with their scores, or with all pairs of
@@ -98,7 +99,7 @@ Json merges_of(const Json::object_t& vocabulary) {
   for (const auto& [piece, id] : vocabulary) {
     const std::string_view whole = piece;
     for (std::size_t at = 1; at < whole.size(); ++at) {
-      if ((static_cast<unsigned char>(whole[at]) & 0xC0) == 0x80) continue;  // inside a character
+      if (continues_character(whole[at])) continue;
       if (pieces.contains(whole.substr(0, at)) && pieces.contains(whole.substr(at)))
         merges.push_back(Json::array({std::string(whole.substr(0, at)), std::string(whole.substr(at))}));
     }
@@ -209,6 +210,30 @@ Tokenizer::Rules rules_by_class(SentencePieceModel model, const SentencePieceCla
   return rules;
 }
 
+// The pipeline of a model as the package builds it: ids and decoded texts equal its own for the text between
+// the `added` tokens, which are found in the text itself.
+Tokenizer::Rules pipeline_of_package(const SentencePieceModel& model, std::vector<AddedToken> added,
+                                     std::string_view where) {
+  if (model.pieces.size() > static_cast<std::size_t>(Vocabulary::kIds)) {
+    throw TokenizerError(
+        where, fmt::format("has {} pieces; expected at most {}", model.pieces.size(), Vocabulary::kIds));
+  }
+  check_pieces(model, where);
+  Vocabulary vocabulary;
+  for (const auto& piece : model.pieces) vocabulary.append(piece.text);
+  Tokenizer::Rules rules;
+  try {
+    rules.normalizer = make_sentencepiece_normalizer(model);
+    rules.model = model.kind == Kind::bpe ? make_sentencepiece_bpe(model, std::move(vocabulary))
+                                          : make_sentencepiece_unigram(model, std::move(vocabulary));
+  } catch (const std::invalid_argument& reason) {
+    throw TokenizerError(where, reason.what());
+  }
+  rules.decoder = make_sentencepiece_decoder(model);
+  rules.added = AddedTokens(std::move(added), {});
+  return rules;
+}
+
 // As the package uses a model. Its control pieces are special tokens.
 Tokenizer::Rules rules_of_package(const SentencePieceModel& model, const SideFiles& beside,
                                   std::string_view where) {
@@ -221,7 +246,7 @@ Tokenizer::Rules rules_of_package(const SentencePieceModel& model, const SideFil
   const auto numbered = beside.number(vocabulary, tokens);
   auto added = numbered.values();
   for (auto& token : added) token.normalized = false;
-  auto rules = sentencepiece_rules(model, std::move(added), printable(where));
+  auto rules = pipeline_of_package(model, std::move(added), printable(where));
   rules.notes = numbered.notes();
   take_ends(rules, beside, {});
   return rules;

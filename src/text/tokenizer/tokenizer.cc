@@ -17,7 +17,6 @@
 #include "text/files/limited_files.h"
 #include "text/files/side_files.h"
 #include "text/strings/pre_tokenized.h"
-#include "text/tokenizer/byte_ranks.h"
 #include "text/tokenizer/tokenizer_forms.h"
 #include "text/tokenizer/tokenizer_rules.h"
 #include "text/unicode/unicode.h"

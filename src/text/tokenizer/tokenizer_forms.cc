@@ -12,61 +12,50 @@
 #include "text/files/chat_templates.h"
 #include "text/files/limited_files.h"
 #include "text/files/side_files.h"
-#include "text/tokenizer/byte_ranks.h"
-#include "text/tokenizer/sentencepiece_folder.h"
-#include "text/tokenizer/word_lists.h"
 
 namespace hooked::text {
 namespace {
 
 using Path = std::filesystem::path;
 
-Tokenizer::Rules read_json_form(const std::vector<Path>& files, const SideFiles& beside) {
-  return read_tokenizer(read_tokenizer_bytes(files[0]), files[0].native(), beside);
-}
-
-Tokenizer::Rules read_tekken_form(const std::vector<Path>& files, const SideFiles&) {
-  return read_tekken(read_tokenizer_bytes(files[0]), files[0].native());
-}
-
 // SentencePiece's protobuf, or Llama 3's file of the same name: a tiktoken file.
-Tokenizer::Rules read_model_form(const std::vector<Path>& files, const SideFiles& beside) {
-  const auto bytes = read_tokenizer_bytes(files[0]);
-  if (looks_like_tiktoken(bytes)) return read_tiktoken(bytes, files[0].native(), beside);
-  auto rules = read_sentencepiece(bytes, files[0].native(), beside);
-  rules.form = fmt::format("{} (SentencePiece)", files[0].filename().native());
+Tokenizer::Rules read_model_file(std::string_view bytes, std::string_view name, const SideFiles& beside) {
+  if (looks_like_tiktoken(bytes)) return read_tiktoken(bytes, name, beside);
+  auto rules = read_sentencepiece(bytes, name, beside);
+  rules.form = fmt::format("{} (SentencePiece)", Path(name).filename().native());
   return rules;
 }
 
-Tokenizer::Rules read_tiktoken_form(const std::vector<Path>& files, const SideFiles& beside) {
-  return read_tiktoken(read_tokenizer_bytes(files[0]), files[0].native(), beside);
-}
-
-Tokenizer::Rules read_pair_form(const std::vector<Path>& files, const SideFiles& beside) {
-  // Errors name the member of the tokenizer.json that these two files replace.
-  return read_vocabulary_and_merges(read_tokenizer_bytes(files[0]), read_tokenizer_bytes(files[1]),
-                                    fmt::format("{} and {}", files[0].native(), files[1].filename().native()),
-                                    beside);
-}
-
-Tokenizer::Rules read_word_list_form(const std::vector<Path>& files, const SideFiles& beside) {
-  return read_word_list(read_tokenizer_bytes(files[0]), files[0].native(), beside);
-}
-
-// A way to store a tokenizer.
+// A way to store a tokenizer: in one file, or as a vocabulary and merges in two.
 struct Form {
   std::array<std::string_view, 2> files;  // the second may be empty
-  Tokenizer::Rules (*read)(const std::vector<Path>& files, const SideFiles& beside);
+  // Of one file.
+  Tokenizer::Rules (*read_file)(std::string_view bytes, std::string_view name,
+                                const SideFiles& beside) = nullptr;
+
+  // Reads it from `file`, and from the second file next to that if there is one.
+  Tokenizer::Rules read(const Path& file, const SideFiles& beside) const {
+    const auto bytes = read_tokenizer_bytes(file);
+    if (read_file) return read_file(bytes, file.native(), beside);
+    // Errors name the member of the tokenizer.json that these two files replace.
+    return read_vocabulary_and_merges(bytes, read_tokenizer_bytes(file.parent_path() / files[1]),
+                                      fmt::format("{} and {}", file.native(), files[1]), beside);
+  }
 };
 
 // In the order in which a folder is searched for them.
 constexpr Form kForms[] = {
-    {{"tokenizer.json"}, read_json_form},           {{"tekken.json"}, read_tekken_form},
-    {{"tokenizer.model"}, read_model_form},         {{"spiece.model"}, read_model_form},
-    {{"sentencepiece.bpe.model"}, read_model_form}, {{"qwen.tiktoken"}, read_tiktoken_form},
-    {{"cl100k_base.tiktoken"}, read_tiktoken_form}, {{"o200k_base.tiktoken"}, read_tiktoken_form},
-    {{"vocab.json", "merges.txt"}, read_pair_form}, {{"encoder.json", "vocab.bpe"}, read_pair_form},
-    {{"vocab.txt"}, read_word_list_form},
+    {{"tokenizer.json"}, read_tokenizer},
+    {{"tekken.json"}, read_tekken},
+    {{"tokenizer.model"}, read_model_file},
+    {{"spiece.model"}, read_model_file},
+    {{"sentencepiece.bpe.model"}, read_model_file},
+    {{"qwen.tiktoken"}, read_tiktoken},
+    {{"cl100k_base.tiktoken"}, read_tiktoken},
+    {{"o200k_base.tiktoken"}, read_tiktoken},
+    {{"vocab.json", "merges.txt"}},
+    {{"encoder.json", "vocab.bpe"}},
+    {{"vocab.txt"}, read_word_list},
 };
 constexpr const Form& kJsonForm = kForms[0];
 
@@ -142,14 +131,12 @@ Tokenizer::Rules read_tokenizer_at(const Path& path) {
     const auto form = std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& row) {
       return row.files[0] == name && row.files[1].empty();
     });
-    return (form == std::end(kForms) ? kJsonForm : *form).read({path}, {});
+    return (form == std::end(kForms) ? kJsonForm : *form).read(path, {});
   }
   const auto* form = form_in(path);
   if (!form) refuse_folder(path);
-  std::vector<Path> files{path / form->files[0]};
-  if (!form->files[1].empty()) files.push_back(path / form->files[1]);
   const auto beside = SideFiles::read(path);
-  auto rules = form->read(files, beside);
+  auto rules = form->read(path / form->files[0], beside);
   rules.take_text_options(beside);
   rules.take_chat(read_chat_templates(path));
   return rules;

@@ -1,5 +1,3 @@
-#include "text/tokenizer/word_lists.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,34 +5,17 @@
 #include <utility>
 
 #include "core/json.h"
-#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "text/classes/class_parts.h"
 #include "text/classes/class_pipelines.h"
+#include "text/files/limited_files.h"
+#include "text/tokenizer/tokenizer_forms.h"
 
 namespace hooked::text {
 namespace {
 
 constexpr std::string_view kWriteJson =
     "in Python AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes a tokenizer.json";
-
-// Calls `visit(line)` for each line, without its end.
-template <class Visit>
-void for_each_line(std::string_view text, Visit&& visit) {
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    auto line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    visit(line);
-  }
-}
-
-void require_utf8(std::string_view text, std::string_view name) {
-  if (const auto byte = first_invalid_byte(text))
-    throw TokenizerError(printable(name),
-                         fmt::format("byte {} is not valid UTF-8; expected UTF-8 text", *byte));
-}
 
 // Appends a member. The object's own functions would search for one of its name, which takes too long.
 void append_member(Json& object, std::string_view key, Json value) {
@@ -68,7 +49,7 @@ Tokenizer::Rules read_word_list(std::string_view vocab, std::string_view name, c
     beside.refuse_class(fmt::format("is not a class whose vocab.txt is read; expected {}; {}",
                                     word_classes(kModel), kWriteJson));
   }
-  require_utf8(vocab, name);
+  require_utf8(vocab, printable(name));
   // Counted first: the result takes many times the size of the lines.
   constexpr std::ptrdiff_t kMostLines = std::ptrdiff_t{1} << 21;
   if (const auto lines = std::count(vocab.begin(), vocab.end(), '\n'); lines > kMostLines) {
@@ -95,7 +76,7 @@ Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_
     beside.refuse_class(fmt::format("is not a class whose vocabulary and merges are read; expected {}; {}",
                                     word_classes(kModel), kWriteJson));
   }
-  require_utf8(merges, name);
+  require_utf8(merges, printable(name));
   Json pieces = parse_tokenizer_json(vocab, name, std::vector<std::string_view>{});
   Json list = Json::array();
   for_each_line(merges, [&](std::string_view line) {
@@ -117,13 +98,7 @@ Tokenizer::Rules read_vocabulary_and_merges(std::string_view vocab, std::string_
   }
   append_member(document["model"], "vocab", std::move(pieces));
   auto rules = rules_by_class(used_by, std::move(document), name, beside);
-  const auto ids_if = [&](std::string_view key, const std::optional<std::int64_t>& id) {
-    return id && beside.flag(key, false) ? std::vector{*id} : std::vector<std::int64_t>{};
-  };
-  if (!rules.around && beside.names_ends()) {
-    rules.put_around(
-        {ids_if("add_bos_token", rules.bos), ids_if("add_eos_token", rules.eos), beside.around_keys()});
-  }
+  if (!rules.around && beside.names_ends()) rules.put_around(rules.around_by_keys(beside));
   rules.form = "a vocabulary and merges (byte-level BPE)";
   return rules;
 }

@@ -16,7 +16,8 @@ struct LongCase {
   std::u32string_view upper, title;
 };
 
-// The characters whose upper or title case is more than one character, in order.
+// The characters whose upper or title case is more than one character, in order, without the Greek letters
+// with an iota below.
 constexpr LongCase kLongCases[] = {
     {0x00DF, U"SS", U"Ss"},
     {0x0149, U"\u02BCN", U"\u02BCN"},
@@ -33,54 +34,6 @@ constexpr LongCase kLongCases[] = {
     {0x1F52, U"\u03A5\u0313\u0300", U"\u03A5\u0313\u0300"},
     {0x1F54, U"\u03A5\u0313\u0301", U"\u03A5\u0313\u0301"},
     {0x1F56, U"\u03A5\u0313\u0342", U"\u03A5\u0313\u0342"},
-    {0x1F80, U"\u1F08\u0399", U"\u1F88"},
-    {0x1F81, U"\u1F09\u0399", U"\u1F89"},
-    {0x1F82, U"\u1F0A\u0399", U"\u1F8A"},
-    {0x1F83, U"\u1F0B\u0399", U"\u1F8B"},
-    {0x1F84, U"\u1F0C\u0399", U"\u1F8C"},
-    {0x1F85, U"\u1F0D\u0399", U"\u1F8D"},
-    {0x1F86, U"\u1F0E\u0399", U"\u1F8E"},
-    {0x1F87, U"\u1F0F\u0399", U"\u1F8F"},
-    {0x1F88, U"\u1F08\u0399", U"\u1F88"},
-    {0x1F89, U"\u1F09\u0399", U"\u1F89"},
-    {0x1F8A, U"\u1F0A\u0399", U"\u1F8A"},
-    {0x1F8B, U"\u1F0B\u0399", U"\u1F8B"},
-    {0x1F8C, U"\u1F0C\u0399", U"\u1F8C"},
-    {0x1F8D, U"\u1F0D\u0399", U"\u1F8D"},
-    {0x1F8E, U"\u1F0E\u0399", U"\u1F8E"},
-    {0x1F8F, U"\u1F0F\u0399", U"\u1F8F"},
-    {0x1F90, U"\u1F28\u0399", U"\u1F98"},
-    {0x1F91, U"\u1F29\u0399", U"\u1F99"},
-    {0x1F92, U"\u1F2A\u0399", U"\u1F9A"},
-    {0x1F93, U"\u1F2B\u0399", U"\u1F9B"},
-    {0x1F94, U"\u1F2C\u0399", U"\u1F9C"},
-    {0x1F95, U"\u1F2D\u0399", U"\u1F9D"},
-    {0x1F96, U"\u1F2E\u0399", U"\u1F9E"},
-    {0x1F97, U"\u1F2F\u0399", U"\u1F9F"},
-    {0x1F98, U"\u1F28\u0399", U"\u1F98"},
-    {0x1F99, U"\u1F29\u0399", U"\u1F99"},
-    {0x1F9A, U"\u1F2A\u0399", U"\u1F9A"},
-    {0x1F9B, U"\u1F2B\u0399", U"\u1F9B"},
-    {0x1F9C, U"\u1F2C\u0399", U"\u1F9C"},
-    {0x1F9D, U"\u1F2D\u0399", U"\u1F9D"},
-    {0x1F9E, U"\u1F2E\u0399", U"\u1F9E"},
-    {0x1F9F, U"\u1F2F\u0399", U"\u1F9F"},
-    {0x1FA0, U"\u1F68\u0399", U"\u1FA8"},
-    {0x1FA1, U"\u1F69\u0399", U"\u1FA9"},
-    {0x1FA2, U"\u1F6A\u0399", U"\u1FAA"},
-    {0x1FA3, U"\u1F6B\u0399", U"\u1FAB"},
-    {0x1FA4, U"\u1F6C\u0399", U"\u1FAC"},
-    {0x1FA5, U"\u1F6D\u0399", U"\u1FAD"},
-    {0x1FA6, U"\u1F6E\u0399", U"\u1FAE"},
-    {0x1FA7, U"\u1F6F\u0399", U"\u1FAF"},
-    {0x1FA8, U"\u1F68\u0399", U"\u1FA8"},
-    {0x1FA9, U"\u1F69\u0399", U"\u1FA9"},
-    {0x1FAA, U"\u1F6A\u0399", U"\u1FAA"},
-    {0x1FAB, U"\u1F6B\u0399", U"\u1FAB"},
-    {0x1FAC, U"\u1F6C\u0399", U"\u1FAC"},
-    {0x1FAD, U"\u1F6D\u0399", U"\u1FAD"},
-    {0x1FAE, U"\u1F6E\u0399", U"\u1FAE"},
-    {0x1FAF, U"\u1F6F\u0399", U"\u1FAF"},
     {0x1FB2, U"\u1FBA\u0399", U"\u1FBA\u0345"},
     {0x1FB3, U"\u0391\u0399", U"\u1FBC"},
     {0x1FB4, U"\u0386\u0399", U"\u0386\u0345"},
@@ -149,6 +102,16 @@ const LongCase* long_case(char32_t c) noexcept {
   return found != std::end(kLongCases) && found->character == c ? found : nullptr;
 }
 
+// Greek letters with breathings and an iota below, U+1F80 to U+1FAF: eight small ones, eight capital ones,
+// for alpha, eta and omega.
+bool has_iota_below(char32_t c) noexcept { return c >= 0x1F80 && c <= 0x1FAF; }
+
+// The capital letter without the iota.
+char32_t above_iota(char32_t c) noexcept {
+  constexpr char32_t kCapitals[] = {0x1F08, 0x1F28, 0x1F68};
+  return kCapitals[(c - 0x1F80) / 16] + c % 8;
+}
+
 std::vector<char32_t> characters(std::u32string_view text) { return {text.begin(), text.end()}; }
 
 // Case_Ignorable: what stands between letters without parting a word.
@@ -170,11 +133,13 @@ bool is_case_ignorable(char32_t c) noexcept {
 }  // namespace
 
 std::vector<char32_t> upper_case(char32_t c) {
+  if (has_iota_below(c)) return {above_iota(c), U'\u0399'};
   if (const auto* row = long_case(c)) return characters(row->upper);
   return {static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)))};
 }
 
 std::vector<char32_t> title_case(char32_t c) {
+  if (has_iota_below(c)) return {c | 8};
   if (const auto* row = long_case(c)) return characters(row->title);
   return {static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)))};
 }
@@ -183,9 +148,7 @@ char32_t lower_sigma(std::string_view text, std::size_t at) {
   constexpr char32_t kSigma = U'\u03C3', kFinalSigma = U'\u03C2';
   bool cased_before = false;
   for (auto begin = at; begin > 0;) {
-    do {
-      --begin;
-    } while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80);
+    begin = last_character(text.substr(0, begin));
     const auto c = first_char(text.substr(begin));
     if (!c || is_case_ignorable(c->code_point)) continue;
     cased_before = is_cased(c->code_point);
@@ -203,16 +166,10 @@ char32_t lower_sigma(std::string_view text, std::size_t at) {
   return kFinalSigma;
 }
 
-bool is_upper(char32_t c) noexcept {
-  return category_of(c) == UTF8PROC_CATEGORY_LU || lies_in(c, kOtherUpper);
-}
-
-bool is_lower(char32_t c) noexcept {
-  return category_of(c) == UTF8PROC_CATEGORY_LL || lies_in(c, kOtherLower);
-}
-
 bool is_cased(char32_t c) noexcept {
-  return is_upper(c) || is_lower(c) || category_of(c) == UTF8PROC_CATEGORY_LT;
+  const auto category = category_of(c);
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
+         category == UTF8PROC_CATEGORY_LT || lies_in(c, kOtherUpper) || lies_in(c, kOtherLower);
 }
 
 bool is_letter(char32_t c) noexcept {
@@ -227,8 +184,6 @@ bool is_letter(char32_t c) noexcept {
       return false;
   }
 }
-
-bool is_decimal_digit(char32_t c) noexcept { return category_of(c) == UTF8PROC_CATEGORY_ND; }
 
 bool is_printable(char32_t c) noexcept {
   switch (category_of(c)) {

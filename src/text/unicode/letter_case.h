@@ -14,11 +14,8 @@ std::vector<char32_t> title_case(char32_t code_point);
 /// The lower case of the capital sigma at byte `at` of `text`, which depends on the characters around it.
 char32_t lower_sigma(std::string_view text, std::size_t at);
 
-bool is_upper(char32_t code_point) noexcept;          ///< Uppercase
-bool is_lower(char32_t code_point) noexcept;          ///< Lowercase
-bool is_cased(char32_t code_point) noexcept;          ///< one of these, or titlecase
-bool is_letter(char32_t code_point) noexcept;         ///< category L
-bool is_decimal_digit(char32_t code_point) noexcept;  ///< category Nd
-bool is_printable(char32_t code_point) noexcept;      ///< as Python's str.isprintable
+bool is_cased(char32_t code_point) noexcept;      ///< Uppercase, Lowercase or of category Lt
+bool is_letter(char32_t code_point) noexcept;     ///< category L
+bool is_printable(char32_t code_point) noexcept;  ///< as Python's str.isprintable
 
 }  // namespace hooked::text

@@ -206,8 +206,14 @@ CharClass char_class(char32_t c) noexcept {
 }
 
 std::size_t count_characters(std::string_view text) noexcept {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char byte) { return !continues_character(byte); }));
+}
+
+std::size_t last_character(std::string_view text) noexcept {
+  auto begin = text.size() - 1;
+  while (begin > 0 && continues_character(text[begin])) --begin;
+  return begin;
 }
 
 std::string with_replacement_characters(std::string_view bytes) {

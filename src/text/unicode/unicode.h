@@ -34,6 +34,14 @@ bool is_mark(char32_t code_point) noexcept;               ///< category M
 bool is_nonspacing_mark(char32_t code_point) noexcept;    ///< category Mn
 bool is_control_or_format(char32_t code_point) noexcept;  ///< categories Cc, Cf, Co
 
+/// Whether a byte of UTF-8 is not the first one of its character.
+constexpr bool continues_character(char byte) noexcept {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+/// The byte at which the last character of `text`, not empty, begins.
+std::size_t last_character(std::string_view text) noexcept;
+
 /// The number of characters of valid UTF-8 `text`.
 std::size_t count_characters(std::string_view text) noexcept;
 

@@ -21,10 +21,6 @@ neg % b
 a % neg
 f % 2
 neg % f
-2 ** 10
-2 ** -1
-2 ** 3 ** 2
--a ** 2
 1e3
 1.5e-5
 1e16
@@ -139,7 +135,7 @@ True
 []
 {}
 'a' 'b'
-'\n\t\\\'\"\x41\u00e9\U0001f600\101\q'
+'\n\t\\\'\"\x41\u00e9\U0001f600\q'
 "it's"
 quote
 [quote]
@@ -164,7 +160,6 @@ text.upper()
 text.lower()
 text.title()
 text.capitalize()
-text.swapcase()
 uni.upper()
 uni.lower()
 uni.title()
@@ -186,7 +181,6 @@ text.split(',')
 text.split('o', 1)
 space.split()
 space.split(none, 1)
-space.rsplit(none, 1)
 text.rsplit('o', 1)
 text.rsplit('o')
 text.split('')
@@ -194,67 +188,30 @@ text.split('')
 ''.split(',')
 text.split(maxsplit=1)
 lines.splitlines()
-lines.splitlines(true)
 text.startswith('Hello')
 text.startswith(('x', 'H'))
-text.startswith('World', 7)
 text.endswith("it's")
 text.endswith(('x', 's'))
-text.endswith('o', 0, 5)
 text.startswith(['H'])
 text.replace('o', '0')
 text.replace('o', '0', 1)
 'abc'.replace('', '-')
 'abc'.replace('', '-', 2)
 'aaa'.replace('aa', 'b')
-text.find('o')
-text.find('o', 5)
-text.find('zzz')
-text.rfind('o')
-uni.find('\u4e2d')
 text.index('zzz')
-text.count('o')
-text.count('')
 ', '.join(words)
 ', '.join(list)
 ''.join([])
-text.partition(', ')
-text.partition('zzz')
-text.rpartition('o')
-text.removeprefix('Hello')
-text.removesuffix("'s")
-text.removeprefix('x')
-'a'.center(6, '*')
-'ab'.center(5)
-'ab'.ljust(5) ~ '|'
-'ab'.rjust(5, '.')
-'-7'.zfill(5)
-'abc'.isalpha()
-'ab1'.isalnum()
-'123'.isdigit()
-'12.3'.isdigit()
-''.isdigit()
-' \t'.isspace()
-'ABC'.isupper()
-'aBc'.islower()
-'a1'.islower()
-'\u00b2'.isdigit()
-'\u00b2'.isdecimal()
-'\u00bd'.isnumeric()
 '{} and {}'.format(1, 'x')
 '{1}{0}{name}'.format(1, 'x', name=2.5)
-'{:>5}|{:<5}|{:^5}|{:*^7}'.format('a', 'b', 'c', 'd')
-'{:05d}|{:,}|{:.2f}|{:+d}|{:x}|{:%}'.format(42, 1234567, 3.14159, 5, 255, 0.25)
-'{{}} {!r}'.format('x')
 '{}'.format()
-'%s %d %5.2f %r %%' % ('a', 3, 2.5, 'x')
-'%(a)s-%(b)03d' % {'a': 1, 'b': 5}
 '%s' % list
 '%s' % 'x'
 '%s %s' % ('x',)
 '%s' % ('x', 'y')
-'%x %o %e %g' % (255, 8, 12345.678, 0.0001)
-'%-5s|%5s' % ('a', 'b')
+'%s is %d%%' % ('a', 3)
+'<|image_{i:d}|>{:d}'.format(true, i=2)
+'{:d}'.format(2.5)
 '%d' % 3.9
 '%d' % 'x'
 text.append
@@ -262,8 +219,6 @@ list.append
 list.append(1)
 dict.update({'a': 1})
 dict.pop('name')
-list.index(2)
-list.count(1)
 list.index(9)
 ''.__class__
 dict.__class__
@@ -294,8 +249,6 @@ true is true
 false is false
 3 is odd
 4 is even
-9 is divisibleby 3
-9 is divisibleby(4)
 1 is eq 1
 1 is equalto(2)
 1 is ne 2
@@ -304,16 +257,8 @@ false is false
 2 is le 2
 2 is in [1, 2]
 'a' is in 'abc'
-'abc' is lower
-'ABC' is upper
-none is sameas none
-true is sameas true
-1 is sameas true
 range is callable
 text is callable
-'upper' is filter
-'nope' is filter
-'odd' is test
 1 is not odd
 missing is not defined
 missing is undefined
@@ -356,21 +301,12 @@ list | sort(reverse=true)
 words | sort
 words | sort(case_sensitive=true)
 users | sort(attribute='age') | map(attribute='name') | join(',')
-users | sort(attribute='age,name', reverse=true) | map(attribute='name') | join(',')
 [1, 'a'] | sort
 list | reverse | list
 text | reverse
 words | unique | list
 words | unique(case_sensitive=true) | list
 users | map(attribute='age') | unique | list
-list | min
-words | max
-words | max(case_sensitive=true)
-[] | min
-users | min(attribute='age')
-list | sum
-users | sum(attribute='age')
-users | sum(attribute='age', start=100)
 ['a'] | sum
 users | map(attribute='name') | list
 users | map(attribute='tags', default='none') | list
@@ -385,7 +321,6 @@ users | rejectattr('age', 'eq', 31) | map(attribute='name') | list
 users | selectattr('name', 'in', ['bob', 'Cy']) | list | length
 numbers | select('odd') | list
 numbers | reject('odd') | list
-numbers | select('divisibleby', 3) | list
 [0, 1, '', 'a', none] | select | list
 [0, 1, '', 'a', none] | reject | list
 numbers | select('nosuch') | list
@@ -394,10 +329,6 @@ numbers | select('odd') | length
 (numbers | select('gt', 100)) and 'true'
 (numbers | select('odd'))[0]
 numbers | select('odd') | first
-numbers | batch(3) | list
-numbers | batch(3, 'x') | list
-numbers | slice(3) | list
-numbers | slice(3, 'x') | list
 dict | dictsort
 dict | dictsort(true)
 {'b': 1, 'a': 2} | dictsort(by='value')
@@ -429,31 +360,13 @@ missing | int
 'x' | float(1.5)
 3 | float
 'inf' | float
--5 | abs
--5.5 | abs
 'x' | abs
-42.55 | round
-42.55 | round(1)
-42.55 | round(1, 'floor')
-42.5 | round
-43.5 | round
-2.675 | round(2)
-42 | round
-42.1 | round(0, 'ceil')
-42.4 | round | int
 text | indent
 lines | indent
 lines | indent(2, true)
 lines | indent(2, blank=true)
 lines | indent('> ', first=true)
-text | center(30)
-'foo bar baz qux' | truncate(9)
-'foo bar baz qux' | truncate(9, true)
-'foo bar baz qux' | truncate(11)
-'foo bar baz qux' | truncate(11, false, '...', 0)
-text | wordcount
 '%s %s' | format('a', 1)
-'%(x)s' | format(x=3)
 html | escape
 html | e
 html | safe
@@ -484,9 +397,6 @@ raise_exception()
 (a, b)
 a, b
 text.split(',')[1].strip().upper()
-- 5 | abs
--5 | abs
-(-5) | abs
 not a == b
 a == 7 and b == 3 or no
 1 + 2 ~ 3 + 4
@@ -496,7 +406,6 @@ a == 7 and b == 3 or no
 {'a': 1,}
 dict.n | tojson
 [list, list] == [list, list]
-list is sameas list
 users | map(attribute='name') | map('lower') | sort | join(' ')
 1 if true else 2 | string
 x.y.z
@@ -506,9 +415,6 @@ varargs
 caller
 lipsum()
 1 is odd and 2 is even
-'%.3f' % 2
-'%5d|%-5d|%05d' % (3, 3, 3)
-'%+d' % 5
 '%c' % 'x'
 '%s' % none
 '%s' % (none,)
@@ -526,10 +432,8 @@ dict.n.x.y
 """.strip("\n").split("\n")
 
 kStatements = [
-    "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }};{% endfor %}",
+    "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }};{% endfor %}",
     "{% for x in list %}{{ loop.previtem }}|{{ x }}|{{ loop.nextitem }};{% endfor %}",
-    "{% for x in numbers %}{{ loop.cycle('a', 'b', 'c') }}{% endfor %}",
-    "{% for x in [1, 1, 2, 2, 1] %}{{ loop.changed(x) }} {% endfor %}",
     "{% for x in [] %}x{% else %}none{% endfor %}",
     "{% for x in missing %}x{% else %}none{% endfor %}",
     "{% for x in list if x > 1 %}{{ x }}{{ loop.index }}{{ loop.length }}{% else %}none{% endfor %}",
@@ -542,7 +446,6 @@ kStatements = [
     "{% for x in 5 %}{% endfor %}",
     "{% for x in numbers %}{% if x == 3 %}{% continue %}{% endif %}{% if x == 6 %}{% break %}{% endif %}{{ x }}{% endfor %}",
     "{% for x in numbers %}{% break %}{% else %}none{% endfor %}",
-    "{% for n in tree recursive %}<{{ n.n }}@{{ loop.depth }}{{ loop(n.c) }}>{% endfor %}",
     "{% for x in list %}{{ loop(list) }}{% endfor %}",
     "{% set x = 0 %}{% for i in list %}{% set x = x + i %}{{ x }} {% endfor %}{{ x }}",
     "{% set ns = namespace(x=0) %}{% for i in list %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}",
@@ -559,9 +462,6 @@ kStatements = [
     "{% set x %}{% set inner = 1 %}{% endset %}{{ inner is defined }}",
     "{% filter upper %}abc {{ text }}{% endfilter %}",
     "{% filter replace('a', 'b') | upper %}banana{% endfilter %}",
-    "{% with x = 1, y = a %}{{ x }}{{ y }}{% set z = 3 %}{% endwith %}{{ x is defined }}{{ z is defined }}",
-    "{% with %}{% set a = 1 %}{{ a }}{% endwith %}{{ a }}",
-    "{% set x = 1 %}{% with x = 2, y = x %}{{ y }}{% endwith %}",
     "{% macro m(x, y='d', z=none) %}[{{ x }}{{ y }}{{ z }}]{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(y=5, x=6) }}{{ m() }}{{ m(1, z=3) }}",
     "{% macro m(x) %}{% endmacro %}{{ m(1, 2) }}",
     "{% macro m(x) %}{% endmacro %}{{ m(q=2) }}",
@@ -584,7 +484,6 @@ kStatements = [
     "{% if a, b %}x{% endif %}",
     "{% if 'x' if yes else 'y' %}x{% endif %}",
     "{% if missing %}x{% elif missing2 %}y{% endif %}",
-    "{% print a, b %}",
     "{% generation %}abc{% set g = 1 %}{% endgeneration %}{{ g is defined }}",
     "{% raw %}{{ not }} {% this %}{% endraw %}",
     "  {% raw %}\n {{ x }} \n {% endraw %}\n  y",

@@ -258,7 +258,12 @@ def write_tables() -> None:
         lines = textwrap.wrap(" ".join(words), 100 - indent, break_on_hyphens=False)
         return ("\n" + " " * indent).join('"%s%s"' % (line, " " if i + 1 < len(lines) else "") for i, line in enumerate(lines))
 
-    rows = "".join('    {"%s",\n     %s},\n' % (name, literal(by_class[name], 5)) for name in sorted(by_class))
+    def row(name: str) -> str:
+        types = literal(by_class[name], 5)
+        line = '    {"%s", %s},\n' % (name, types)
+        return line if "\n" not in types and len(line) <= 111 else '    {"%s",\n     %s},\n' % (name, types)
+
+    rows = "".join(row(name) for name in sorted(by_class))
     made = f"transformers {transformers.__version__}; written by tests/golden/make.py tokenizer-classes."
     (kRoot / "src" / "text" / "classes" / "model_types.inc").write_text(
         f"// TOKENIZER_MAPPING_NAMES of {made}\nconstexpr ModelTypes kModelTypes[] = {{\n{rows}}};\n"

@@ -1,4 +1,4 @@
-#include "text/jinja/arguments.h"
+#include "text/jinja/library.h"
 
 #include <fmt/format.h>
 
