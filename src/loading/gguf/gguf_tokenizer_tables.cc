@@ -1,6 +1,7 @@
-#include "loading/gguf/gguf_pre_tokenizers.h"
+#include "loading/gguf/gguf_tokenizer_tables.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace hooked {
 namespace {
@@ -108,6 +109,19 @@ constexpr GgufPreTokenizer kGgufPreTokenizers[] = {
          R"j(e":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]})j"},
 };
 
+constexpr std::string_view kFollowed[] = {"model",
+                                          "pre",
+                                          "tokens",
+                                          "token_type",
+                                          "token_type_count",
+                                          "scores",
+                                          "merges",
+                                          "add_bos_token",
+                                          "add_eos_token",
+                                          "escape_whitespaces",
+                                          "remove_extra_whitespaces",
+                                          "precompiled_charsmap"};
+
 }  // namespace
 
 std::span<const GgufPreTokenizer> gguf_pre_tokenizers() { return kGgufPreTokenizers; }
@@ -117,6 +131,24 @@ const GgufPreTokenizer* find_gguf_pre_tokenizer(std::string_view name) {
     if (std::ranges::find(row.names, name) != row.names.end()) return &row;
   }
   return nullptr;
+}
+
+std::vector<std::string> unread_tokenizer_keys(const GgufMetadata& metadata) {
+  const GgufValue* model = find_value(metadata, "tokenizer.ggml.model");
+  const bool pieces = model != nullptr && !model->is_array() && model->text() == "llama";
+  std::vector<std::string> unread;
+  for (const auto& [key, value] : metadata) {
+    if (!key.starts_with(kTokenizerKeys)) continue;
+    const auto name = std::string_view(key).substr(kTokenizerKeys.size());
+    // Naming a special token does not change the ids of a text, and an option that is off has no effect.
+    const bool harmless = name.ends_with("_token_id") || name.ends_with("_token_ids") ||
+                          (!value.is_array() && value.boolean() == false);
+    // Only SentencePiece's pieces begin with a blank.
+    const bool followed =
+        name == "add_space_prefix" ? pieces : std::ranges::find(kFollowed, name) != std::end(kFollowed);
+    if (!harmless && !followed) unread.push_back(key);
+  }
+  return unread;
 }
 
 }  // namespace hooked
