@@ -7,16 +7,13 @@
 #include <cmath>
 #include <utility>
 
-#include "families/shared/deepseek_layout.h"
+#include "families/shared/deepseek_mixture.h"
 #include "families/shared/rope_config.h"
 
 namespace hooked::families::afmoe {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-// Factor of the routed experts' output; no field of the config has it.
-double route_scale(const HfConfig& hf) { return hf.positive_or("route_scale", 1.0); }
 
 // The gates' projection has no bias, whatever the others have.
 void add_gates(Recipes& r, const ModelConfig& c) {
@@ -39,7 +36,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
     r.norm("ln2", "pre_mlp_layernorm");
     r.norm("ln2_post", "post_mlp_layernorm");
     if (!c.mixture(r.layer())) return add_llama_mlp(r, c);
-    r.mixture({.router = "mlp.router.gate.weight"}, route_scale(hf));
+    r.mixture({.router = "mlp.router.gate.weight"}, hf.output_factor());
     r.copy("mlp.choice_bias", "mlp.expert_bias");
     if (c.experts->d_shared > 0) r.shared_expert("mlp.shared_experts");
   });
@@ -61,14 +58,14 @@ void read_mixture(HfConfig& hf, ModelConfig& c) {
                          .per_token_fallback = 6,
                          .shared = "num_shared_experts",
                          .shared_fallback = 2,
-                         .dense_fallback = dense});
+                         .dense_fallback = dense,
+                         .routed_scale = "route_scale"});
   if (c.experts) {
     c.experts->router = RouterKind::sigmoid_then_choose;
     c.experts->choice_bias = c.experts->renormalised = true;
     c.experts->added_to_sum = kAddedToSum;
     c.least_dtypes.choice_bias = KeptInFloat32::in_half;
   }
-  route_scale(hf);  // refused here if it is not allowed
   only("route_norm", json.boolean_or("route_norm", true), "true");
   only("score_func", json.text_or("score_func", "sigmoid") == "sigmoid", "sigmoid");
   for (const auto key : {"n_group", "topk_group"}) only(key, json.integer_or(key, 1) == 1, "1");
@@ -88,8 +85,8 @@ ModelConfig read(HfConfig& hf) {
   }
   read_mixture(hf, c);
   constexpr std::string_view kInterval = "global_attn_every_n_layers";
-  const std::int64_t interval = json.has(kInterval) ? hf.count(kInterval) : 4;
-  LayerFlags windowed = hf.windowed_layers(c, [&](std::int64_t l) { return (l + 1) % interval != 0; });
+  const std::int64_t interval = hf.count_or(kInterval, 4);
+  LayerFlags windowed = hf.layers_of_type(c, [&](std::int64_t l) { return (l + 1) % interval != 0; });
   json.ignore({kInterval});
   hf.set_windows(c, {"sliding_window", 1024}, windowed);
   read_rope(hf, c);
@@ -100,6 +97,6 @@ ModelConfig read(HfConfig& hf) {
 
 }  // namespace
 
-extern const Family kFamily = llama_family("afmoe", read, recipes);
+extern const Family kAfmoe = llama_family("afmoe", read, recipes);
 
 }  // namespace hooked::families::afmoe

@@ -14,11 +14,6 @@
 namespace hooked {
 namespace {
 
-// LLaVA's layout of the models, which most follow. The last two prefixes are those of older files and of
-// files without an unembedding.
-constexpr std::string_view kLlavaPrefixes[] = {"model.language_model.", "language_model.model.",
-                                               "language_model."};
-constexpr std::string_view kLlavaOthers[] = {"vision_tower.", "multi_modal_projector.", "image_newline"};
 // Qwen's: older files name the text model as if it were alone.
 constexpr std::string_view kQwenPrefixes[] = {"model.language_model.", "language_model.", "model."};
 constexpr std::string_view kQwenOthers[] = {"visual."};
@@ -38,61 +33,35 @@ constexpr std::string_view kPaliGemmaTextKeys[] = {"use_bidirectional_attention"
 constexpr std::string_view kGemma3UnsettledKeys[] = {"use_bidirectional_attention"};
 
 constexpr Composite kComposites[] = {
-    {.model_type = "aya_vision",
-     .text_type = "cohere2",
-     .tied = true,
-     .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers},
+    {.model_type = "aya_vision", .text_type = "cohere2", .tied = true},
     {.model_type = "gemma3",
      .text_type = "gemma3_text",
      .tied = true,
-     .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers,
      .unsettled_text_keys = kGemma3UnsettledKeys},
     {.model_type = "gemma4",
      .text_type = "gemma4_text",
      .tied = true,
-     .prefixes = kLlavaPrefixes,
      .others = kGemma4Others,
      .own_logits = true},
     {.model_type = "gemma4_unified",
      .text_type = "gemma4_unified_text",
      .tied = true,
-     .prefixes = kLlavaPrefixes,
      .others = kGemma4Others,
      .own_logits = true},
-    {.model_type = "internvl",
-     .text_type = "qwen2",
-     .tied = true,
-     .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers},
+    {.model_type = "internvl", .text_type = "qwen2", .tied = true},
     {.model_type = "llama4",
      .text_type = "llama4_text",
      .whole_ties = false,
      .group_ties = true,
      .prefixes = kLlama4Prefixes,
      .others = kLlama4Others},
-    {.model_type = "llava",
-     .text_type = "llama",
-     .group_ties = true,
-     .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers},
-    {.model_type = "llava_next", .text_type = "llama", .prefixes = kLlavaPrefixes, .others = kLlavaOthers},
-    {.model_type = "llava_onevision",
-     .text_type = "qwen2",
-     .group_ties = true,
-     .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers},
-    {.model_type = "mistral3",
-     .text_type = "mistral",
-     .tied = true,
-     .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers},
+    {.model_type = "llava", .text_type = "llama", .group_ties = true},
+    {.model_type = "llava_next", .text_type = "llama"},
+    {.model_type = "llava_onevision", .text_type = "qwen2", .group_ties = true},
+    {.model_type = "mistral3", .text_type = "mistral", .tied = true},
     {.model_type = "paligemma",
      .text_type = "gemma",
      .tied = true,
-     .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers,
      .keys = kPaliGemmaKeys,
      .text_keys = kPaliGemmaTextKeys,
      .own_logits = true,
@@ -129,30 +98,19 @@ constexpr Composite kComposites[] = {
 };
 
 // Keys of the whole that say how images and sounds become tokens, and which ids these have.
-constexpr std::string_view kKeysOfOthers[] = {"vision_config",
-                                              "audio_config",
-                                              "audio_token_id",
-                                              "boa_token_id",
-                                              "eoa_token_id",
-                                              "eoa_token_index",
-                                              "image_token_id",
-                                              "image_token_index",
+constexpr std::string_view kKeysOfTokens[] = {
+    "image_token_id",        "image_token_index",   "video_token_id",  "video_token_index", "vision_token_id",
+    "vision_start_token_id", "vision_end_token_id", "boi_token_index", "boi_token_id",      "eoi_token_index",
+    "eoi_token_id",          "mm_tokens_per_image", "ignore_index"};
+constexpr std::string_view kKeysOfSounds[] = {"audio_config", "audio_token_id", "boa_token_id",
+                                              "eoa_token_id", "eoa_token_index"};
+constexpr std::string_view kKeysOfImages[] = {"vision_config",
                                               "image_seq_length",
                                               "image_grid_pinpoints",
                                               "image_size",
-                                              "video_token_id",
-                                              "video_token_index",
-                                              "vision_token_id",
-                                              "vision_start_token_id",
-                                              "vision_end_token_id",
                                               "vision_aspect_ratio",
                                               "vision_feature_layer",
                                               "vision_feature_select_strategy",
-                                              "boi_token_index",
-                                              "boi_token_id",
-                                              "eoi_token_index",
-                                              "eoi_token_id",
-                                              "mm_tokens_per_image",
                                               "multimodal_projector_bias",
                                               "projector_hidden_act",
                                               "projector_hidden_size",
@@ -161,8 +119,7 @@ constexpr std::string_view kKeysOfOthers[] = {"vision_config",
                                               "alignment_intermediate_size",
                                               "downsample_factor",
                                               "downsample_ratio",
-                                              "use_image_newline_parameter",
-                                              "ignore_index"};
+                                              "use_image_newline_parameter"};
 
 // A text model's name in a composite, the family that reads it, and the sizes that its group may leave out:
 // transformers wrote only what differs from these.
@@ -222,7 +179,9 @@ Json text_document(const Composite& composite, const ConfigText& config, bool gr
   const auto drop = [](Json& from, std::span<const std::string_view> keys) {
     for (const std::string_view key : keys) from.erase(std::string(key));
   };
-  drop(document, kKeysOfOthers);
+  drop(document, kKeysOfTokens);
+  drop(document, kKeysOfSounds);
+  drop(document, kKeysOfImages);
   if (grouped) drop(document, composite.keys);
   Json& text = grouped ? document.at(std::string(kTextGroup)) : document;
   drop(text, composite.text_keys);

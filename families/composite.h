@@ -11,6 +11,13 @@
 
 namespace hooked {
 
+/// LLaVA's layout of the models, which most follow. The last two prefixes are those of older files and of
+/// files without an unembedding.
+inline constexpr std::string_view kLlavaPrefixes[] = {"model.language_model.", "language_model.model.",
+                                                      "language_model."};
+inline constexpr std::string_view kLlavaOthers[] = {"vision_tower.", "multi_modal_projector.",
+                                                    "image_newline"};
+
 /// A kind of checkpoint that contains several models. One of them reads text: Gemma 3 with its vision tower.
 /// Its config.json has the text model's config as a group, and its files contain the tensors of all models.
 /// Only the text model is loaded, by its own family, with token ids as its only input.
@@ -25,9 +32,9 @@ struct Composite {
   bool flat = false;            ///< older configs have its keys among those of the whole, without a group
   /// Prefixes that names of its tensors may have; a longer one comes before a prefix of it. A name without
   /// any also belongs to it (`lm_head.weight`).
-  std::span<const std::string_view> prefixes = {};
+  std::span<const std::string_view> prefixes = kLlavaPrefixes;
   /// Prefixes of the other models' tensors, perhaps after `model.`.
-  std::span<const std::string_view> others = {};
+  std::span<const std::string_view> others = kLlavaOthers;
   /// Keys of the whole that do not concern the text model, in addition to those that most kinds have.
   std::span<const std::string_view> keys = {};
   /// Keys of the text model's group that its family does not honour but that the whole settles.

@@ -69,11 +69,6 @@ constexpr std::string_view kBuffers[] = {"pos_encoding"};
 
 }  // namespace
 
-extern const Family kFamily{.model_type = "ctrl",
-                            .read = read,
-                            .recipes = recipes,
-                            .prefix = "transformer.",
-                            .unembedding = "lm_head.weight",
-                            .buffers = kBuffers};
+extern const Family kCtrl = transformer_family("ctrl", read, recipes, kBuffers);
 
 }  // namespace hooked::families::ctrl

@@ -18,9 +18,9 @@
 namespace hooked {
 
 // Included twice, so that a family is one row: its declaration and its place in the list.
-#define FAMILY(name)           \
-  namespace families::name {   \
-  extern const Family kFamily; \
+#define FAMILY(file, name)   \
+  namespace families::file { \
+  extern const Family name;  \
   }
 #include "families/table.inc"
 #undef FAMILY
@@ -38,7 +38,7 @@ void refuse_if_lacking(std::string_view model_type, std::string_view where) {
 }  // namespace
 
 std::span<const Family> all_families() {
-#define FAMILY(name) families::name::kFamily,
+#define FAMILY(file, name) families::file::name,
   static const Family kFamilies[] = {
 #include "families/table.inc"
   };
@@ -46,7 +46,7 @@ std::span<const Family> all_families() {
   return kFamilies;
 }
 
-const Family& native_family() { return families::hooked_transformer::kFamily; }
+const Family& native_family() { return families::hooked_transformer::kHookedTransformer; }
 
 FamilyConfig read_family_config(const Family& family, const ConfigText& config) {
   if (family.read_all != nullptr) return family.read_all(config);

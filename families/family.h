@@ -120,7 +120,7 @@ constexpr OptionalPart masked_lm_head_behind_norm(std::string_view tensors) {
 
 /// One checkpoint layout: what each config key means, and where our tensors are in the files.
 ///
-/// A family is one file in families/, with a namespace of its own, and one row of table.inc.
+/// A family is a constant in the file of its lineage in families/, and one row of table.inc.
 struct Family {
   std::string_view model_type;
   /// The config in our terms. Unread keys and the validity of the config are checked afterwards. Throws

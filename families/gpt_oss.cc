@@ -55,8 +55,7 @@ ModelConfig read(HfConfig& hf) {
   read_experts(hf, c, {.n_experts_fallback = 128, .per_token_fallback = 4});
   c.experts->router = RouterKind::choose_then_softmax;
   c.experts->router_bias = c.experts->bias = true;
-  hf.set_windows(c, {"sliding_window", 128},
-                 hf.windowed_layers(c, [](std::int64_t l) { return l % 2 == 0; }));
+  hf.set_windows(c, {"sliding_window", 128}, hf.layers_of_type(c, [](std::int64_t l) { return l % 2 == 0; }));
   read_rope(hf, c, {.theta = 150000.0, .group = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
                           "original_max_position_embeddings": 4096})"});
   return c;
@@ -64,6 +63,6 @@ ModelConfig read(HfConfig& hf) {
 
 }  // namespace
 
-extern const Family kFamily = llama_family("gpt_oss", read, recipes);
+extern const Family kGptOss = llama_family("gpt_oss", read, recipes);
 
 }  // namespace hooked::families::gpt_oss

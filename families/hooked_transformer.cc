@@ -25,7 +25,8 @@ FamilyConfig read(const ConfigText& file) {
 
 }  // namespace
 
-extern const Family kFamily{.model_type = "hooked_transformer", .buffers = kNativeBuffers, .read_all = read};
+extern const Family kHookedTransformer{
+    .model_type = "hooked_transformer", .buffers = kNativeBuffers, .read_all = read};
 
 }  // namespace families::hooked_transformer
 

@@ -16,7 +16,7 @@ constexpr std::string_view kPublishedWidth = "block_ff_dim";  // takes precedenc
 std::int64_t adjusted_width(const HfConfig& hf, std::int64_t width) {
   const ConfigReader& json = hf.json();
   const bool adjusts = json.boolean_or("block_auto_adjust_ff_dim", true);
-  const std::int64_t multiple = json.has("block_multiple_of") ? hf.count("block_multiple_of") : 256;
+  const std::int64_t multiple = hf.count_or("block_multiple_of", 256);
   const bool multiplies = !json.is_null("block_ffn_dim_multiplier");
   const double times = multiplies ? hf.positive_or("block_ffn_dim_multiplier", 1.0) : 1.0;
   if (!adjusts) return width;
@@ -36,22 +36,10 @@ std::pair<LayerFlags, std::string_view> convolving_layers(const HfConfig& hf, co
   const ConfigReader& json = hf.json();
   if (json.has("layer_types")) {
     json.ignore({"full_attn_idxs"});
-    LayerFlags convolves;
-    for (const std::string& type : json.texts("layer_types")) {
-      if (type != "conv" && type != "full_attention") {
-        json.refuse("layer_types",
-                    "has a kind of layer that is not supported; expected conv and full_attention");
-      }
-      convolves.push_back(type == "conv");
-    }
-    if (static_cast<std::int64_t>(convolves.size()) != c.n_layers) {
-      json.refuse("layer_types", fmt::format("has {} entries; expected one for each of the {} layers",
-                                             convolves.size(), c.n_layers));
-    }
-    return {convolves, "layer_types"};
+    return {hf.layers_of_type(c, nullptr, "conv"), "layer_types"};
   }
-  if (!json.has("full_attn_idxs")) return {flag_layers(c, [](std::int64_t) { return false; }), "layer_types"};
-  LayerFlags convolves = flag_layers(c, [](std::int64_t) { return true; });
+  if (!json.has("full_attn_idxs")) return {LayerFlags(c.n_layers, false), "layer_types"};
+  LayerFlags convolves(c.n_layers, true);
   for (const std::int64_t layer : json.integers("full_attn_idxs")) {
     if (layer < 0 || layer >= c.n_layers) continue;  // as transformers does it
     convolves[static_cast<std::size_t>(layer)] = false;
@@ -76,7 +64,7 @@ ModelConfig read(HfConfig& hf) {
   c.mlp = MlpKind::gated;
   c.activation = Activation::silu;
   c.qk_norm = QkNorm{.span = QkNorm::per_head};
-  const std::int64_t kernel = json.has("conv_L_cache") ? hf.count("conv_L_cache") : 3;
+  const std::int64_t kernel = hf.count_or("conv_L_cache", 3);
   const bool bias = json.boolean_or("conv_bias", false);
   auto [convolves, key] = convolving_layers(hf, c);
   hf.comes_from("short_conv.layers", json.where(key));
@@ -114,6 +102,6 @@ std::vector<TensorRecipe> recipes(const ModelConfig& config) {
 
 }  // namespace
 
-extern const Family kFamily = llama_family("lfm2", read, recipes);
+extern const Family kLfm2 = llama_family("lfm2", read, recipes);
 
 }  // namespace hooked::families::lfm2

@@ -34,29 +34,14 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-// Which layers are rotary: an entry of "no_rope_layers" is 1 there, in spite of its name.
-LayerFlags rotated_layers(const HfConfig& hf, const ModelConfig& c) {
-  const ConfigReader& json = hf.json();
-  const std::int64_t interval = json.has("no_rope_layer_interval") ? hf.count("no_rope_layer_interval") : 4;
-  std::vector<std::int64_t> rotates;
-  if (json.has("no_rope_layers")) rotates = json.integers("no_rope_layers");
-  if (!rotates.empty() && static_cast<std::int64_t>(rotates.size()) != c.n_layers) {
-    json.refuse("no_rope_layers",
-                "does not say for every layer whether it is rotary; expected an entry for each");
-  }
-  return flag_layers(c, [&](std::int64_t l) {
-    return rotates.empty() ? (l + 1) % interval != 0 : rotates[static_cast<std::size_t>(l)] != 0;
-  });
-}
-
 // Ordinary MLPs have a width of their own; experts and the shared MLP have that of the others.
 void read_mixtures(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   const std::int64_t d_expert = c.d_mlp;
-  c.d_mlp = json.has("intermediate_size_mlp") ? hf.count("intermediate_size_mlp") : 16384;
+  c.d_mlp = hf.count_or("intermediate_size_mlp", 16384);
   hf.comes_from("d_mlp", json.where("intermediate_size_mlp"));
   read_experts(hf, c, {.n_experts_fallback = 16, .per_token_fallback = 1});
-  const std::int64_t step = json.has("interleave_moe_layer_step") ? hf.count("interleave_moe_layer_step") : 1;
+  const std::int64_t step = hf.count_or("interleave_moe_layer_step", 1);
   const bool named = json.has("moe_layers");
   const std::vector<std::int64_t> mixtures =
       named ? json.integers("moe_layers") : std::vector<std::int64_t>();
@@ -82,7 +67,7 @@ ModelConfig read(HfConfig& hf) {
   json.ignore({"attention_chunk_size", "floor_scale", "attn_scale"});  // without effect if no layer needs it
   hf.set_windows(
       c, {.name = "attention_chunk_size", .fallback = 8192, .kind = Window::chunks},
-      hf.windowed_layers(
+      hf.layers_of_type(
           c, [&](std::int64_t l) { return rotated[static_cast<std::size_t>(l)]; }, "chunked_attention"));
   read_rope(hf, c, {.theta = 5e5, .adjacent_pairs = true});
   c.rotary()->unrotated_layers = unrotated;
@@ -104,6 +89,6 @@ ModelConfig read(HfConfig& hf) {
 
 }  // namespace
 
-extern const Family kFamily = llama_family("llama4_text", read, recipes);
+extern const Family kLlama4Text = llama_family("llama4_text", read, recipes);
 
 }  // namespace hooked::families::llama4_text

@@ -15,7 +15,7 @@ ModelConfig read(HfConfig& hf) {
   c.experts->renormalised = json.boolean_or("norm_topk_prob", true);
   set_expert_width(hf, c, "moe_intermediate_size",
                    json.has("mlp_layer_types") ? dense_layers_by_name(hf, c) : LayerFlags());
-  hf.set_windows(c, {"sliding_window", 1024}, hf.windowed_layers(c, [](std::int64_t) { return false; }));
+  hf.set_windows(c, {"sliding_window", 1024}, hf.layers_of_type(c, [](std::int64_t) { return false; }));
   json.ignore({"sliding_window", "num_mtp_layers", "num_nextn_predict_layers", "mtp_layer_types",
                "mtp_mlp_layer_types"});
   if (!json.has("rope_parameters"))
@@ -26,6 +26,6 @@ ModelConfig read(HfConfig& hf) {
 
 }  // namespace
 
-extern const Family kFamily = llama_family("mellum", read, usual_mixture_recipes);
+extern const Family kMellum = llama_family("mellum", read, usual_mixture_recipes);
 
 }  // namespace hooked::families::mellum

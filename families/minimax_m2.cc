@@ -69,6 +69,6 @@ ModelConfig read(HfConfig& hf) {
 
 }  // namespace
 
-extern const Family kFamily = llama_family("minimax_m2", read, recipes);
+extern const Family kMinimaxM2 = llama_family("minimax_m2", read, recipes);
 
 }  // namespace hooked::families::minimax_m2

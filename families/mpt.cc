@@ -1,11 +1,25 @@
 // MPT (MosaicML 2023): ALiBi, no biases at all. Other features that its config names are not read by
 // transformers either: notes say so.
-#include "families/shared/alibi.h"
+#include <bit>
+
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
 namespace hooked::families::mpt {
 namespace {
+
+// ALiBi slopes [head]: from the next power of two, first every second one, then the others.
+std::vector<double> halved_alibi_slopes(std::int64_t n_heads) {
+  const auto above = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n_heads)));
+  const std::vector<double> all = geometric_alibi_slopes(above);
+  if (above == n_heads) return all;
+  std::vector<double> slopes;
+  for (const std::size_t first : {1, 0}) {
+    for (std::size_t i = first; i < all.size(); i += 2) slopes.push_back(all[i]);
+  }
+  slopes.resize(static_cast<std::size_t>(n_heads));
+  return slopes;
+}
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
@@ -84,10 +98,6 @@ ModelConfig read(HfConfig& hf) {
 
 }  // namespace
 
-extern const Family kFamily{.model_type = "mpt",
-                            .read = read,
-                            .recipes = recipes,
-                            .prefix = "transformer.",
-                            .unembedding = "lm_head.weight"};
+extern const Family kMpt = transformer_family("mpt", read, recipes);
 
 }  // namespace hooked::families::mpt

@@ -26,13 +26,8 @@ constexpr std::string_view kLevelsBeside[] = {
     ".weight.quant_map", ".weight.nested_absmax", ".weight.nested_quant_map",
     ".weight.quant_state.bitsandbytes__nf4", ".weight.quant_state.bitsandbytes__fp4"};
 
-constexpr StorageForm kFp8Form{.code = NumberCode::fp8,
-                               .name = "fp8 (e4m3)",
-                               .ending = "",
-                               .dtype = "F8_E4M3",
-                               .weight = "",
-                               .factors = kFp8Scale,
-                               .beside = {}};
+constexpr StorageForm kFp8Form{
+    .code = NumberCode::fp8, .name = "fp8 (e4m3)", .dtype = "F8_E4M3", .factors = kFp8Scale};
 constexpr StorageForm kAwqForms[] = {{.code = NumberCode::awq,
                                       .name = "AWQ int4",
                                       .ending = ".qweight",
@@ -57,16 +52,13 @@ constexpr StorageForm kBitsandbytesForms[] = {{.code = NumberCode::levels,
 constexpr StorageForm kCompressedForms[] = {kFp8Form,
                                             {.code = NumberCode::integers,
                                              .name = "a byte each",
-                                             .ending = "",
                                              .dtype = "I8",
-                                             .weight = "",
                                              .factors = kScale,
                                              .beside = kIntegersBeside},
                                             {.code = NumberCode::packed,
                                              .name = "packed",
                                              .ending = "_packed",
                                              .dtype = "I32",
-                                             .weight = "",
                                              .factors = kScale,
                                              .beside = kPackedBeside}};
 constexpr StorageForm kFp8Forms[] = {kFp8Form};
@@ -81,9 +73,7 @@ constexpr StorageForm kMxfp4Forms[] = {{.code = NumberCode::mxfp4,
                                         .name = "MXFP4",
                                         .ending = "_blocks",
                                         .dtype = "U8",
-                                        .weight = "",
-                                        .factors = kMxfp4Scales,
-                                        .beside = {}}};
+                                        .factors = kMxfp4Scales}};
 
 constexpr StorageMethod kMethods[] = {
     {.method = "awq", .forms = kAwqForms, .read = read_awq_keys},

@@ -31,12 +31,12 @@ struct StorageForm {
   NumberCode code;
   std::string_view name;  ///< for people: `MXFP4`
   /// The tensors of the encoded numbers, by the ending of their names and their dtype in the file.
-  std::string_view ending, dtype;
-  std::string_view weight;  ///< replaces that ending in the weight's name
+  std::string_view ending = {}, dtype;
+  std::string_view weight = {};  ///< replaces that ending in the weight's name
   /// Possible endings of the name of a weight's factors; the files have one of them.
   std::span<const std::string_view> factors;
   /// Endings of the names of other tensors that a weight may have.
-  std::span<const std::string_view> beside;
+  std::span<const std::string_view> beside = {};
 };
 
 /// A method of quantisation, and the forms in its checkpoints.

@@ -185,32 +185,14 @@ void read_fbgemm_keys(const ConfigReader& group, QuantisedStorage& storage) {
 }
 
 void read_gptq_keys(const ConfigReader& group, QuantisedStorage& storage) {
-  // How the quantisation was done, and what computed with it afterwards.
-  group.ignore({"act_group_aware",
-                "backend",
-                "batch_size",
-                "block_name_to_quantize",
-                "cache_block_outputs",
-                "damp_auto_increment",
-                "damp_percent",
-                "dataset",
-                "disable_exllama",
-                "exllama_config",
-                "lm_head",
-                "max_input_length",
-                "meta",
-                "model_file_base_name",
-                "model_name_or_path",
-                "model_seqlen",
-                "module_name_preceding_first_block",
-                "modules_in_block_to_quantize",
-                "mse",
-                "pad_token_id",
-                "static_groups",
-                "tokenizer",
-                "true_sequential",
-                "use_cuda_fp16",
-                "use_exllama"});
+  // How the quantisation was done.
+  group.ignore({"dataset", "tokenizer", "batch_size", "block_name_to_quantize",
+                "modules_in_block_to_quantize", "module_name_preceding_first_block", "max_input_length",
+                "model_seqlen", "damp_percent", "damp_auto_increment", "mse", "static_groups",
+                "true_sequential", "act_group_aware", "cache_block_outputs", "pad_token_id"});
+  // What computed with it afterwards, and where it came from.
+  group.ignore({"backend", "disable_exllama", "exllama_config", "use_cuda_fp16", "use_exllama", "lm_head",
+                "meta", "model_file_base_name", "model_name_or_path"});
   one_of_texts(group, "method", {"gptq"});
   one_of_texts(group, "pack_dtype", {"int32"});
   refuse_set(group, {"adapter", "awq_gemm_checkpoint", "is_marlin_format", "rotation"});
@@ -230,26 +212,13 @@ void read_gptq_keys(const ConfigReader& group, QuantisedStorage& storage) {
 }
 
 void read_awq_keys(const ConfigReader& group, QuantisedStorage& storage) {
-  group.ignore({"act_group_aware",
-                "batch_size",
-                "block_name_to_quantize",
-                "cache_block_outputs",
-                "damp_percent",
-                "dataset",
-                "desc_act",
-                "do_fuse",
-                "exllama_config",
-                "fuse_max_seq_len",
-                "max_input_length",
-                "meta",
-                "model_seqlen",
-                "module_name_preceding_first_block",
-                "modules_in_block_to_quantize",
-                "modules_to_fuse",
-                "pad_token_id",
-                "sym",
-                "tokenizer",
+  // How the quantisation was done.
+  group.ignore({"act_group_aware", "batch_size", "block_name_to_quantize", "cache_block_outputs",
+                "damp_percent", "dataset", "desc_act", "max_input_length", "model_seqlen",
+                "module_name_preceding_first_block", "modules_in_block_to_quantize", "sym", "tokenizer",
                 "true_sequential"});
+  // What computed with it afterwards.
+  group.ignore({"do_fuse", "fuse_max_seq_len", "modules_to_fuse", "exllama_config", "meta", "pad_token_id"});
   // llm-awq packs in another way; the others are kernels for the same files.
   one_of_texts(group, "backend", {"autoawq", "auto"});
   for (const std::string_view key : {"version", "format"}) one_of_texts(group, key, {"gemm", "GEMM"});

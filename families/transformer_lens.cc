@@ -104,7 +104,7 @@ FamilyConfig read(const ConfigText& file) {
 
 }  // namespace
 
-extern const Family kFamily{
+extern const Family kTransformerLens{
     .model_type = kModelType,
     .buffers = kNativeBuffers,
     .recognise = recognise,

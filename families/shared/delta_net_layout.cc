@@ -13,18 +13,6 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-std::int64_t count_or(const HfConfig& hf, std::string_view key, std::int64_t fallback) {
-  return hf.json().has(key) ? hf.count(key) : fallback;
-}
-
-// All layers but every fourth, or every n-th by the file.
-LayerFlags layers_between(HfConfig& hf, const ModelConfig& c) {
-  const std::int64_t interval = count_or(hf, "full_attention_interval", 4);
-  const bool said = hf.json().has("full_attention_interval");
-  hf.comes_from("delta_net.layers", hf.json().where(said ? "full_attention_interval" : "num_hidden_layers"));
-  return flag_layers(c, [&](std::int64_t l) { return (l + 1) % interval != 0; });
-}
-
 // `count` blocks of `width` rows each, from row `first` of each of the key heads' `rows` rows, as heads
 // [head, width, d_model].
 at::Tensor rows_of(const at::Tensor& stored, std::int64_t key_heads, std::int64_t first, std::int64_t count,
@@ -107,32 +95,19 @@ void add_filter(Recipes& r, DeltaNetFiles files) {
 }  // namespace
 
 LayerFlags linear_layers(HfConfig& hf, const ModelConfig& c, const std::function<LayerFlags()>& usual) {
-  const ConfigReader& json = hf.json();
-  if (!json.has("layer_types")) return usual();
-  hf.comes_from("delta_net.layers", json.where("layer_types"));
-  LayerFlags recurs;
-  for (const std::string& type : json.texts("layer_types")) {
-    if (type != "linear_attention" && type != "full_attention") {
-      json.refuse("layer_types",
-                  "has a kind of layer that is not supported; expected linear_attention and full_attention");
-    }
-    recurs.push_back(type == "linear_attention");
-  }
-  if (static_cast<std::int64_t>(recurs.size()) != c.n_layers) {
-    json.refuse("layer_types", fmt::format("has {} entries; expected one for each of the {} layers",
-                                           recurs.size(), c.n_layers));
-  }
-  return recurs;
+  if (!hf.json().has("layer_types")) return usual();
+  hf.comes_from("delta_net.layers", hf.json().where("layer_types"));
+  return hf.layers_of_type(c, nullptr, "linear_attention");
 }
 
 DeltaNet read_delta_nets(HfConfig& hf, const ModelConfig& c, LayerFlags layers,
                          const DeltaNetDefaults& defaults) {
   const ConfigReader& json = hf.json();
-  DeltaNet net{.n_key_heads = count_or(hf, "linear_num_key_heads", defaults.n_key_heads),
-               .n_heads = count_or(hf, "linear_num_value_heads", defaults.n_heads),
-               .d_key = count_or(hf, "linear_key_head_dim", defaults.d_key),
-               .d_value = count_or(hf, "linear_value_head_dim", defaults.d_value),
-               .kernel = count_or(hf, "linear_conv_kernel_dim", 4),
+  DeltaNet net{.n_key_heads = hf.count_or("linear_num_key_heads", defaults.n_key_heads),
+               .n_heads = hf.count_or("linear_num_value_heads", defaults.n_heads),
+               .d_key = hf.count_or("linear_key_head_dim", defaults.d_key),
+               .d_value = hf.count_or("linear_value_head_dim", defaults.d_value),
+               .kernel = hf.count_or("linear_conv_kernel_dim", 4),
                .layers = std::move(layers)};
   if (net.n_heads % net.n_key_heads != 0) {
     json.refuse("linear_num_value_heads",
@@ -145,18 +120,6 @@ DeltaNet read_delta_nets(HfConfig& hf, const ModelConfig& c, LayerFlags layers,
   }
   hf.comes_from("delta_net.kernel", json.where("linear_conv_kernel_dim"));
   return net;
-}
-
-void read_qwen_delta_nets(HfConfig& hf, ModelConfig& c) {
-  const ConfigReader& json = hf.json();
-  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
-  c.qk_norm = QkNorm{.span = QkNorm::per_head};
-  c.norm_offset = true;
-  c.gated_heads = true;
-  LayerFlags layers = none_if_all_false(linear_layers(hf, c, [&] { return layers_between(hf, c); }));
-  json.ignore({"full_attention_interval", "linear_num_key_heads", "linear_num_value_heads",
-               "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim"});
-  if (!layers.empty()) c.delta_net = read_delta_nets(hf, c, std::move(layers));
 }
 
 void add_delta_net(Recipes& r, const ModelConfig& c, DeltaNetFiles files) {
@@ -173,18 +136,6 @@ void add_delta_net(Recipes& r, const ModelConfig& c, DeltaNetFiles files) {
          [heads = s.n_heads, width = s.d_value](const Tensors& weight) {
            return weight[0].t().unflatten(0, {heads, width});
          });
-}
-
-void add_qwen_mixer(Recipes& r, const ModelConfig& c, DeltaNetFiles files) {
-  if (!c.recurs(r.layer())) {
-    r.gated_queries("self_attn.q_proj");
-    r.keys("self_attn.k_proj");
-    r.values("self_attn.v_proj");
-    r.qk_norm("self_attn.q_norm", "self_attn.k_norm");
-    r.attention_out("self_attn.o_proj");
-    return;
-  }
-  add_delta_net(r, c, files);
 }
 
 }  // namespace hooked

@@ -7,10 +7,6 @@
 
 namespace hooked {
 
-/// Qwen's `layer_types` or `full_attention_interval`, and the keys `linear_*` about gated delta nets in the
-/// other layers. Heads of attention are gated, queries and keys normed.
-void read_qwen_delta_nets(HfConfig& hf, ModelConfig& config);
-
 /// Defaults of a config for its gated delta nets.
 struct DeltaNetDefaults {
   std::int64_t n_key_heads = 16;
@@ -33,22 +29,5 @@ enum class DeltaNetFiles : std::uint8_t { by_key_head, in_parts, apart };
 
 /// `linear_attn` of a block that has it.
 void add_delta_net(Recipes& recipes, const ModelConfig& config, DeltaNetFiles files);
-
-/// `linear_attn` of a block, or `self_attn` with gates among its queries.
-void add_qwen_mixer(Recipes& recipes, const ModelConfig& config, DeltaNetFiles files);
-
-/// Other tensors in files, without effect on the model: `mtp.*` predicts several tokens at once.
-inline constexpr std::string_view kDeltaNetBuffers[] = {"*rotary_emb.inv_freq", "mtp.*"};
-
-/// The row of a Qwen family with such layers.
-constexpr Family delta_net_family(std::string_view model_type, ModelConfig (*read)(HfConfig& config),
-                                  FamilyRecipes recipes) {
-  return {.model_type = model_type,
-          .read = read,
-          .recipes = recipes,
-          .prefix = "model.",
-          .unembedding = "lm_head.weight",
-          .buffers = kDeltaNetBuffers};
-}
 
 }  // namespace hooked

@@ -57,17 +57,6 @@ LayerFlags dense_layers_by_name(const HfConfig& hf, const ModelConfig& config) {
   return dense;
 }
 
-void read_qwen_experts(HfConfig& hf, ModelConfig& config) {
-  const ConfigReader& json = hf.json();
-  config.experts->renormalised = json.boolean_or("norm_topk_prob", false);
-  const std::vector<std::int64_t> dense =
-      json.has("mlp_only_layers") ? json.integers("mlp_only_layers") : std::vector<std::int64_t>();
-  const std::int64_t step = json.has("decoder_sparse_step") ? hf.count("decoder_sparse_step") : 1;
-  set_expert_width(hf, config, "moe_intermediate_size", flag_layers(config, [&](std::int64_t l) {
-                     return (l + 1) % step != 0 || std::ranges::find(dense, l) != dense.end();
-                   }));
-}
-
 MixtureNames mixtral_names() {
   return {.router = "block_sparse_moe.gate.weight",
           .router_alias = "mlp.gate.weight",

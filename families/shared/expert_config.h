@@ -24,9 +24,6 @@ void set_expert_width(HfConfig& hf, ModelConfig& config, std::string_view key, L
 /// Which layers have an ordinary MLP by `mlp_layer_types`, whose entries are `dense` and `sparse`.
 LayerFlags dense_layers_by_name(const HfConfig& hf, const ModelConfig& config);
 
-/// Qwen's `norm_topk_prob`, `mlp_only_layers` and `decoder_sparse_step`.
-void read_qwen_experts(HfConfig& hf, ModelConfig& config);
-
 /// Mixtral's names for mixtures.
 MixtureNames mixtral_names();
 

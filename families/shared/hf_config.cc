@@ -15,41 +15,37 @@ namespace {
 
 constexpr std::int64_t kLargest = 1 << 24;  // of widths, vocabularies and contexts
 
-// Known to every family, and without effect on what a run of the model computes.
-constexpr auto kWithoutEffect = {"model_type",
-                                 "architectures",
-                                 "transformers_version",
-                                 "auto_map",
-                                 "_name_or_path",
-                                 "name_or_path",
-                                 "torch_dtype",
-                                 "dtype",
-                                 "use_cache",
-                                 "is_decoder",
-                                 "is_encoder_decoder",
-                                 "initializer_range",
-                                 "init_std",
-                                 "bos_token_id",
-                                 "eos_token_id",
-                                 "pad_token_id",
-                                 "sep_token_id",
-                                 "decoder_start_token_id",
-                                 "unk_token_id",
-                                 "pretraining_tp",
-                                 "gradient_checkpointing",
-                                 "output_attentions",
-                                 "output_hidden_states",
-                                 "return_dict",
-                                 "tie_word_embeddings",
-                                 "cross_attention_hidden_size",
-                                 "chunk_size_feed_forward",
-                                 "problem_type",
-                                 "task_specific_params",
-                                 "tokenizer_class",
-                                 "id2label",
-                                 "label2id",
-                                 "num_labels",
-                                 "use_bfloat16"};
+// Known to every family, and without effect on what a run of the model computes: about files and tasks, about
+// tokens, and about how it is run.
+constexpr auto kOfFiles = {"model_type",
+                           "architectures",
+                           "transformers_version",
+                           "auto_map",
+                           "_name_or_path",
+                           "name_or_path",
+                           "torch_dtype",
+                           "dtype",
+                           "problem_type",
+                           "task_specific_params",
+                           "id2label",
+                           "label2id",
+                           "num_labels"};
+constexpr auto kOfTokens = {"bos_token_id",           "eos_token_id", "pad_token_id",   "sep_token_id",
+                            "decoder_start_token_id", "unk_token_id", "tokenizer_class"};
+constexpr auto kOfRuns = {"use_cache",
+                          "is_decoder",
+                          "is_encoder_decoder",
+                          "initializer_range",
+                          "init_std",
+                          "pretraining_tp",
+                          "gradient_checkpointing",
+                          "output_attentions",
+                          "output_hidden_states",
+                          "return_dict",
+                          "tie_word_embeddings",
+                          "cross_attention_hidden_size",
+                          "chunk_size_feed_forward",
+                          "use_bfloat16"};
 
 // Keys that change what transformers computes for every family, but that no family supports.
 constexpr auto kOfEveryFamily = {"per_layer_config"};
@@ -185,8 +181,8 @@ void HfConfig::require_unset(std::initializer_list<std::string_view> keys) const
   }
 }
 
-LayerFlags HfConfig::windowed_layers(const ModelConfig& config, const LayerRule& usually,
-                                     std::string_view type) const {
+LayerFlags HfConfig::layers_of_type(const ModelConfig& config, const LayerRule& usually,
+                                    std::string_view type) const {
   if (!json_.has("layer_types")) return flag_layers(config, usually);
   LayerFlags windowed;
   for (const std::string& said : json_.texts("layer_types")) {
@@ -227,7 +223,9 @@ void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
 std::vector<std::string> HfConfig::ignored_keys() {
   std::vector<std::string> ignored, without_effect;
   const auto look_at = [&](const ConfigReader& reader, const std::string& path) {
-    for (const char* key : kWithoutEffect) reader.ignore({key});
+    for (const auto& keys : {kOfFiles, kOfTokens, kOfRuns}) {
+      for (const char* key : keys) reader.ignore({key});
+    }
     for (const std::string& key : reader.unread()) {
       if (contains_any(key, kTrainingOnly) || contains_any(key, kImplementation)) continue;
       if (&reader == &whole_ && key.starts_with(group_ + '.')) continue;  // checked separately

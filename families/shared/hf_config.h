@@ -65,6 +65,10 @@ class HfConfig {
 
   /// An integer from 1 to the largest width. Throws ConfigError at the key.
   std::int64_t count(std::string_view key) const;
+  /// The same, or `fallback` if the key is absent or null.
+  std::int64_t count_or(std::string_view key, std::int64_t fallback) const {
+    return json_.has(key) ? count(key) : fallback;
+  }
   /// A finite number above 0.
   double positive_or(std::string_view key, double fallback) const;
   Activation activation(std::string_view key, std::string_view fallback) const;
@@ -72,10 +76,10 @@ class HfConfig {
   /// Throws ConfigError at `key` if it is set to anything but null, false, zero or an empty list.
   void require_unset(std::initializer_list<std::string_view> keys) const;
 
-  /// Whether each layer is windowed: by `layer_types`, or by `usually` if the key is absent. Layer kinds
-  /// other than full_attention and the family's windowed one, `type`, are refused.
-  LayerFlags windowed_layers(const ModelConfig& config, const LayerRule& usually,
-                             std::string_view type = "sliding_attention") const;
+  /// Whether each layer is one of `type`: by `layer_types`, or by `usually` if the key is absent. Layer kinds
+  /// other than that and full_attention are refused.
+  LayerFlags layers_of_type(const ModelConfig& config, const LayerRule& usually,
+                            std::string_view type = "sliding_attention") const;
   /// Gives the layers in `windowed` a window. Throws ConfigError at the key if it does not state a size.
   void set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const;
 
@@ -86,6 +90,11 @@ class HfConfig {
   /// Records that transformers counts positions by the tokens that are not `token`
   /// (FamilyConfig::padding_token).
   void positions_count_without(std::int64_t token) { padding_token_ = token; }
+
+  /// Records a factor of sublayers' outputs for the family's recipes, which multiply weights by it: no field
+  /// of ModelConfig has it.
+  void set_output_factor(double factor) { output_factor_ = factor; }
+  double output_factor() const noexcept { return output_factor_; }
 
   /// Adds something that the user should know.
   void note(std::string_view text);
@@ -107,6 +116,7 @@ class HfConfig {
   std::string group_;
   std::vector<std::string> notes_;
   std::optional<std::int64_t> padding_token_;
+  double output_factor_ = 1.0;
   std::map<std::string, std::string, std::less<>> origins_;  // places in the file, by our fields
 };
 

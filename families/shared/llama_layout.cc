@@ -22,6 +22,20 @@ void read_llama_biases(HfConfig& hf, ModelConfig& config) {
   config.mlp_bias = hf.json().boolean_or("mlp_bias", false);
 }
 
+LayerFlags rotated_layers(const HfConfig& hf, const ModelConfig& c) {
+  const ConfigReader& json = hf.json();
+  const std::int64_t interval = hf.count_or("no_rope_layer_interval", 4);
+  std::vector<std::int64_t> rotates;
+  if (json.has("no_rope_layers")) rotates = json.integers("no_rope_layers");
+  if (!rotates.empty() && static_cast<std::int64_t>(rotates.size()) != c.n_layers) {
+    json.refuse("no_rope_layers",
+                "does not say for every layer whether it is rotary; expected an entry for each");
+  }
+  return flag_layers(c, [&](std::int64_t l) {
+    return rotates.empty() ? (l + 1) % interval != 0 : rotates[static_cast<std::size_t>(l)] != 0;
+  });
+}
+
 void add_llama_attention(Recipes& r, const ModelConfig& config, double scale) {
   r.queries("self_attn.q_proj");
   r.keys("self_attn.k_proj");

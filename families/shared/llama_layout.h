@@ -28,6 +28,10 @@ ModelConfig read_llama_config(HfConfig& hf, const LlamaDefaults& defaults = {});
 /// `attention_bias` on queries, keys, values and output, `mlp_bias` on the MLP.
 void read_llama_biases(HfConfig& hf, ModelConfig& config);
 
+/// Which layers are rotary by `no_rope_layers`, whose entries are 1 there in spite of its name, or else all
+/// but every `no_rope_layer_interval`-th.
+LayerFlags rotated_layers(const HfConfig& hf, const ModelConfig& config);
+
 /// `self_attn.{q,k,v,o}_proj`, with `q_norm` and `k_norm` if the config has them.
 void add_llama_attention(Recipes& recipes, const ModelConfig& config, double scale = 1.0);
 /// `mlp.{gate,up,down}_proj`; without a gate, up and down.

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
+#include "core/config_reader.h"
 #include "hooked/core/model_config.h"
 
 namespace hooked {
@@ -166,5 +169,22 @@ inline constexpr NormalizationType kNormalizationTypes[] = {{"LN", NormKind::lay
 
 inline constexpr std::string_view kNativeModelType = "hooked_transformer";
 inline constexpr double kSoftCapOff = -1.0;  // TransformerLens's value for "no cap"; anything up to 0 is off
+
+/// A config file of the native dialect: TransformerLens's fields, and the group for what they cannot express.
+struct NativeSource {
+  ConfigReader top;
+  ConfigReader hooked;
+
+  /// Whether the file names one of these architectures. Their names change parts of a block in
+  /// TransformerLens without any config field.
+  bool names(std::initializer_list<std::string_view> architectures) const {
+    return std::ranges::find(architectures, top.text_or("original_architecture", "")) != architectures.end();
+  }
+  bool gpt_oss() const { return names({"GptOssForCausalLM"}); }
+};
+
+/// Reads which positions a model has, with the scaling of rotary ones. Uses sizes, heads and windows of
+/// `config`.
+void read_native_positions(const NativeSource& in, ModelConfig& config);
 
 }  // namespace hooked

@@ -1,5 +1,3 @@
-#include "families/shared/native_positions.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

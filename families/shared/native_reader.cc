@@ -6,13 +6,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/config_reader.h"
 #include "core/json.h"
 #include "core/model_config_fields.h"
 #include "families/shared/native_config.h"
 #include "families/shared/native_keys.h"
-#include "families/shared/native_positions.h"
-#include "families/shared/native_source.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -105,32 +102,12 @@ void ignore_other_fields(const ConfigReader& top) {
   for (const NativeKey& row : kNativeKeys) {
     if (!row.key.starts_with(kHookedGroup)) top.ignore({row.key});
   }
-  top.ignore({"device",
-              "n_devices",
-              "seed",
-              "init_mode",
-              "init_weights",
-              "initializer_range",
-              "n_params",
-              "use_attn_result",
-              "use_split_qkv_input",
-              "use_hook_mlp_in",
-              "use_attn_in",
-              "use_hook_tokens",
-              "ungroup_grouped_query_attention",
-              "model_name",
-              "tokenizer_name",
-              "tokenizer_prepends_bos",
-              "from_checkpoint",
-              "checkpoint_index",
-              "checkpoint_label_type",
-              "checkpoint_value",
-              "trust_remote_code",
-              "uses_rms_norm",
-              "layer_norm_folding",
-              "yarn_global_attn_only",
-              "tie_word_embeddings",
-              "train_seq_length"});
+  top.ignore({"device", "n_devices", "use_attn_result", "use_split_qkv_input", "use_hook_mlp_in",
+              "use_attn_in", "use_hook_tokens", "ungroup_grouped_query_attention", "tokenizer_name",
+              "tokenizer_prepends_bos", "model_name", "trust_remote_code"});
+  top.ignore({"seed", "init_mode", "init_weights", "initializer_range", "n_params", "from_checkpoint",
+              "checkpoint_index", "checkpoint_label_type", "checkpoint_value", "uses_rms_norm",
+              "layer_norm_folding", "yarn_global_attn_only", "tie_word_embeddings", "train_seq_length"});
 }
 
 void read_sizes(const NativeSource& in, ModelConfig& c) {

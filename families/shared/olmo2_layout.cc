@@ -13,7 +13,7 @@ std::vector<TensorRecipe> olmo2_recipes(const ModelConfig& config) {
   return llama_stack(config, [&](Recipes& r) {
     add_llama_attention(r, config);
     r.norm("ln1_post", "post_attention_layernorm");
-    add_llama_mlp(r, config);
+    config.experts ? r.mixture({}) : add_llama_mlp(r, config);
     r.norm("ln2_post", "post_feedforward_layernorm");
   });
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,17 @@ struct FusedHeads {
   /// Groups of n_heads / n_kv_heads queries, their key and their value.
   static FusedHeads by_group(const ModelConfig& config);
 };
+
+/// The row of a family whose files have everything but the unembedding under `transformer.`, as GPT-2's do.
+constexpr Family transformer_family(std::string_view model_type, ModelConfig (*read)(HfConfig& config),
+                                    FamilyRecipes recipes, std::span<const std::string_view> buffers = {}) {
+  return {.model_type = model_type,
+          .read = read,
+          .recipes = recipes,
+          .prefix = "transformer.",
+          .unembedding = "lm_head.weight",
+          .buffers = buffers};
+}
 
 /// One of `count` experts in a tensor of all experts, a view. Throws if the tensor has another number.
 at::Tensor expert_of(const at::Tensor& all, std::int64_t expert, std::int64_t count);

@@ -11,7 +11,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "io/checkpoint/checkpoint_reader.h"
 #include "io/gguf/gguf_header.h"
-#include "loading/gguf/gguf_pre_tokenizers.h"
+#include "loading/gguf/gguf_tokenizer_tables.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/temp_folder.h"

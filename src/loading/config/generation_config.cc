@@ -58,48 +58,36 @@ constexpr Asked kNotDone[] = {{"sequence_bias"},
 
 // Keys that do not change the tokens of a continuation without beams: lengths, which a call gives, output,
 // memory and speed.
-constexpr std::string_view kHarmless[] = {"max_length",
-                                          "max_new_tokens",
-                                          "early_stopping",
-                                          "length_penalty",
-                                          "diversity_penalty",
-                                          "num_beam_groups",
-                                          "num_return_sequences",
-                                          "renormalize_logits",
-                                          "remove_invalid_values",
-                                          "use_cache",
-                                          "use_mtp",
-                                          "cache_implementation",
-                                          "cache_config",
-                                          "max_cache_len",
-                                          "return_legacy_cache",
-                                          "low_memory",
-                                          "prefill_chunk_size",
-                                          "compile_config",
-                                          "disable_compile",
-                                          "continuous_batching_config",
-                                          "output_attentions",
-                                          "output_hidden_states",
-                                          "output_scores",
-                                          "output_logits",
-                                          "return_dict_in_generate",
-                                          "is_assistant",
-                                          "num_assistant_tokens",
-                                          "num_assistant_tokens_schedule",
-                                          "assistant_confidence_threshold",
-                                          "assistant_early_exit",
-                                          "assistant_lookbehind",
-                                          "assistant_ensemble_weight",
-                                          "target_lookbehind",
-                                          "prompt_lookup_num_tokens",
-                                          "max_matching_ngram_size",
-                                          "speculation_type",
-                                          "pad_token_id",
-                                          "bos_token_id",
-                                          "transformers_version",
-                                          "_from_model_config",
-                                          "_commit_hash",
-                                          "_name_or_path"};
+constexpr std::string_view kLengths[] = {
+    "max_length",           "max_new_tokens",     "early_stopping",
+    "length_penalty",       "diversity_penalty",  "num_beam_groups",
+    "num_return_sequences", "renormalize_logits", "remove_invalid_values"};
+constexpr std::string_view kMemory[] = {"use_cache",
+                                        "use_mtp",
+                                        "cache_implementation",
+                                        "cache_config",
+                                        "max_cache_len",
+                                        "return_legacy_cache",
+                                        "low_memory",
+                                        "prefill_chunk_size",
+                                        "compile_config",
+                                        "disable_compile",
+                                        "continuous_batching_config"};
+constexpr std::string_view kOutput[] = {
+    "output_attentions",       "output_hidden_states", "output_scores", "output_logits",
+    "return_dict_in_generate", "pad_token_id",         "bos_token_id",  "transformers_version",
+    "_from_model_config",      "_commit_hash",         "_name_or_path"};
+constexpr std::string_view kAssistants[] = {"is_assistant",
+                                            "num_assistant_tokens",
+                                            "num_assistant_tokens_schedule",
+                                            "assistant_confidence_threshold",
+                                            "assistant_early_exit",
+                                            "assistant_lookbehind",
+                                            "assistant_ensemble_weight",
+                                            "target_lookbehind",
+                                            "prompt_lookup_num_tokens",
+                                            "max_matching_ngram_size",
+                                            "speculation_type"};
 
 class GenerationReader {
  public:
@@ -210,7 +198,10 @@ GenerationConfig read_generation_config(const std::filesystem::path& folder, con
         fmt::format("[{}] asks for {}, which `generate` does not do", json.where(), fmt::join(keys, ", ")));
   }
   if (!own) return read;
-  for (const std::string_view key : kHarmless) json.ignore({key});
+  using Keys = std::span<const std::string_view>;
+  for (const Keys harmless : {Keys(kLengths), Keys(kMemory), Keys(kOutput), Keys(kAssistants)}) {
+    for (const std::string_view key : harmless) json.ignore({key});
+  }
   if (const auto unread = json.unread(); !unread.empty()) {
     read.notes.push_back(fmt::format("[{}] has keys that nothing reads, in transformers either: {}",
                                      json.where(), fmt::join(unread, ", ")));

@@ -29,6 +29,10 @@ struct GgufName {
   GgufLayout layout = GgufLayout::same;
 };
 
+/// The modules outside blocks, as Llama's files name them.
+inline constexpr GgufName kLlamaEnds[] = {
+    {"token_embd", "embed_tokens"}, {"output_norm", "norm"}, {"output", "lm_head"}};
+
 /// Keys of a family's config, if they differ from most families'; an empty one is not in its configs.
 struct GgufConfigKeys {
   std::string_view d_mlp = "intermediate_size";
@@ -45,9 +49,9 @@ struct GgufArchitecture {
   std::string_view name;
   /// A tensor of the first block; a file without it belongs to the next row of the name; empty: none.
   std::string_view when = {};
-  std::string_view model_type;  ///< of the family
-  std::string_view block;       ///< prefix of block `{}` in the family's files
-  std::span<const GgufName> ends = {};
+  std::string_view model_type;            ///< of the family
+  std::string_view block = "layers.{}.";  ///< prefix of block `{}` in the family's files
+  std::span<const GgufName> ends = kLlamaEnds;
   std::span<const std::span<const GgufName>> blocks = {};  ///< in parts
   GgufConfigKeys keys = {};
   bool layer_norm = false;  ///< whether its eps is that of LayerNorms

@@ -13,8 +13,8 @@
 #include "core/json.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
-#include "loading/gguf/gguf_pre_tokenizers.h"
-#include "loading/gguf/gguf_tokenizer_keys.h"
+#include "loading/gguf/gguf_tokenizer_tables.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 #include "text/strings/symbol_joiner.h"
 
 namespace hooked {
@@ -22,19 +22,10 @@ namespace {
 
 constexpr std::string_view kTokenizerFileName = "tokenizer.json",
                            kTokenizerConfigName = "tokenizer_config.json";
-constexpr std::string_view kBlankSymbol = "\u2581";
 constexpr std::int64_t kMostPieces = std::int64_t{1} << 24;
 constexpr std::uint64_t kMergeFrame = 8;  // bytes of a merge in JSON in addition to its pieces: ["",""],
 
-/// The purpose of a piece, numbered as in files.
-enum class PieceType : std::int64_t {
-  normal = 1,
-  unknown = 2,
-  control = 3,
-  user_defined = 4,
-  unused = 5,
-  byte = 6
-};
+using PieceType = text::SentencePieceModel::Type;
 
 std::string quoted(std::string_view text) { return json_text(Json(std::string(text))); }
 
@@ -251,9 +242,9 @@ class GgufTokenizerText {
       refuse("remove_extra_whitespaces", "is not supported; expected false");
     Json steps = Json::array(), decoded = Json::array();
     const bool prefix = flag("add_space_prefix", true);
-    if (prefix) steps.push_back({{"type", "Prepend"}, {"prepend", kBlankSymbol}});
-    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kBlankSymbol}});
-    decoded.push_back({{"type", "Replace"}, {"pattern", {{"String", kBlankSymbol}}}, {"content", " "}});
+    if (prefix) steps.push_back({{"type", "Prepend"}, {"prepend", text::kSpaceSymbol}});
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", text::kSpaceSymbol}});
+    decoded.push_back({{"type", "Replace"}, {"pattern", {{"String", text::kSpaceSymbol}}}, {"content", " "}});
     decoded.push_back({{"type", "ByteFallback"}});
     decoded.push_back({{"type", "Fuse"}});
     if (prefix) decoded.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});

@@ -45,7 +45,6 @@
 #include "loading/load/read_from.h"
 #include "loading/plan/plan_weights.h"
 #include "loading/storage/quantised_source.h"
-#include "loading/storage/storage_file.h"
 #include "weights/processor.h"
 
 namespace hooked {

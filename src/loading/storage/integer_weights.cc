@@ -9,7 +9,6 @@
 #include "hooked/core/tensor_text.h"
 #include "loading/storage/code_matrix.h"
 #include "loading/storage/stored_parts.h"
-#include "loading/storage/zero_points.h"
 
 // Note [Whole numbers of a few bits]
 // A weight is (number - zero point) * factor. Formats differ in the layout of the numbers, and in which of
