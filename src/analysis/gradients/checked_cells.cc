@@ -140,7 +140,7 @@ AttributionCheck check_cells(const HookedTransformer& model, const AttributionPa
   const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& cells) {
     const CellPlan part = part_of(made.plan, cells);
     const std::int64_t number = made.layout.rows()[static_cast<std::size_t>(row)];
-    const CellScores scores = run_cells(model, exact, made.into, part, {number}, OnFailure::throws);
+    const CellScores scores = run_cells({model, exact, made.into, part, {number}}, OnFailure::throws);
     runs += scores.runs;
     const std::vector<std::int64_t> places(cells.begin(), cells.end());
     return (scores.scores[0][0] - scores.unpatched[0][0]).index_select(0, at::tensor(places, at::kLong));
