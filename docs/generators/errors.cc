@@ -20,35 +20,12 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "hooked/text/tokenizer.h"
+#include "page.h"
 
 namespace act = hooked::act;
 using hooked::HookedTransformer;
 
 namespace {
-
-constexpr std::string_view kPreface = R"(# Errors
-
-Generated: the program `docs/generators/errors.cc` makes each error happen and writes down what the library said. Do not edit;
-run `cmake --build --preset release --target docs`.
-
-Everything the library throws on purpose is a `hooked::Error`. Its text is one sentence: `[where] what; expected X, got Y; what
-to do`. `error.where()` is the part in brackets: a file, a tensor, a config field or an activation's name. The command line
-prints it as one line on stderr and exits with 1; wrong usage of an option exits with 2.
-
-| class | what is wrong |
-|---|---|
-| `CheckpointError` | the files or tensors of a model |
-| `ConfigError` | a config field, an option, or a combination of them |
-| `ShapeError` | a tensor or a position that you pass to a run: its shape, dtype or values |
-| `HookError` | a name, selection, hook, edit or cache access |
-| `TokenizerError` | text, ids or a tokenizer's file |
-| `IoError` | the operating system refused a file or a device |
-| `MemoryError` | memory ran out, of a device or of the host |
-| `Error` itself | an object that was moved from |
-
-What your own hook throws is not wrapped: it leaves `run` as it was thrown. After any error the model is as before, and no hook
-of that run stays attached. An error of LibTorch itself (`c10::Error`) passes through, unless it says that memory ran out.
-)";
 
 /// One thing that goes wrong: when, how to make it happen, and what helps.
 struct Case {
@@ -144,8 +121,7 @@ void checkpoint_errors(const HookedTransformer& model, const std::filesystem::pa
           (void)HookedTransformer::load("shards");
         },
         "All of them are listed. For a model of the hub cache the message names the command that downloads "
-        "them; "
-        "`hooked info` describes what is there."},
+        "them; `hooked info` describes what is there."},
        {"An index names files elsewhere",
         [&] {
           model.save("elsewhere");
@@ -256,8 +232,7 @@ void config_errors(const HookedTransformer& model) {
               {.processing = hooked::WeightProcessing::only({hooked::ProcessingStep::center_unembed})});
         },
         "Ask for fewer steps, or for none by name: the default applies those that keep the function and says "
-        "in "
-        "`processing()` and `hooked info` why the others are left out."},
+        "in `processing()` and `hooked info` why the others are left out."},
        {"There is no such device", [] { (void)HookedTransformer::create(small_config(), {.device = "gpu"}); },
         "Write `cpu`, `cuda` or `cuda:N`."},
        {"The model does not have a weight", [&] { (void)model.weights().W_gate(0); },
@@ -317,10 +292,8 @@ void hook_errors(const HookedTransformer& model, const at::Tensor& tokens) {
           (void)some.cache[act::resid_post(0).pos(-1)];
         },
         "An address means columns of the sequence, also where a cache holds some of them: with "
-        "`keep.positions`, "
-        "after a prefix, or in a file. Ask for a column that is held, keep more of them, or join the caches "
-        "of the "
-        "stretches (`ActivationCache::join`)."},
+        "`keep.positions`, after a prefix, or in a file. Ask for a column that is held, keep more of them, "
+        "or join the caches of the stretches (`ActivationCache::join`)."},
        {"A run made no logits",
         [&] { const auto [logits, cache] = model.run_with_cache(tokens, act::z, {.stop_at_layer = 1}); },
         "Let the run go to its end. `run.output()` says which output a run has."},
@@ -334,8 +307,7 @@ void hook_errors(const HookedTransformer& model, const at::Tensor& tokens) {
           model.run_with_hooks(tokens, {{act::z(0), [](const at::Tensor& z) { z.mul_(0); }}});
         },
         "Return an edited copy. Caches and other hooks may hold the tensor. Writing through `.data()` or a "
-        "raw pointer cannot "
-        "be noticed and is not allowed."},
+        "raw pointer cannot be noticed and is not allowed."},
        {"An edit's value does not fit",
         [&] { model.run(tokens, {.edits = {hooked::set(act::z(0).head(1), at::ones({5}))}}); },
         "The value is broadcast to the addressed block. An axis with one index is dropped, as in "
@@ -421,17 +393,15 @@ void memory_errors() {
 
 void errors_of_moving(const HookedTransformer& model, const at::Tensor& tokens) {
   print_section<hooked::Error>(
-      "Error",
-      "An object that was moved from holds nothing any more. It may be assigned to or "
-      "destroyed.",
+      "Error", "An object that was moved from holds nothing any more. It may be assigned to or destroyed.",
       {{"A model was moved from",
         [&] {
           HookedTransformer first = model;
           const HookedTransformer second = std::move(first);
           first.run(tokens);
         },
-        "Use what it was moved to. A copy of a model shares its weights, so that it "
-        "costs no more than moving."}});
+        "Use what it was moved to. A copy of a model shares its weights, so that it costs no more than "
+        "moving."}});
 }
 
 }  // namespace
@@ -441,7 +411,7 @@ int main(int count, char** arguments) try {
   const Workplace workplace;
   const auto model = HookedTransformer::create(small_config(), {.seed = 1});
   const at::Tensor tokens = at::tensor({1, 2, 3, 4}, at::kLong);
-  std::cout << kPreface;
+  hooked::print_page(arguments[1], "errors", {});
   checkpoint_errors(model, arguments[1]);
   config_errors(model);
   shape_errors(model, tokens);

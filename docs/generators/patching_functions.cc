@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,53 +15,9 @@
 
 #include "hooked/analysis/patching_presets.h"
 #include "hooked/core/axis.h"
+#include "page.h"
 
 namespace {
-
-constexpr std::string_view kPreface = R"(# TransformerLens's patching functions
-
-Generated from the presets and the golden results (`tests/golden/patching/index.json`); do not edit. Run
-`cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
-
-The 18 functions `get_act_patch_*` of TransformerLens's module `patching` are presets of a sweep, named as they are without
-`get_act_patch_`; the two of direct paths are `direct_path`:
-
-```cpp
-const auto cache = model.run_with_cache(clean, act::everything).cache;
-const SweepOptions options{.from = cache, .into = corrupted, .metric = metric};
-const auto heads = sweep(model, patching_preset("attn_head_out_by_pos"), options);
-const auto paths = direct_path(model, {.input = HeadInput::query, .sweep = options});
-```
-
-A test checks them against what {oracle} returned in float64 for {models} models, each as it is and with folded weights, on one
-pair of prompts and on three pairs padded on the left: {recorded} results, each number within 1e-9. In {absent} more
-TransformerLens crashes or returns another number than its definition says. There a sample of our
-numbers is checked against separate runs, without padding, and against the algebra of a path; the last column says why.
-What is refused is in [reading-functions.md](reading-functions.md#what-is-refused).
-
-| function | ours | axes | patches | not TransformerLens's number where |
-|---|---|---|---|---|
-)";
-
-constexpr std::string_view kHabits = R"(
-## What differs everywhere
-
-| | TransformerLens | hooked |
-|---|---|---|
-| several pairs | one number of the metric for the whole batch | an axis `row` in front, each row separately |
-| padding | no function takes an attention mask; a place in the padding has the metric of the corrupted run | from the mask of the input; NaN |
-| keys and values of grouped queries next to queries (`every`) | 0 after the last key/value head | NaN |
-| a layer that does not follow the source's (direct paths) | 0 | NaN |
-| a site that no layer has | KeyError | an error that names the point |
-| dtype of the result | torch's default, float32 unless it is changed | float64 |
-
-## Where TransformerLens's number is not taken
-
-Models are those of `tests/golden/patching`. The difference is the largest of a metric, whose values are of size 1.
-
-| | what TransformerLens does | difference | models |
-|---|---|---|---|
-)";
 
 /// One thing that TransformerLens gets wrong, and where.
 struct Fault {
@@ -135,23 +90,20 @@ std::string axes_of(const hooked::PatchingPreset& preset) {
   return text;
 }
 
-void print_functions(const Faults& faults) {
+std::string functions_of(const Faults& faults) {
+  std::string text;
   constexpr std::string_view kRow = "| `{}` | {} | {} | {} | {} |\n";
   for (const hooked::PatchingPreset& preset : hooked::patching_presets()) {
     const std::string function = fmt::format("get_act_patch_{}", preset.name);
-    std::cout << fmt::format(kRow, function, fmt::format("preset `{}`", preset.name), axes_of(preset),
-                             preset.patches, numbers_of(faults, function));
+    text += fmt::format(kRow, function, fmt::format("preset `{}`", preset.name), axes_of(preset),
+                        preset.patches, numbers_of(faults, function));
   }
   const std::string one = "get_act_patch_direct_path", all = one + "_all_sources";
-  std::cout << fmt::format(kRow, one, "`direct_path` with `.source`", "layer, head",
-                           "one head's output as another's queries, keys or values see it",
-                           numbers_of(faults, one))
-            << fmt::format(kRow, all, "`direct_path`", "source_layer, source_head, layer, head",
-                           "the same from every head", numbers_of(faults, all));
-}
-
-std::string replaced(std::string text, std::string_view what, const std::string& by) {
-  return text.replace(text.find(what), what.size(), by);
+  text +=
+      fmt::format(kRow, one, "`direct_path` with `.source`", "layer, head",
+                  "one head's output as another's queries, keys or values see it", numbers_of(faults, one));
+  return text + fmt::format(kRow, all, "`direct_path`", "source_layer, source_head, layer, head",
+                            "the same from every head", numbers_of(faults, all));
 }
 
 }  // namespace
@@ -165,20 +117,21 @@ int main(int, char** argv) {
   std::size_t absent = 0;
   for (const auto& row : index.at("exceptions"))
     absent += row.at("files").size() * row.at("functions").size();
-  std::string preface(kPreface);
-  preface = replaced(preface, "{oracle}", index.at("oracle"));
-  preface = replaced(preface, "{models}", std::to_string(index.at("models").size()));
-  preface = replaced(preface, "{recorded}",
-                     std::to_string(index.at("models").size() * kFiles * functions - absent));
-  std::cout << replaced(preface, "{absent}", std::to_string(absent));
-  print_functions(faults);
-  std::cout << kHabits;
+  std::string rows;
   for (std::size_t i = 0; i < faults.all.size(); ++i) {
     const Fault& fault = faults.all[i];
     std::vector<std::string> places;
     for (const std::string& model : fault.models) places.push_back(place_of(model, fault.files.at(model)));
-    std::cout << fmt::format("| {} | {} | {} | {} |\n", i + 1, fault.text,
-                             fault.difference == 0 ? "crash" : fmt::format("{:.2g}", fault.difference),
-                             fmt::join(places, ", "));
+    rows += fmt::format("| {} | {} | {} | {} |\n", i + 1, fault.text,
+                        fault.difference == 0 ? "crash" : fmt::format("{:.2g}", fault.difference),
+                        fmt::join(places, ", "));
   }
+  const std::size_t models = index.at("models").size();
+  hooked::print_page(argv[1], "patching_functions",
+                     {{"oracle", index.at("oracle").get<std::string>()},
+                      {"models", std::to_string(models)},
+                      {"recorded", std::to_string(models * kFiles * functions - absent)},
+                      {"absent", std::to_string(absent)},
+                      {"functions", functions_of(faults)},
+                      {"faults", rows}});
 }

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "hooked/core/axis.h"
 #include "hooked/hooks/point_index.h"
 #include "models/transformer/transformer.h"
+#include "page.h"
 
 namespace {
 
@@ -20,40 +20,6 @@ using hooked::ModelConfig;
 using hooked::WeightInput;
 using hooked::WeightKind;
 using hooked::WeightRow;
-
-constexpr std::string_view kPreface = R"(# Weights
-
-Generated from the table of weights (`src/core/weights.inc`) and the module graph; do not edit. Run
-`cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
-
-## Names in the state dict
-
-Those of TransformerLens; they are also the names in a native folder's `model.safetensors`. `{stack}` is `blocks`, or `encoder`
-and `decoder` in an encoder-decoder. Where queries have more heads than keys, weights with a kv_head axis carry an underscore
-(`attn._W_K`). A matrix is stored [in, out], with its heads in front; those called `.weight` are stored [out, in]. What reads a
-value after a norm takes the norm's weights in when they are folded; what writes to the stream loses its mean when
-`center_writing_weights` is applied.
-
-| name | shape | what it is | reads | writes to the stream | there when |
-|---|---|---|---|---|---|
-)";
-
-constexpr std::string_view kNames = R"(
-`embed.embed.W_E` and `embed.pos_embed.W_pos`, as TransformerLens's `HookedEncoder` spells them, are read too. TransformerLens has no
-names for latent attention; these are the letters of DeepSeek-V2's paper
-([decision 19](decisions/0019-latent-attention.md)). A norm of queries or keys spans one
-head, or all heads one after another. RMSNorms have `.w` only. Absent optional biases are zeros. Buffers that
-TransformerLens writes in addition (`mask`, `IGNORE`, rotary tables) are skipped.
-
-## Packed parameters
-
-Weights are packed once, `[out, in]`, in memory as the product on this processor reads them fastest (`models/storage/matrix.h`). Each weight
-above is a part of one of these. They are also the tensors of a native folder's `packed.safetensors`
-([decision 44](decisions/0044-packed-folders.md)).
-
-| parameter | weights in it |
-|---|---|
-)";
 
 std::string_view kind_text(const WeightRow& row) {
   switch (row.kind) {
@@ -102,14 +68,16 @@ std::string_view input_text(WeightInput input) {
   return "";
 }
 
-void print_names() {
+std::string names() {
+  std::string text;
   for (const WeightRow& row : hooked::weight_table()) {
     std::vector<std::string_view> axes;
     for (const hooked::Axis axis : row.axes) axes.push_back(hooked::axis_name(axis));
-    std::cout << fmt::format("| `{}` | [{}] | {} | {} | {} | {} |\n", row.path, fmt::join(axes, ", "),
-                             kind_text(row), input_text(row.reads), row.writes_stream ? "yes" : "",
-                             row.when_there());
+    text +=
+        fmt::format("| `{}` | [{}] | {} | {} | {} | {} |\n", row.path, fmt::join(axes, ", "), kind_text(row),
+                    input_text(row.reads), row.writes_stream ? "yes" : "", row.when_there());
   }
+  return text;
 }
 
 ModelConfig small_model() {
@@ -156,7 +124,8 @@ std::string leaf_of(std::string_view name) {
   return std::string(name.substr(dot + 1));
 }
 
-void print_packed() {
+std::string packed() {
+  std::string text;
   std::vector<std::string> seen;
   for (const ModelConfig& config : models()) {
     const hooked::PointIndex points(config);
@@ -172,17 +141,14 @@ void print_packed() {
       if (held.size() < 2 || std::ranges::find(seen, path) != seen.end()) continue;
       if (path.find("experts.1.") != path.npos) continue;
       seen.push_back(path);
-      std::cout << fmt::format("| `{}` | {} |\n", path, fmt::join(held, ", "));
+      text += fmt::format("| `{}` | {} |\n", path, fmt::join(held, ", "));
     }
   }
-  std::cout << "| every other | itself |\n";
+  return text + "| every other | itself |\n";
 }
 
 }  // namespace
 
-int main() {
-  std::cout << kPreface;
-  print_names();
-  std::cout << kNames;
-  print_packed();
+int main(int, char** argv) {
+  hooked::print_page(argv[1], "weights", {{"names", names()}, {"packed", packed()}});
 }

@@ -1,9 +1,8 @@
-#include "analysis/runs/without_effect.h"
-
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/runs/patched_runs.h"
 #include "hooked/hooks/act.h"
 #include "tests/device/checks.h"
 #include "tests/device/device_under_test.h"

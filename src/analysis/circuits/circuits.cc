@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/circuits/eigenvalues.h"
+#include "analysis/circuits/decompositions.h"
 #include "analysis/circuits/stream_matrices.h"
 #include "analysis/places/row_columns.h"
 #include "analysis/values/float32_at_least.h"

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/circuits/eigenvalues.h"
+#include "analysis/circuits/decompositions.h"
 #include "analysis/values/float32_at_least.h"
 #include "hooked/core/error.h"
 #include "hooked/core/shared.h"

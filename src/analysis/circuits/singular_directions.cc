@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/circuits/left_singular.h"
+#include "analysis/circuits/decompositions.h"
 #include "analysis/circuits/stream_matrices.h"
 #include "analysis/values/float32_at_least.h"
 #include "core/unsigned_nan.h"

@@ -215,13 +215,6 @@ const StreamStep& StreamMatrices::step(StreamStep::Kind kind, bool of_mlp, std::
   return *find(kind, of_mlp, layer);
 }
 
-std::optional<std::ptrdiff_t> StreamMatrices::place(StreamStep::Kind kind, bool of_mlp,
-                                                    std::int64_t layer) const {
-  const StreamStep* step = find(kind, of_mlp, layer);
-  if (step == nullptr) return std::nullopt;
-  return step - steps_.data();
-}
-
 at::Tensor StreamMatrices::read(const StreamStep& step, const at::Tensor& matrix, bool of_experts) const {
   if (!options_.norms) return matrix;
   if (!step.through.empty()) {

@@ -33,9 +33,9 @@ class StreamMatrices {
   /// The head counted from 0. Throws ShapeError.
   HeadPlace head(const HeadPlace& place) const;
 
-  /// The number of steps of the stream before the one by which attention or an MLP of a layer reads or
-  /// writes; nothing if the layer has no such sublayer.
-  std::optional<std::ptrdiff_t> place(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
+  /// The step of the stream by which attention or an MLP of a layer reads or writes; null if the layer has no
+  /// such sublayer.
+  const StreamStep* find(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
 
   /// Whether a reading matrix includes the norm before it.
   enum class Through : std::uint8_t { norm, nothing };
@@ -77,8 +77,6 @@ class StreamMatrices {
  private:
   /// On the model's first device, if layers are on several.
   at::Tensor here(const at::Tensor& weight) const;
-  /// The step by which attention or an MLP of a layer reads or writes; null if the layer has none.
-  const StreamStep* find(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
   const StreamStep& step(StreamStep::Kind kind, bool of_mlp, std::int64_t layer) const;
   /// A reading matrix with its norm folded in; routed experts may have a norm of their own.
   at::Tensor read(const StreamStep& step, const at::Tensor& matrix, bool of_experts = false) const;

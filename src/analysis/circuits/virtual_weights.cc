@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/circuits/left_singular.h"
+#include "analysis/circuits/decompositions.h"
 #include "analysis/circuits/stream_matrices.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -97,11 +97,12 @@ void require_meeting(const StreamMatrices& matrices, const StreamPart& writer, c
   const auto& from = stream_matrix_row(writer.matrix);
   const auto& to = stream_matrix_row(reader.matrix);
   if (in_block(from) && in_block(to)) {
-    const auto written =
-        matrices.place(StreamStep::Kind::write, from.of == Of::mlp, matrices.layer(writer.layer));
-    const auto read = matrices.place(StreamStep::Kind::read, to.of == Of::mlp, matrices.layer(reader.layer));
+    const auto* written =
+        matrices.find(StreamStep::Kind::write, from.of == Of::mlp, matrices.layer(writer.layer));
+    const auto* read = matrices.find(StreamStep::Kind::read, to.of == Of::mlp, matrices.layer(reader.layer));
     // A part that the model does not have is for matrix_of() to refuse.
-    if (written && read && *read < *written) refuse("the second one comes before the first");
+    if (written != nullptr && read != nullptr && read < written)
+      refuse("the second one comes before the first");
   }
   if (from.of == Of::embedding && to.of == Of::head && matrices.layer(reader.layer) == 0)
     return;  // the first block's attention has its own norms

@@ -12,7 +12,6 @@
 
 #include "analysis/gradients/cell_estimates.h"
 #include "analysis/gradients/checked_cells.h"
-#include "analysis/gradients/dropped_layers.h"
 #include "analysis/gradients/gradient_run.h"
 #include "analysis/patching/sweep_grid.h"
 #include "analysis/runs/source_reader.h"
@@ -306,7 +305,9 @@ void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, co
     }
     for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
       mixed.run.edits = ask.run.edits;
-      mixed.run.edits.push_back(set(Address(name), between(here, there, step_of(options_.integration, i))));
+      const at::Tensor between = here + (there - here) * step_of(options_.integration, i);
+      // Where both are -inf there is no way between them.
+      mixed.run.edits.push_back(set(Address(name), at::where(here.eq(there), here, between)));
       differentiate(input_of(chunk), metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
         gradients.add(some, 1.0 / static_cast<double>(options_.integration.steps));
       });
@@ -352,14 +353,7 @@ AttributionPatchingReport report_of(const HookedTransformer& model, const Attrib
   const SweepLayout layout(named, into, plan);
   Estimates estimates(model, options, into, plan, layout.rows());
   const CellScores made = estimates.run();
-  const SweepReport laid = layout.report(made);
-  AttributionPatchingReport report{.grid = laid.grid,
-                                   .unpatched = laid.unpatched,
-                                   .check = std::nullopt,
-                                   .gradient_runs = estimates.gradient_runs(),
-                                   .seconds = 0,
-                                   .complete = made.complete,
-                                   .rows = made.rows};
+  AttributionPatchingReport report = estimate_report(layout, made, estimates.gradient_runs());
   if (options.check > 0)
     report.check = check_cells(model, options,
                                {.into = into, .plan = plan, .layout = layout, .estimates = made.scores[0]});

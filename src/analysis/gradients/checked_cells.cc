@@ -75,8 +75,7 @@ double median_size(const std::vector<CheckedCell>& cells) {
   return sizes.empty() ? std::numeric_limits<double>::infinity() : sizes[sizes.size() / 2];
 }
 
-}  // namespace
-
+/// Pearson's correlation of two lists of numbers; NaN if one of them has no two different ones.
 double correlation(const std::vector<double>& x, const std::vector<double>& y) {
   const auto count = static_cast<double>(x.size());
   const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / count;
@@ -89,6 +88,8 @@ double correlation(const std::vector<double>& x, const std::vector<double>& y) {
   }
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : std::numeric_limits<double>::quiet_NaN();
 }
+
+}  // namespace
 
 AttributionCheck check_estimates(const CheckedEstimates& ask) {
   const at::Tensor estimates = ask.estimates.contiguous();
@@ -108,7 +109,7 @@ AttributionCheck check_estimates(const CheckedEstimates& ask) {
   const auto add = [&](const std::vector<std::int64_t>& some, bool drawn) {
     for (const std::int64_t number : some) {
       const std::int64_t row = number / cells, cell = number % cells;
-      GridPlace at = ask.place(row, cell);
+      GridPlace at = ask.layout.place(0, row, cell);
       check.cells.push_back({.index = std::move(at.index),
                              .labels = std::move(at.labels),
                              .estimate = estimates[row][cell].item<double>(),
@@ -140,20 +141,31 @@ AttributionCheck check_cells(const HookedTransformer& model, const AttributionPa
   const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& cells) {
     const CellPlan part = part_of(made.plan, cells);
     const std::int64_t number = made.layout.rows()[static_cast<std::size_t>(row)];
-    const CellScores scores = run_cells(model, exact, made.into, part, {number}, OnFailure::throws);
+    const CellScores scores = run_cells({model, exact, made.into, part, {number}}, OnFailure::throws);
     runs += scores.runs;
     const std::vector<std::int64_t> places(cells.begin(), cells.end());
     return (scores.scores[0][0] - scores.unpatched[0][0]).index_select(0, at::tensor(places, at::kLong));
   };
-  AttributionCheck check = check_estimates(
-      {.estimates = made.estimates,
-       .count = options.check,
-       .seed = options.seed,
-       .sizes = options.drop_layers,
-       .effects = effects,
-       .place = [&](std::int64_t row, std::int64_t cell) { return made.layout.place(0, row, cell); }});
+  AttributionCheck check = check_estimates({.estimates = made.estimates,
+                                            .layout = made.layout,
+                                            .count = options.check,
+                                            .seed = options.seed,
+                                            .sizes = options.drop_layers,
+                                            .effects = effects});
   check.runs = runs;
   return check;
+}
+
+AttributionPatchingReport estimate_report(const SweepLayout& layout, const CellScores& made,
+                                          std::int64_t gradient_runs) {
+  SweepReport laid = layout.report(made);
+  return {.grid = std::move(laid.grid),
+          .unpatched = std::move(laid.unpatched),
+          .check = std::nullopt,
+          .gradient_runs = gradient_runs,
+          .seconds = 0,
+          .complete = made.complete,
+          .rows = made.rows};
 }
 
 }  // namespace hooked

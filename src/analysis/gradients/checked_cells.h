@@ -15,13 +15,12 @@ namespace hooked {
 /// Estimates, and how some of them are checked.
 struct CheckedEstimates {
   at::Tensor estimates;  ///< [row, cell] float64; NaN: none
-  std::int64_t count;    ///< the number of largest ones to check, and of others
-  std::uint64_t seed;    ///< for drawing the others
-  bool sizes;            ///< whether the estimates predict sizes of effects
+  const SweepLayout& layout;
+  std::int64_t count;  ///< the number of largest ones to check, and of others
+  std::uint64_t seed;  ///< for drawing the others
+  bool sizes;          ///< whether the estimates predict sizes of effects
   /// The effects of these cells of a row, in their order, float64 on the CPU.
   std::function<at::Tensor(std::int64_t row, const std::set<std::int64_t>& cells)> effects;
-  /// The place of a cell in the grid.
-  std::function<GridPlace(std::int64_t row, std::int64_t cell)> place;
 };
 
 /// Compares estimates with effects; `runs` of the result is left at 0.
@@ -39,7 +38,8 @@ struct EstimatedPlan {
 AttributionCheck check_cells(const HookedTransformer& model, const AttributionPatchingOptions& options,
                              const EstimatedPlan& made);
 
-/// Pearson's correlation of two lists of numbers; NaN if one of them has no two different ones.
-double correlation(const std::vector<double>& x, const std::vector<double>& y);
+/// Estimates as their report, without a check.
+AttributionPatchingReport estimate_report(const SweepLayout& layout, const CellScores& made,
+                                          std::int64_t gradient_runs);
 
 }  // namespace hooked

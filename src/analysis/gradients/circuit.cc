@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "analysis/gradients/circuit_parts.h"
+#include "analysis/gradients/kept_parts.h"
 #include "analysis/runs/source_reader.h"
 #include "core/config_reader.h"
 #include "core/json.h"
@@ -164,47 +164,6 @@ Grid without_rows(const Grid& scores) {
 }
 
 }  // namespace
-
-EdgeSpace::EdgeSpace(const HookedTransformer& model)
-    : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
-  const std::set<ActivationName> beginnings = stream_beginnings(model.config());
-  for (const StreamGraph::Writer& writer : graph_.writers) {
-    if (beginnings.contains(writer.written.name())) embeddings_.insert(writer.first);
-  }
-  for (const StreamGraph::Reader& reader : graph_.readers) {
-    const ActivationName& name = reader.gradient.name();
-    const std::int64_t group = model.config().heads_per_kv(name.layer);
-    for (const StreamGraph::Writer& writer : graph_.writers) {
-      const ActivationName& own = writer.written.name();
-      const bool heads = reader.kind != StreamGraph::Reader::Kind::stream && writer.of_heads &&
-                         is_of_cross_attention(own.site) == is_of_cross_attention(name.site);
-      const bool mlp = name.site == Site::mlp_in && own.site == Site::mlp_out;
-      if (own.stack != name.stack || own.layer != name.layer || (!heads && !mlp)) continue;
-      for (std::int64_t i = 0; i < reader.count; ++i) {
-        auto& owners = owners_[static_cast<std::size_t>(reader.first + i)];
-        const bool shared = heads && reader.count != writer.count;
-        for (std::int64_t h = 0; h < (shared ? group : 1); ++h)
-          owners.push_back(writer.first + (heads ? (shared ? i * group + h : i) : 0));
-      }
-    }
-  }
-}
-
-bool EdgeSpace::is_behind(std::int64_t reader, std::int64_t writer) const {
-  bool written = false;  // on the stream that is followed
-  for (const StreamGraph::Step& step : graph_.steps) {
-    if (step.kind == StreamGraph::Step::Kind::stream) written = false;
-    if (step.kind == StreamGraph::Step::Kind::write) {
-      const StreamGraph::Writer& own = graph_.writers[step.number];
-      written = written || (writer >= own.first && writer < own.first + own.count);
-    }
-    if (step.kind == StreamGraph::Step::Kind::read) {
-      const StreamGraph::Reader& own = graph_.readers[step.number];
-      if (reader >= own.first && reader < own.first + own.count) return written;
-    }
-  }
-  return false;
-}
 
 Circuit Circuit::of_nodes(const HookedTransformer& model, const std::vector<std::string>& nodes) {
   const std::vector<std::string> names = names_of(model_parts(model));

@@ -13,9 +13,9 @@
 #include <random>
 #include <utility>
 
+#include "analysis/gradients/gradient_run.h"
 #include "analysis/gradients/kept_parts.h"
 #include "analysis/places/row_columns.h"
-#include "analysis/runs/least_score.h"
 #include "analysis/runs/source_reader.h"
 #include "hooked/core/error.h"
 
@@ -171,10 +171,9 @@ Grid run_circuits(const HookedTransformer& model, const std::vector<Circuit>& ci
   for (const Circuit& circuit : circuits) sets.push_back(parts.parts_of(circuit));
   const at::Tensor kept = parts.scores(sets).kept;
   std::vector<GridAxis> axes;
-  if (parts.rows().size() > 1)
-    axes.push_back(numbered_axis("row", static_cast<std::int64_t>(parts.rows().size())));
+  if (parts.rows() > 1) axes.push_back(numbered_axis("row", parts.rows()));
   axes.push_back(numbered_axis("circuit", static_cast<std::int64_t>(circuits.size())));
-  return Grid(parts.rows().size() > 1 ? kept : kept[0], std::move(axes),
+  return Grid(parts.rows() > 1 ? kept : kept[0], std::move(axes),
               {.title = titled("Circuits by themselves, the rest replaced", sweep.from),
                .unit = sweep.metric.all().front().name()});
 }

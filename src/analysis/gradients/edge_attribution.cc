@@ -122,16 +122,12 @@ class Edges {
     return {sum / static_cast<double>(options_.integration.steps), scores};
   }
 
-  c10::Device device() const { return model_.device(); }
-  /// The number of gradients that each call of of_rows() takes.
-  std::int64_t gradients() const {
-    return options_.integration.over == IntegrateOver::nothing ? 1 : options_.integration.steps;
-  }
-
-  std::int64_t rows_at_once() const {
-    const bool per_row = !options_.sweep.edits.empty();
-    return per_row ? 1 : std::max<std::int64_t>(1, options_.sweep.tokens_per_run / into_.all().length());
-  }
+  /// The edges of these rows of the input.
+  CellScores estimated(const std::vector<std::int64_t>& rows);
+  /// The number of gradients that they took.
+  std::int64_t gradient_runs() const noexcept { return gradient_runs_; }
+  /// Compares estimates with path patching.
+  AttributionCheck check(const SweepLayout& layout, const at::Tensor& estimates) const;
 
  private:
   EdgeRun run_of(const Input& input, const ActivationCache& values, const ActivationCache& gradients) const {
@@ -162,15 +158,45 @@ class Edges {
   const StreamGraph& graph_;
   PointIndex points_;
   BoundMetric metric_;
+  std::int64_t gradient_runs_ = 0;
 };
 
-/// Some edges of one row by path patching: the effect of each, in the order of their numbers.
-class ExactEdges {
- public:
-  ExactEdges(const HookedTransformer& model, const EdgeAttributionOptions& options, const StreamGraph& graph)
-      : model_(model), options_(options), graph_(graph) {}
+CellScores Edges::estimated(const std::vector<std::int64_t>& rows) {
+  const WorkClock clock;
+  const std::function<bool(const SweepProgress&)>& progress = options_.sweep.progress;
+  const auto count = static_cast<std::int64_t>(rows.size());
+  std::vector<at::Tensor> by_row(rows.size());  // [1, writer, reader, ...]
+  CellScores made;
+  made.unpatched = numberless({1, count});
+  const bool all = count == into_.rows() && std::is_sorted(rows.begin(), rows.end());
+  const std::int64_t most =
+      all && options_.sweep.edits.empty()
+          ? std::max<std::int64_t>(1, options_.sweep.tokens_per_run / into_.all().length())
+          : 1;
+  as_memory_allows(model_.device(), kEdgeAttribution, count, most, [&](std::int64_t begin, std::int64_t end) {
+    if (!made.complete) return;
+    const std::int64_t first = rows[static_cast<std::size_t>(begin)];
+    const EdgesOfRows some = of_rows(first, first + end - begin);
+    gradient_runs_ += options_.integration.over == IntegrateOver::nothing ? 1 : options_.integration.steps;
+    made.unpatched[0].slice(0, begin, end).copy_(some.scores);
+    made.rows = end;
+    for (std::int64_t i = begin; i < end; ++i)
+      by_row[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
+    if (progress) made.complete = progress(clock.at(end, count)) || end == count;
+  });
+  for (at::Tensor& row : by_row) {
+    if (!row.defined()) row = numberless(by_row.front().sizes(), by_row.front().options());
+  }
+  made.scores = at::cat(by_row).flatten(1).unsqueeze(0);
+  return made;
+}
 
-  at::Tensor effects(std::int64_t row, const std::set<std::int64_t>& edges) {
+AttributionCheck Edges::check(const SweepLayout& layout, const at::Tensor& estimates) const {
+  const auto place = [](const GridAxis& axis, std::int64_t number) {
+    return *axis.places[static_cast<std::size_t>(number)];
+  };
+  std::int64_t runs = 0;
+  const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& edges) {
     const auto readers = static_cast<std::int64_t>(graph_.reader_axis.labels.size());
     std::map<std::int64_t, std::vector<std::int64_t>> by_writer;
     for (const std::int64_t edge : edges) by_writer[edge / readers].push_back(edge % readers);
@@ -181,76 +207,34 @@ class ExactEdges {
                                 .sweep = options_.sweep};
       for (const std::int64_t reader : of_writer)
         paths.receivers.push_back(place(graph_.reader_axis, reader));
-      paths.sweep.over = {SweptAxis(Axis::batch, {row})};
+      paths.sweep.over = {SweptAxis(Axis::batch, {layout.rows()[static_cast<std::size_t>(row)]})};
       paths.sweep.progress = nullptr;
       const SweepReport report = path_patching_report(model_, paths);
       if (!report.failed.empty()) throw HookError(kEdgeAttribution, report.failed.front().error);
-      runs_ += report.runs;
+      runs += report.runs;
       made.push_back(report.grid.values().flatten() - report.unpatched.values().flatten());
     }
     return at::cat(made);
-  }
-  std::int64_t runs() const noexcept { return runs_; }
-
- private:
-  static Address place(const GridAxis& axis, std::int64_t number) {
-    return *axis.places[static_cast<std::size_t>(number)];
-  }
-
-  const HookedTransformer& model_;
-  const EdgeAttributionOptions& options_;
-  const StreamGraph& graph_;
-  std::int64_t runs_ = 0;
-};
-
-}  // namespace
-
-namespace {
+  };
+  AttributionCheck check = check_estimates({.estimates = estimates,
+                                            .layout = layout,
+                                            .count = options_.check,
+                                            .seed = options_.seed,
+                                            .sizes = false,
+                                            .effects = effects});
+  check.runs = runs;
+  return check;
+}
 
 /// The axes of all edges of a model.
 CellPlan plan_of_edges(const ModelConfig& config, const StreamGraph& graph, const SweepInput& into,
                        bool by_position) {
-  CellPlan plan{.axes = {graph.writer_axis, graph.reader_axis},
-                .patched = {},
-                .groups = {},
-                .check = nullptr,
-                .title = "Edge attribution",
-                .record = {}};
+  CellPlan plan{.axes = {graph.writer_axis, graph.reader_axis}, .title = "Edge attribution"};
   if (!by_position) return plan;
   std::int64_t columns = into.all().length();
   if (config.has_encoder()) columns = std::max<std::int64_t>(columns, into.columns(/*of_encoder=*/true).end);
   plan.axes.push_back(numbered_axis("pos", columns));
   return plan;
-}
-
-/// The edges of these rows of the input, and the number of gradients that they took.
-std::pair<CellScores, std::int64_t> estimated(const Edges& edges, const std::vector<std::int64_t>& rows,
-                                              const SweepInput& into, const EdgeAttributionOptions& options) {
-  const WorkClock clock;
-  const auto count = static_cast<std::int64_t>(rows.size());
-  std::vector<at::Tensor> by_row(rows.size());  // [1, writer, reader, ...]
-  CellScores made;
-  made.unpatched = numberless({1, count});
-  std::int64_t gradient_runs = 0;
-  const bool all = count == into.rows() && std::is_sorted(rows.begin(), rows.end());
-  as_memory_allows(edges.device(), kEdgeAttribution, count, all ? edges.rows_at_once() : 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     if (!made.complete) return;
-                     const std::int64_t first = rows[static_cast<std::size_t>(begin)];
-                     const EdgesOfRows some = edges.of_rows(first, first + end - begin);
-                     gradient_runs += edges.gradients();
-                     made.unpatched[0].slice(0, begin, end).copy_(some.scores);
-                     made.rows = end;
-                     for (std::int64_t i = begin; i < end; ++i)
-                       by_row[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
-                     if (!options.sweep.progress) return;
-                     made.complete = options.sweep.progress(clock.at(end, count)) || end == count;
-                   });
-  for (at::Tensor& row : by_row) {
-    if (!row.defined()) row = numberless(by_row.front().sizes(), by_row.front().options());
-  }
-  made.scores = at::cat(by_row).flatten(1).unsqueeze(0);
-  return {std::move(made), gradient_runs};
 }
 
 }  // namespace
@@ -266,30 +250,10 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
   const StreamGraph graph = StreamGraph::of(model);
   const CellPlan plan = plan_of_edges(model.config(), graph, into, options.by_position);
   const SweepLayout layout(options.sweep, into, plan);
-  const auto [made, gradient_runs] =
-      estimated(Edges(model, options, into, graph), layout.rows(), into, options);
-  SweepReport laid = layout.report(made);
-  AttributionPatchingReport report{.grid = std::move(laid.grid),
-                                   .unpatched = std::move(laid.unpatched),
-                                   .check = std::nullopt,
-                                   .gradient_runs = gradient_runs,
-                                   .seconds = 0,
-                                   .complete = made.complete,
-                                   .rows = made.rows};
-  if (options.check > 0 && made.complete) {
-    ExactEdges exact(model, options, graph);
-    report.check = check_estimates(
-        {.estimates = made.scores[0],
-         .count = options.check,
-         .seed = options.seed,
-         .sizes = false,
-         .effects =
-             [&](std::int64_t row, const std::set<std::int64_t>& some) {
-               return exact.effects(layout.rows()[static_cast<std::size_t>(row)], some);
-             },
-         .place = [&](std::int64_t row, std::int64_t cell) { return layout.place(0, row, cell); }});
-    report.check->runs = exact.runs();
-  }
+  Edges edges(model, options, into, graph);
+  const CellScores made = edges.estimated(layout.rows());
+  AttributionPatchingReport report = estimate_report(layout, made, edges.gradient_runs());
+  if (options.check > 0 && made.complete) report.check = edges.check(layout, made.scores[0]);
   report.seconds = clock.seconds();
   return report;
 }

@@ -40,7 +40,8 @@ class EdgeWalk {
     const auto writers = static_cast<std::int64_t>(run_.graph.writer_axis.labels.size());
     const auto readers = static_cast<std::int64_t>(run_.graph.reader_axis.labels.size());
     std::vector<std::int64_t> sizes{deltas_.front().size(0), writers, readers};
-    if (run_.by_position) sizes.push_back(longest());
+    const auto columns = [](const at::Tensor& delta) { return delta.size(1); };
+    if (run_.by_position) sizes.push_back(columns(*std::ranges::max_element(deltas_, {}, columns)));
     edges_ = numberless(sizes, deltas_.front().options().dtype(at::kDouble));
     const auto& steps = run_.graph.steps;
     for (std::size_t i = 0; i < steps.size();) {
@@ -71,12 +72,6 @@ class EdgeWalk {
   }
 
  private:
-  std::int64_t longest() const {
-    std::int64_t columns = 0;
-    for (const at::Tensor& delta : deltas_) columns = std::max(columns, delta.size(1));
-    return columns;
-  }
-
   /// From this step on, parts write to another stream.
   void begin_stream(std::size_t step) {
     const StreamGraph& graph = run_.graph;

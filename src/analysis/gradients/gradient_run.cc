@@ -9,7 +9,6 @@
 #include <map>
 #include <utility>
 
-#include "analysis/runs/least_score.h"
 #include "analysis/runs/standing_edits.h"
 #include "analysis/work/obstacles.h"
 #include "core/to_device.h"
@@ -164,10 +163,6 @@ Input from_stream(const Input& input, std::int64_t layer, at::Tensor stream) {
   from.token_types = at::Tensor();  // they are part of the stream
   from.start = StartAtLayer{layer, std::move(stream)};
   return from;
-}
-
-at::Tensor between(const at::Tensor& here, const at::Tensor& there, double share) {
-  return at::where(here.eq(there), here, here + (there - here) * share);
 }
 
 InputWay::InputWay(const HookedTransformer& model, const PatchSource& from, const ActivationCache& plain,

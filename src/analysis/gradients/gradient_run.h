@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <functional>
@@ -32,12 +33,14 @@ using TakeGradients = std::function<void(const ActivationCache& values, const Ac
 at::Tensor gradient_run(const HookedTransformer& model, const Input& input, const BoundMetric& metric,
                         const GradientAsk& ask, const TakeGradients& take);
 
+/// A score that is at most this much above a metric's minimum may be only rounding, in a model of that dtype.
+inline double rounding_of_least_score(at::ScalarType dtype) {
+  return dtype == at::kDouble ? 1e-10 : dtype == at::kFloat ? 1e-5 : 1e-3;
+}
+
 /// Throws HookError if a metric is at its minimum, as a divergence of a run from itself: its slope there is
 /// zero, and gradients say nothing. `scores` are those of the run that is differentiated.
 void require_slope(const HookedTransformer& model, const BoundMetric& metric, const at::Tensor& scores);
-
-/// A share of the way from one value to another; if both are the same (including -inf), that value.
-at::Tensor between(const at::Tensor& here, const at::Tensor& there, double share);
 
 /// The way from one run to another for what the blocks read first, in both stacks if there are two.
 class InputWay {

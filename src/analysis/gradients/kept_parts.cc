@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <iterator>
 #include <utility>
+#include <variant>
 
 #include "analysis/gradients/gradient_run.h"
 #include "analysis/patching/cell_plan.h"
@@ -21,7 +22,10 @@
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/edited_block.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 namespace {
@@ -36,28 +40,43 @@ class WriterEdits {
               const SweepInput& into)
       : columns_(into.columns(/*of_encoder=*/false)), of_writers_(graph.writers.size()) {
     const PointIndex points(model.config());
-    for (PointEdits& one : edits_by_point(edits, points)) {
-      const auto writer = std::find_if(
-          graph.writers.begin(), graph.writers.end(),
-          [&](const StreamGraph::Writer& own) { return points.resolve(own.written.name()) == one.name; });
-      if (writer == graph.writers.end()) {
-        others_.insert(others_.end(), one.edits.begin(), one.edits.end());
-      } else {
-        of_writers_[static_cast<std::size_t>(writer - graph.writers.begin())] = std::move(one);
+    for (const StreamGraph::Writer& writer : graph.writers)
+      names_.push_back(points.resolve(writer.written.name()));
+    for (const Edit& edit : edits) {
+      for (const std::size_t point : edit.target.where.resolve(points, Reach::everything(points))) {
+        const ActivationName& name = points.name(point);
+        Edit own = edit;
+        own.target = {Selection(name), {}};  // with indices on the point's own axes
+        for (const auto& [axis, index] : edit.target.indices.entries())
+          own.target.indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
+        const auto number = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+        (number == names_.size() ? others_ : of_writers_[number]).push_back(std::move(own));
       }
     }
   }
 
+  /// The result of a writer's edits for the whole `value` of its point.
   at::Tensor of_writer(std::size_t number, const at::Tensor& value) const {
-    const std::optional<PointEdits>& own = of_writers_[number];
-    return own ? edited(value, *own, columns_) : value;
+    at::Tensor changed = value;
+    for (const Edit& edit : of_writers_[number]) {
+      const AxisIndices& indices = edit.target.indices;
+      const std::string where = names_[number].to_string();
+      const AxisContext context{names_[number].site, where, columns_.last(value.size(0))};
+      std::variant<double, at::Tensor> operand = edit.value;
+      if (auto* tensor = std::get_if<at::Tensor>(&operand)) *tensor = to_device(*tensor, value.device());
+      const at::Tensor block = take_block(changed, indices, context);
+      changed = with_block(changed, indices, context,
+                           edited_block(edit.kind, operand, block, where + indices.to_string()));
+    }
+    return changed;
   }
   /// The edits of everything else.
   const std::vector<Edit>& others() const { return others_; }
 
  private:
   TokenColumns columns_;
-  std::vector<std::optional<PointEdits>> of_writers_;
+  std::vector<ActivationName> names_;  // of the writers
+  std::vector<std::vector<Edit>> of_writers_;
   std::vector<Edit> others_;
 };
 
@@ -134,6 +153,47 @@ class EdgeRunHooks {
 
 }  // namespace
 
+EdgeSpace::EdgeSpace(const HookedTransformer& model)
+    : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
+  const std::set<ActivationName> beginnings = stream_beginnings(model.config());
+  for (const StreamGraph::Writer& writer : graph_.writers) {
+    if (beginnings.contains(writer.written.name())) embeddings_.insert(writer.first);
+  }
+  for (const StreamGraph::Reader& reader : graph_.readers) {
+    const ActivationName& name = reader.gradient.name();
+    const std::int64_t group = model.config().heads_per_kv(name.layer);
+    for (const StreamGraph::Writer& writer : graph_.writers) {
+      const ActivationName& own = writer.written.name();
+      const bool heads = reader.kind != StreamGraph::Reader::Kind::stream && writer.of_heads &&
+                         is_of_cross_attention(own.site) == is_of_cross_attention(name.site);
+      const bool mlp = name.site == Site::mlp_in && own.site == Site::mlp_out;
+      if (own.stack != name.stack || own.layer != name.layer || (!heads && !mlp)) continue;
+      for (std::int64_t i = 0; i < reader.count; ++i) {
+        auto& owners = owners_[static_cast<std::size_t>(reader.first + i)];
+        const bool shared = heads && reader.count != writer.count;
+        for (std::int64_t h = 0; h < (shared ? group : 1); ++h)
+          owners.push_back(writer.first + (heads ? (shared ? i * group + h : i) : 0));
+      }
+    }
+  }
+}
+
+bool EdgeSpace::is_behind(std::int64_t reader, std::int64_t writer) const {
+  bool written = false;  // on the stream that is followed
+  for (const StreamGraph::Step& step : graph_.steps) {
+    if (step.kind == StreamGraph::Step::Kind::stream) written = false;
+    if (step.kind == StreamGraph::Step::Kind::write) {
+      const StreamGraph::Writer& own = graph_.writers[step.number];
+      written = written || (writer >= own.first && writer < own.first + own.count);
+    }
+    if (step.kind == StreamGraph::Step::Kind::read) {
+      const StreamGraph::Reader& own = graph_.readers[step.number];
+      if (reader >= own.first && reader < own.first + own.count) return written;
+    }
+  }
+  return false;
+}
+
 KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const SweepOptions& sweep)
     : model_(model), kind_(kind), sweep_(sweep), nodes_(model_parts(model)) {
   if (sweep.site || !sweep.table.empty() || !sweep.over.empty() || sweep.stack != Stack::none ||
@@ -144,8 +204,7 @@ KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const Swe
   if (sweep.metric.all().size() != 1)
     throw HookError(kRunCircuits, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
   require_source(sweep.from, model);
-  rows_.resize(static_cast<std::size_t>(SweepInput(model, sweep.into).rows()));
-  std::iota(rows_.begin(), rows_.end(), 0);
+  n_rows_ = SweepInput(model, sweep.into).rows();
   if (kind == CircuitKind::nodes) {
     for (const ModelPart& node : nodes_) names_.push_back(node.name);
     return;
@@ -196,10 +255,8 @@ SetScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
   }
   const SweepReport report = ablate_report(model_, options);
   if (!report.failed.empty()) throw HookError(kRunCircuits, report.failed.front().error);
-  const auto n_rows = static_cast<std::int64_t>(rows_.size()),
-             n_sets = static_cast<std::int64_t>(sets.size());
-  return {.kept = report.grid.values().view({n_rows, n_sets}),
-          .whole = report.unpatched.values().view({n_rows}),
+  return {.kept = report.grid.values().view({n_rows_, std::ssize(sets)}),
+          .whole = report.unpatched.values().view({n_rows_}),
           .complete = report.complete};
 }
 
@@ -210,7 +267,7 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
   const BoundMetric metric = bound_metrics(model_, sweep_.metric, into.all()).front();
   const StreamGraph& graph = space_->graph();
   std::vector<SweptRow> rows;
-  for (const std::int64_t row : rows_) rows.push_back(into.row(row));
+  for (std::int64_t row = 0; row < n_rows_; ++row) rows.push_back(into.row(row));
   RunOptions plain = metric.needs({.hooks = sweep_.hooks, .edits = sweep_.edits, .threads = sweep_.threads});
   for (const StreamGraph::Writer& writer : graph.writers)
     plain.capture = plain.capture | Selection(writer.written);
@@ -221,9 +278,9 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
     for (const SweptRow& row : rows) require_same_columns(sweep_.from, into, {name, Axis::pos}, row);
     there.push_back(whole_values(sweep_.from, name, whole.cache[writer.written], rows));
   }
-  const auto n_rows = static_cast<std::int64_t>(rows.size()), n_sets = static_cast<std::int64_t>(sets.size());
+  const auto n_sets = static_cast<std::int64_t>(sets.size());
   const WriterEdits edits(model_, graph, sweep_.edits, into);
-  SetScores scores{.kept = numberless({n_rows, n_sets}),
+  SetScores scores{.kept = numberless({n_rows_, n_sets}),
                    .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
   const WorkClock clock;
   for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {
@@ -242,7 +299,7 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
     options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
     scores.kept.select(1, set).copy_(metric(model_.run(into.all(), options)).detach());
     if (!sweep_.progress) continue;
-    scores.complete = sweep_.progress(clock.at((set + 1) * n_rows, n_sets * n_rows)) || set + 1 == n_sets;
+    scores.complete = sweep_.progress(clock.at((set + 1) * n_rows_, n_sets * n_rows_)) || set + 1 == n_sets;
   }
   return scores;
 }

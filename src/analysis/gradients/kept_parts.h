@@ -9,10 +9,31 @@
 #include <string>
 #include <vector>
 
-#include "analysis/gradients/circuit_parts.h"
+#include "analysis/stream/stream_graph.h"
 #include "hooked/analysis/circuit.h"
 
 namespace hooked {
+
+/// All edges that a model may have, by numbers on the axes of edge_attribution.
+class EdgeSpace {
+ public:
+  explicit EdgeSpace(const HookedTransformer& model);
+
+  const StreamGraph& graph() const noexcept { return graph_; }
+  const std::vector<std::string>& writers() const noexcept { return graph_.writer_axis.labels; }
+  const std::vector<std::string>& readers() const noexcept { return graph_.reader_axis.labels; }
+  /// The writers that a reader feeds: a head, an MLP, the heads that share a key; none for the logits.
+  const std::vector<std::int64_t>& owners(std::int64_t reader) const {
+    return owners_[static_cast<std::size_t>(reader)];
+  }
+  bool is_behind(std::int64_t reader, std::int64_t writer) const;
+  bool is_embedding(std::int64_t writer) const { return embeddings_.contains(writer); }
+
+ private:
+  StreamGraph graph_;
+  std::set<std::int64_t> embeddings_;
+  std::vector<std::vector<std::int64_t>> owners_;
+};
 
 /// A set of parts, by their numbers in the order of the model.
 using PartSet = std::set<std::int64_t>;
@@ -37,7 +58,7 @@ class KeptParts {
   PartSet parts_of(const Circuit& circuit) const;
   /// Scores of these sets.
   SetScores scores(const std::vector<PartSet>& sets) const;
-  const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
+  std::int64_t rows() const noexcept { return n_rows_; }
 
  private:
   SetScores of_nodes(const std::vector<PartSet>& sets) const;
@@ -50,7 +71,7 @@ class KeptParts {
   std::vector<ModelPart> nodes_;
   std::optional<EdgeSpace> space_;
   std::vector<std::pair<std::int64_t, std::int64_t>> edges_;  // writer and reader of each
-  std::vector<std::int64_t> rows_;
+  std::int64_t n_rows_ = 0;
 };
 
 }  // namespace hooked

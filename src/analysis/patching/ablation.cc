@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "analysis/patching/sweep_grid.h"
-#include "analysis/patching/table_cells.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
@@ -39,12 +38,7 @@ Address resolved(const Address& given, const PointIndex& points, std::int64_t n_
 }
 
 SweepReport report_of(const HookedTransformer& model, const AblationOptions& options, OnFailure on_failure) {
-  if (says_what_is_patched(options.sweep)) {
-    throw HookError(
-        kAblation,
-        "sets say what is ablated; expected neither `site`, `table`, `stack` nor axes in `over` but "
-        "Axis::batch");
-  }
+  require_own_places(options.sweep, kAblation, "sets say what is ablated");
   if (options.sets.empty())
     throw HookError(kAblation, "there is nothing to ablate; expected at least one set");
   SweepOptions sweep = options.sweep;

@@ -32,38 +32,27 @@ constexpr std::int64_t kBytesBesideOneAnother = std::int64_t{1} << 30;
 constexpr const char* kSweep = "sweep";
 constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
 
-/// The file that a sweep keeps its numbers in, if any.
-std::optional<PartialScores> file_of(const HookedTransformer& model, const SweepOptions& options,
-                                     const SweepInput& into, const CellPlan& plan,
-                                     const std::vector<std::int64_t>& rows) {
-  if (options.partial.empty()) return std::nullopt;
-  return PartialScores(options.partial, record_of(model, options, into, plan, rows));
-}
-
 /// One sweep while it runs.
 class RunningSweep {
  public:
-  RunningSweep(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
-               const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure)
-      : model_(model),
-        options_(options),
-        into_(into),
-        plan_(plan),
-        rows_(rows),
+  RunningSweep(const CellsOfRows& sweep, OnFailure on_failure)
+      : sweep_(sweep),
         on_failure_(on_failure),
-        metrics_(bound_metrics(model, options.metric, into.all())),
+        metrics_(bound_metrics(sweep.model, sweep.options.metric, sweep.into.all())),
         metric_checked_(metrics_.size(), 0),
-        points_(model.config()),
-        table_(plan, {static_cast<std::int64_t>(metrics_.size()), static_cast<std::int64_t>(rows.size())},
-               file_of(model, options, into, plan, rows)) {}
+        points_(sweep.model.config()),
+        table_(sweep) {}
 
   CellScores run();
 
  private:
-  /// Where one row's numbers go: its index among the rows that are swept.
-  struct RowOfScores {
+  /// One row while it is swept.
+  struct RunningRow {
     SweptRow row;
-    std::int64_t place;
+    std::int64_t place;  ///< where its numbers go: its index among the rows that are swept
+    const RowMetrics& metrics;
+    const PatchedRuns& runs;
+    const std::vector<RunPlace>& places;
   };
 
   /// A group's patches, and the runs that compute them.
@@ -72,29 +61,20 @@ class RunningSweep {
     std::vector<PatchedRuns::Batch> batches;
   };
 
-  bool run_row(RowOfScores row);
-  std::optional<PatchedGroup> patch_group(RowOfScores row, std::size_t group, const PatchedRuns& runs);
+  bool run_row(SweptRow swept, std::int64_t place);
+  std::optional<PatchedGroup> patch_group(const RunningRow& row, std::size_t group);
   /// Whether several threads may compute runs.
   bool beside_one_another() const;
-  bool run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups, const PatchedRuns& runs,
-                  const std::vector<RunPlace>& places, const RowMetrics& metrics);
-  void take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
-            const RunResult& unpatched, const RowMetrics& metrics);
-  void score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
-             const RunResult& unpatched, const RowMetrics& metrics);
-  void score_one_by_one(RowOfScores row, std::int64_t metric, const std::vector<std::int64_t>& cells,
-                        const RunResult& run, const RowMetrics& metrics);
-  void fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells);
-  bool go_on();
-  bool is_done(RowOfScores row, std::int64_t cell) const { return table_.is_done(row.place, cell); }
+  bool run_groups(const RunningRow& row, const std::vector<PatchedGroup>& groups);
+  void take(const RunningRow& row, const std::vector<std::int64_t>& cells, const RunResult* run);
+  void score(const RunningRow& row, const std::vector<std::int64_t>& cells, const RunResult& run);
+  void score_one_by_one(const RunningRow& row, std::size_t metric, const std::vector<std::int64_t>& cells,
+                        const RunResult& run);
+  bool is_done(const RunningRow& row, std::int64_t cell) const { return table_.is_done(row.place, cell); }
   void add_notes(const RunResult& run);
   CellScores& scores() { return table_.scores(); }
 
-  const HookedTransformer& model_;
-  const SweepOptions& options_;
-  const SweepInput& into_;
-  const CellPlan& plan_;
-  const std::vector<std::int64_t>& rows_;
+  const CellsOfRows& sweep_;
   OnFailure on_failure_;
   std::vector<BoundMetric> metrics_;
   std::vector<char> metric_checked_;
@@ -104,13 +84,14 @@ class RunningSweep {
 };
 
 CellScores RunningSweep::run() {
-  const ThreadLimit limit(options_.threads);
+  const ThreadLimit limit(sweep_.options.threads);
   try {
-    for (std::size_t place = 0; place < rows_.size() && scores().complete; ++place) {
-      const RowOfScores row{into_.row(rows_[place]), static_cast<std::int64_t>(place)};
-      const bool all = with_memory(memory_of_analysis(model_.device(), kSweep), [&] { return run_row(row); });
+    for (std::size_t place = 0; place < sweep_.rows.size() && scores().complete; ++place) {
+      const auto number = static_cast<std::int64_t>(place);
+      const bool all = with_memory(memory_of_analysis(sweep_.model.device(), kSweep),
+                                   [&] { return run_row(sweep_.into.row(sweep_.rows[place]), number); });
       scores().complete = all || table_.all_done();
-      if (all || table_.is_done(row.place)) scores().rows = row.place + 1;
+      if (all || table_.is_done(number)) scores().rows = number + 1;
     }
   } catch (...) {
     try {
@@ -128,36 +109,38 @@ CellScores RunningSweep::run() {
   return scores();
 }
 
-bool RunningSweep::run_row(RowOfScores row) {
-  const RowMetrics metrics(metrics_, row.row.number);
-  RunOptions run =
-      metrics.needs({.hooks = options_.hooks, .edits = edits_of_row(options_.edits, points_, row.row)});
+bool RunningSweep::run_row(SweptRow swept, std::int64_t place) {
+  const RowMetrics metrics(metrics_, swept.number);
+  RunOptions run = metrics.needs(
+      {.hooks = sweep_.options.hooks, .edits = edits_of_row(sweep_.options.edits, points_, swept)});
   // What comes after a row's last token changes nothing, unless a metric looks at whole activations.
   const bool with_padding_behind = !RowMetrics::read_places_only(metrics_) || !run.edits.empty() ||
-                                   !run.hooks.empty() || !model_.hooks().empty();
-  const Input input = into_.of_row(row.row.number, with_padding_behind);
-  row.row.without = into_.all().length() - input.length();
-  const PatchedRuns::Options patching{.run = std::move(run), .tokens_per_run = options_.tokens_per_run};
-  const std::vector<ActivationName> kept = plan_.kept();
-  const PatchedRuns runs(model_, input, kept, patching);
+                                   !run.hooks.empty() || !sweep_.model.hooks().empty();
+  const Input input = sweep_.into.of_row(swept.number, with_padding_behind);
+  swept.without = sweep_.into.all().length() - input.length();
+  const PatchedRuns::Options patching{.run = std::move(run), .tokens_per_run = sweep_.options.tokens_per_run};
+  const std::vector<ActivationName> kept = sweep_.plan.kept();
+  const PatchedRuns runs(sweep_.model, input, kept, patching);
   add_notes(runs.unpatched());
-  const std::vector<RunPlace> places = run_places(runs, model_, options_.replicas, input, kept, patching);
+  const std::vector<RunPlace> places =
+      run_places(runs, sweep_.model, sweep_.options.replicas, input, kept, patching);
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     const double now = metrics.scores(m, runs.unpatched(), 1).item<double>();
-    table_.put_unpatched(static_cast<std::int64_t>(m), row.place, now,
-                         fmt::format("the unpatched {} of row {}", metrics.metric(m).name(), row.row.number));
+    table_.put_unpatched(static_cast<std::int64_t>(m), place, now,
+                         fmt::format("the unpatched {} of row {}", metrics.metric(m).name(), swept.number));
   }
   std::int64_t runs_at_once = beside_one_another() ? kRunsOfAThread * at::get_num_threads() : 1;
   if (places.size() > 1) runs_at_once = kRunsOfAThread * static_cast<std::int64_t>(places.size());
+  const RunningRow row{swept, place, metrics, runs, places};
   std::vector<PatchedGroup> groups;
   std::int64_t ready = 0;
-  for (std::size_t group = 0; group < plan_.groups.size(); ++group) {
-    if (auto patched = patch_group(row, group, runs)) {
+  for (std::size_t group = 0; group < sweep_.plan.groups.size(); ++group) {
+    if (auto patched = patch_group(row, group)) {
       ready += static_cast<std::int64_t>(patched->batches.size());
       groups.push_back(std::move(*patched));
     }
-    if (ready < runs_at_once && group + 1 < plan_.groups.size()) continue;
-    if (!run_groups(row, groups, runs, places, metrics)) return false;
+    if (ready < runs_at_once && group + 1 < sweep_.plan.groups.size()) continue;
+    if (!run_groups(row, groups)) return false;
     groups.clear();
     ready = 0;
   }
@@ -165,17 +148,17 @@ bool RunningSweep::run_row(RowOfScores row) {
 }
 
 bool RunningSweep::beside_one_another() const {
-  return options_.hooks.empty() && model_.hooks().empty() && model_.device().is_cpu() &&
+  return sweep_.options.hooks.empty() && sweep_.model.hooks().empty() && sweep_.model.device().is_cpu() &&
          at::get_num_threads() > 1;
 }
 
-std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores row, std::size_t group,
-                                                                    const PatchedRuns& runs) {
-  const std::vector<std::int64_t>& all = plan_.groups[group].cells;
+std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(const RunningRow& row,
+                                                                    std::size_t group) {
+  const std::vector<std::int64_t>& all = sweep_.plan.groups[group].cells;
   const bool any_left = std::any_of(all.begin(), all.end(), [&](auto cell) { return !is_done(row, cell); });
   // Earlier numbers must come from the same patched-in values as now.
   if (!any_left && !table_.has_file()) return std::nullopt;
-  CellPatches made = plan_.groups[group].patches(runs, row.row);
+  CellPatches made = sweep_.plan.groups[group].patches(row.runs, row.row);
   table_.put_size(row.place, group, made.patches);
   // Padding and places that the layer lacks have no number.
   std::vector<std::int64_t> without = all, with = made.cells;
@@ -186,7 +169,7 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
                       std::back_inserter(numberless));
   table_.mark_done(row.place, numberless);
 
-  std::vector<PatchedRuns::Batch> batches = runs.batches(made.patches);
+  std::vector<PatchedRuns::Batch> batches = row.runs.batches(made.patches);
   return PatchedGroup{std::move(made), std::move(batches)};
 }
 
@@ -198,9 +181,7 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
 // thread each. How runs are computed does not depend on which of them a partial file already has, so a
 // resumed sweep gives the same bits, unless memory ran out in between: then fewer rows are computed together
 // from there on.
-bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups,
-                              const PatchedRuns& runs, const std::vector<RunPlace>& places,
-                              const RowMetrics& metrics) {
+bool RunningSweep::run_groups(const RunningRow& row, const std::vector<PatchedGroup>& groups) {
   std::vector<std::pair<const CellPatches*, const PatchedRuns::Batch*>> work;
   for (const PatchedGroup& group : groups) {
     for (const PatchedRuns::Batch& batch : group.batches) work.emplace_back(&group.made, &batch);
@@ -221,8 +202,11 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
     if (threw) return;
     try {
       if (run) add_notes(*run);
-      take(row, cells, run ? &*run : nullptr, runs.unpatched(), metrics);
-      if (going) going = go_on();
+      take(row, cells, run ? &*run : nullptr);
+      if (going) {
+        table_.save_now_and_then();
+        going = !sweep_.options.progress || sweep_.options.progress(table_.progress()) || table_.all_done();
+      }
     } catch (const std::exception& error) {
       threw = !tells_of_memory(error);
       throw;
@@ -243,28 +227,30 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
   std::int64_t computed = 0, largest = 0;
   for (const auto& [made, batch] : work) {
     computed += batch->changes ? 1 : 0;
-    largest = std::max(largest, runs.bytes(*batch));
+    largest = std::max(largest, row.runs.bytes(*batch));
   }
   const std::int64_t count = static_cast<std::int64_t>(work.size()), threads = at::get_num_threads();
   const bool beside =
       beside_one_another() && computed >= 2 * threads && threads * largest <= kBytesBesideOneAnother;
-  for_each_run(count, places, beside, run_batch);
+  for_each_run(count, row.places, beside, run_batch);
   return going;
 }
 
-void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
-                        const RunResult& unpatched, const RowMetrics& metrics) {
+void RunningSweep::take(const RunningRow& row, const std::vector<std::int64_t>& cells, const RunResult* run) {
   const std::size_t failures = scores().failures.size();
   if (run != nullptr) {
     try {
-      score(row, cells, *run, unpatched, metrics);
+      score(row, cells, *run);
     } catch (...) {
       scores().failures.resize(failures);  // what is retried with fewer rows is listed again
       throw;
     }
     scores().runs += static_cast<std::int64_t>(cells.size());
   } else {
-    fill_unpatched(row, cells);
+    for (std::int64_t m = 0; m < std::ssize(metrics_); ++m) {
+      const double same = scores().unpatched[m][row.place].item<double>();
+      for (const std::int64_t cell : cells) table_.of(m, row.place)[cell] = same;
+    }
   }
   table_.mark_done(row.place, cells);
   // A resumed sweep tries these again.
@@ -272,44 +258,34 @@ void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells,
     table_.mark_failed(row.place, scores().failures[i].cell);
 }
 
-void RunningSweep::fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells) {
-  for (std::int64_t m = 0; m < static_cast<std::int64_t>(metrics_.size()); ++m) {
-    const double same = scores().unpatched[m][row.place].item<double>();
-    for (const std::int64_t cell : cells) table_.of(m, row.place)[cell] = same;
-  }
-}
-
-void RunningSweep::score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
-                         const RunResult& unpatched, const RowMetrics& metrics) {
-  for (std::size_t m = 0; m < metrics.size(); ++m) {
-    const auto metric = static_cast<std::int64_t>(m);
+void RunningSweep::score(const RunningRow& row, const std::vector<std::int64_t>& cells,
+                         const RunResult& run) {
+  for (std::size_t m = 0; m < metrics_.size(); ++m) {
     at::Tensor made;
     try {
-      if (metric_checked_[m] == 0) metrics.require_rowwise(m, unpatched, run);
+      if (metric_checked_[m] == 0) row.metrics.require_rowwise(m, row.runs.unpatched(), run);
       metric_checked_[m] = 1;
-      made = metrics.scores(m, run, static_cast<std::int64_t>(cells.size()));
+      made = row.metrics.scores(m, run, static_cast<std::int64_t>(cells.size()));
     } catch (const std::exception& error) {
       if (on_failure_ == OnFailure::throws || tells_of_memory(error)) throw;
-      score_one_by_one(row, metric, cells, run, metrics);
+      score_one_by_one(row, m, cells, run);
       continue;
     }
-    double* const by_cell = table_.of(metric, row.place);
+    double* const by_cell = table_.of(static_cast<std::int64_t>(m), row.place);
     for (std::size_t i = 0; i < cells.size(); ++i) by_cell[cells[i]] = made.const_data_ptr<double>()[i];
   }
 }
 
-void RunningSweep::score_one_by_one(RowOfScores row, std::int64_t metric,
-                                    const std::vector<std::int64_t>& cells, const RunResult& run,
-                                    const RowMetrics& metrics) {
-  double* const by_cell = table_.of(metric, row.place);
+void RunningSweep::score_one_by_one(const RunningRow& row, std::size_t metric,
+                                    const std::vector<std::int64_t>& cells, const RunResult& run) {
+  const auto number = static_cast<std::int64_t>(metric);
+  double* const by_cell = table_.of(number, row.place);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     try {
-      by_cell[cells[i]] =
-          metrics.score_alone(static_cast<std::size_t>(metric), run, static_cast<std::int64_t>(i))
-              .item<double>();
+      by_cell[cells[i]] = row.metrics.score_alone(metric, run, static_cast<std::int64_t>(i)).item<double>();
     } catch (const std::exception& error) {
       if (tells_of_memory(error)) throw;
-      scores().failures.push_back({metric, row.place, cells[i], error.what()});
+      scores().failures.push_back({number, row.place, cells[i], error.what()});
     }
   }
 }
@@ -321,17 +297,11 @@ void RunningSweep::add_notes(const RunResult& run) {
   }
 }
 
-bool RunningSweep::go_on() {
-  table_.save_now_and_then();
-  return !options_.progress || options_.progress(table_.progress()) || table_.all_done();
-}
-
 }  // namespace
 
-CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
-                     const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure) {
-  for (const std::int64_t row : rows) plan.check(into.row(row));
-  return RunningSweep(model, options, into, plan, rows, on_failure).run();
+CellScores run_cells(const CellsOfRows& sweep, OnFailure on_failure) {
+  for (const std::int64_t row : sweep.rows) sweep.plan.check(sweep.into.row(row));
+  return RunningSweep(sweep, on_failure).run();
 }
 
 }  // namespace hooked

@@ -33,8 +33,16 @@ struct CellScores {
 /// What happens if a metric throws.
 enum class OnFailure : std::uint8_t { throws, is_listed };
 
-/// Runs the cells of a plan for these rows of the input; metrics are bound to all of it.
-CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
-                     const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure);
+/// The cells of a plan for some rows of an input.
+struct CellsOfRows {
+  const HookedTransformer& model;
+  const SweepOptions& options;
+  const SweepInput& into;
+  const CellPlan& plan;
+  const std::vector<std::int64_t>& rows;
+};
+
+/// Runs these cells; metrics are bound to all of the input.
+CellScores run_cells(const CellsOfRows& sweep, OnFailure on_failure);
 
 }  // namespace hooked

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -23,17 +24,8 @@ namespace {
 
 constexpr const char* kDirectPath = "direct_path";
 
-act::BlockSite site_of(HeadInput input) {
-  switch (input) {
-    case HeadInput::query:
-      return act::q;
-    case HeadInput::key:
-      return act::k;
-    case HeadInput::value:
-      return act::v;
-  }
-  return act::q;
-}
+/// The sites of HeadInput.
+constexpr std::array kEnds{act::q, act::k, act::v};
 
 std::int64_t checked(std::int64_t number, std::int64_t size, const char* what) {
   if (number >= -size && number < size) return number < 0 ? number + size : number;
@@ -53,7 +45,7 @@ class Paths : public std::enable_shared_from_this<Paths> {
         device_(model.device()),
         into_(into),
         options_(options),
-        site_(site_of(options.input)) {
+        site_(kEnds[static_cast<std::size_t>(options.input)]) {
     const ModelConfig& config = model.config();
     require_free_of(config, kDirectPath, obstacles::kDirectPaths);
     n_layers_ = config.n_layers;
@@ -170,12 +162,7 @@ CellPatches Paths::patches(std::int64_t layer, const PatchedRuns& runs, SweptRow
 
 CellPlan Paths::plan() const {
   const std::string end = std::string(hooked::row(site_.site).word);
-  CellPlan plan{.axes = {},
-                .patched = {},
-                .groups = {},
-                .check = nullptr,
-                .title = fmt::format("Patching direct paths into {}", end),
-                .record = {}};
+  CellPlan plan{.title = fmt::format("Patching direct paths into {}", end)};
   if (!options_.source) {
     plan.axes = {numbered_axis("source_layer", n_layers_), numbered_axis("source_head", n_heads_)};
   } else {
@@ -214,11 +201,7 @@ CellPlan Paths::plan() const {
 SweepReport report_of(const HookedTransformer& model, const DirectPathOptions& options,
                       OnFailure on_failure) {
   const SweepOptions& sweep = options.sweep;
-  if (says_what_is_patched(sweep)) {
-    throw HookError(kDirectPath,
-                    "paths are from head to head; expected neither `site`, `table`, `stack` nor axes in "
-                    "`over` but Axis::batch");
-  }
+  require_own_places(sweep, kDirectPath, "paths are from head to head");
   const SweepInput into(model, sweep.into);
   return swept(model, sweep, into, std::make_shared<const Paths>(model, options, into)->plan(), on_failure);
 }

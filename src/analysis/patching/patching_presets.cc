@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "analysis/patching/cell_plan.h"
 #include "analysis/patching/sweep_grid.h"
+#include "analysis/values/row_major.h"
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 
@@ -57,6 +59,64 @@ std::vector<SweptAxis> axes_of(const PatchingPreset& preset, const SweepOptions&
     }
   }
   return over;
+}
+
+/// The number of a cell of a smaller plan among the cells of larger axes.
+std::int64_t moved(std::int64_t cell, const std::vector<GridAxis>& small,
+                   const std::vector<GridAxis>& large) {
+  std::int64_t number = 0;
+  const std::vector<std::int64_t> index = index_of(cell, small);
+  for (std::size_t i = 0; i < large.size(); ++i) number = number * places_on(large[i]) + index[i];
+  return number;
+}
+
+/// Several plans as places, with these labels, of a new first axis `name`. The plans' axes have the same
+/// names; shorter ones are filled up with cells that have no number.
+CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
+                 const std::vector<std::string>& labels) {
+  CellPlan all{.axes = plans.front().axes};
+  std::vector<std::function<void(SweptRow)>> checks;
+  for (const CellPlan& plan : plans) checks.push_back(plan.check);
+  all.check = [checks](SweptRow row) {
+    for (const auto& check : checks) check(row);
+  };
+  for (const CellPlan& plan : plans) {
+    for (std::size_t i = 0; i < all.axes.size(); ++i) {
+      if (places_on(plan.axes[i]) > places_on(all.axes[i])) all.axes[i] = plan.axes[i];
+    }
+  }
+  const std::int64_t cells = all.cells();
+  std::vector<std::string> records;
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    const std::int64_t before = static_cast<std::int64_t>(p) * cells;
+    const std::vector<GridAxis> own = plans[p].axes;
+    const auto add_names = [](const std::vector<ActivationName>& names, std::vector<ActivationName>& to) {
+      for (const ActivationName& name : names) {
+        if (std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+      }
+    };
+    add_names(plans[p].patched, all.patched);
+    add_names(plans[p].read, all.read);
+    records.push_back(plans[p].record);
+    for (CellGroup& group : plans[p].groups) {
+      const auto number = [before, own, large = all.axes](std::int64_t cell) {
+        return before + moved(cell, own, large);
+      };
+      std::vector<std::int64_t> numbers;
+      for (const std::int64_t cell : group.cells) numbers.push_back(number(cell));
+      all.groups.push_back(
+          {std::move(numbers),
+           [number, patches = std::move(group.patches)](const PatchedRuns& runs, SweptRow row) {
+             CellPatches made = patches(runs, row);
+             for (std::int64_t& cell : made.cells) cell = number(cell);
+             return made;
+           },
+           std::move(group.reads)});
+    }
+  }
+  all.axes.insert(all.axes.begin(), {.name = name, .labels = labels});
+  all.record = fmt::format("{}", fmt::join(records, "; "));
+  return all;
 }
 
 /// `options` without what the preset's plan already says: the rows' place is given among its axes.

@@ -82,13 +82,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> PatchedPaths::columns(const A
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
   const TokenColumns here = into_.columns(config_.has_encoder() && counts_source(name, Axis::pos));
   const auto from = SourceReader::columns(options_.sweep.from, {name, Axis::pos}, row);
-  for (const SweptPlace& place : options_.positions) {
-    const std::int64_t into = place.into.column_in(row.number, row.of, here);
-    // A name with a column per row of `into` does not apply to a run with other rows.
-    const bool same =
-        place.from == place.into && !place.from.named_columns().empty() && from && from->rows != row.of;
-    all.emplace_back(into, !from || same ? into : place.from.column_in(from->row, from->rows, from->columns));
-  }
+  for (const SweptPlace& place : options_.positions) all.push_back(columns_of_place(place, row, here, from));
   return all;
 }
 
@@ -226,19 +220,13 @@ std::string PatchedPaths::record() const {
 }
 
 CellPlan PatchedPaths::plan() const {
-  CellPlan plan{.axes = {},
-                .patched = {},
-                .groups = {},
-                .check = nullptr,
-                .title = "Patching paths",
-                .record = record()};
+  CellPlan plan{.patched = sets_.frozen(), .title = "Patching paths", .record = record()};
   std::vector<Address> senders;
   for (const PathSender& sender : sets_.senders()) senders.push_back(sender.place);
   if (options_.cells == PathCells::each_sender || options_.cells == PathCells::each)
     plan.axes.push_back(axis_of("sender", senders));
   if (options_.cells == PathCells::each_receiver || options_.cells == PathCells::each)
     plan.axes.push_back(axis_of("receiver", sets_.receivers()));
-  plan.patched = sets_.frozen();
   const auto keep = [&](const ActivationName& name) {
     if (std::find(plan.patched.begin(), plan.patched.end(), name) == plan.patched.end())
       plan.patched.push_back(name);
@@ -276,12 +264,7 @@ CellPlan PatchedPaths::plan() const {
 SweepReport report_of(const HookedTransformer& model, const PathPatchingOptions& options,
                       OnFailure on_failure) {
   const SweepOptions& sweep = options.sweep;
-  if (says_what_is_patched(sweep)) {
-    throw HookError(
-        kPathPatching,
-        "senders and receivers say what is patched; expected neither `site`, `table`, `stack` nor "
-        "axes in `over` but Axis::batch");
-  }
+  require_own_places(sweep, kPathPatching, "senders and receivers say what is patched");
   const SweepInput into(model, sweep.into);
   return swept(model, sweep, into, std::make_shared<const PatchedPaths>(model, options, into)->plan(),
                on_failure);

@@ -19,18 +19,71 @@ std::vector<PathSets::Set> sets_of(std::size_t count, bool each) {
   return all;
 }
 
+bool is_of_heads(Site site) { return site == Site::z || site == Site::cross_z; }
+bool is_head_input(Site site) {
+  return site == Site::q || site == Site::k || site == Site::v || site == Site::cross_q ||
+         site == Site::cross_k || site == Site::cross_v;
+}
+/// Whether this reads the end of an encoder's stream.
+bool is_of_source(Site site) { return site == Site::cross_k || site == Site::cross_v; }
+
+[[noreturn]] void refuse_alone(const Address& alone, const char* missing) {
+  throw HookError(
+      alone.to_string(),
+      fmt::format("no path leads {}: parts read what was written before them in their own stream, "
+                  "and heads between them stay as they are",
+                  missing));
+}
+
 }  // namespace
 
 PathSets::PathSets(const ModelConfig& config, const PathPatchingOptions& options)
-    : config_(config), points_(config_), order_(config_) {
+    : config_(config), points_(config_) {
+  for (const Stack stack : stacks_of(config_)) follow(stack, options.through);
   find_senders(options);
   find_receivers(options);
-  find_frozen(options.through);
   const bool by_sender = options.cells == PathCells::each_sender || options.cells == PathCells::each;
   const bool by_receiver = options.cells == PathCells::each_receiver || options.cells == PathCells::each;
   sender_sets_ = sets_of(senders_.size(), by_sender);
   receiver_sets_ = sets_of(receivers_.size(), by_receiver);
   require_paths(options);
+}
+
+void PathSets::follow(Stack stream, PathThrough through) {
+  const std::vector<StreamStep> steps = stream_of(config_, stream);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const StreamStep& step = steps[i];
+    const Place here{stream, static_cast<std::ptrdiff_t>(i)};
+    if (step.by_sublayer()) {
+      written_[step.point] = here;
+      if (step.of_heads()) written_[step.of_attention(Site::z)] = here;
+      if (step.mixes_tokens() || through == PathThrough::nothing)
+        frozen_.push_back(step.of_heads() ? step.of_attention(Site::z) : step.point);
+    } else if (step.kind != StreamStep::Kind::read) {
+      continue;
+    } else if (step.reads_end() && stream == Stack::encoder) {
+      for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) {
+        for (const Site site : {Site::cross_k, Site::cross_v})
+          read_[{.site = site, .stack = config_.main_stack(), .layer = layer}] = here;
+      }
+    } else if (step.part == Part::cross_attention) {
+      read_[step.of_attention(Site::q)] = here;
+    } else if (step.of_heads()) {
+      for (const Site site : {Site::q, Site::k, Site::v}) read_[step.of_attention(site)] = here;
+    } else {
+      read_[step.point] = here;
+    }
+  }
+}
+
+bool PathSets::leads_to(const PathSender& sender, const Address& receiver) const {
+  const ActivationName& name = sender.place.name();
+  const bool entry = row(name.site).scope == SiteScope::entry;
+  // Embeddings write before the first step.
+  const Place from =
+      sender.begins_stream ? Place{entry ? stacks_of(config_).front() : name.stack, -1} : written_.at(name);
+  const Place into = read_.at(receiver.name());
+  return from.stream == into.stream && from.step < into.step;
 }
 
 bool PathSets::is_frozen(const ActivationName& name) const {
@@ -68,7 +121,7 @@ void PathSets::find_senders(const PathPatchingOptions& options) {
     const Site site = address.name().site;
     const Address place = checked(address, is_of_heads(site), "sender");
     const bool embeddings = beginnings.contains(place.name());
-    if (!embeddings && !order_.is_written(place.name())) {
+    if (!embeddings && !written_.contains(place.name())) {
       throw HookError(
           address.to_string(),
           fmt::format("this writes nothing to a stream; expected what a sublayer of a layer adds ({}, or "
@@ -102,7 +155,7 @@ void PathSets::find_receivers(const PathPatchingOptions& options) {
 bool PathSets::leads(const Set& senders, const Set& receivers) const {
   return std::any_of(senders.begin(), senders.end(), [&](std::size_t sender) {
     return std::any_of(receivers.begin(), receivers.end(), [&](std::size_t receiver) {
-      return order_.leads_to(senders_[sender], receivers_[receiver]);
+      return leads_to(senders_[sender], receivers_[receiver]);
     });
   });
 }
@@ -117,17 +170,17 @@ void PathSets::require_paths(const PathPatchingOptions& options) const {
   const bool any = leads(all(sender_sets_), all(receiver_sets_));
   const bool shows_senders = (any && sender_sets_.size() > 1) || options.senders.empty();
   const bool shows_receivers = any && receiver_sets_.size() > 1;
-  if (!shows_senders) order_.require_readers(senders_, receivers_);
-  if (!shows_receivers) order_.require_writers(senders_, receivers_);
-}
-
-void PathSets::find_frozen(PathThrough through) {
-  for (const Stack stack : stacks_of(config_)) {
-    for (const StreamStep& step : stream_of(config_, stack)) {
-      const bool freezes = step.mixes_tokens() || through == PathThrough::nothing;
-      if (step.by_sublayer() && freezes)
-        frozen_.push_back(step.of_heads() ? step.of_attention(Site::z) : step.point);
-    }
+  for (const PathSender& sender : senders_) {
+    if (shows_senders ||
+        std::ranges::any_of(receivers_, [&](const auto& one) { return leads_to(sender, one); }))
+      continue;
+    refuse_alone(sender.place, "from this sender to a receiver; expected one that comes before a receiver");
+  }
+  for (const Address& receiver : receivers_) {
+    if (shows_receivers ||
+        std::ranges::any_of(senders_, [&](const auto& one) { return leads_to(one, receiver); }))
+      continue;
+    refuse_alone(receiver, "from a sender to this receiver; expected one that comes after a sender");
   }
 }
 

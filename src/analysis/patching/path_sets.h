@@ -1,14 +1,23 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
-#include "analysis/patching/path_order.h"
 #include "hooked/analysis/path_patching.h"
+#include "hooked/core/model_config.h"
+#include "hooked/hooks/address.h"
 #include "hooked/hooks/point_index.h"
 
 namespace hooked {
+
+/// A sender: the block of an activation without its positions.
+struct PathSender {
+  Address place;
+  bool begins_stream;  ///< the embeddings, or one of them
+};
 
 /// The senders and receivers of path patching, and which of them are patched together.
 class PathSets {
@@ -37,15 +46,23 @@ class PathSets {
   bool is_behind(const Address& receiver, std::optional<std::int32_t> first) const;
 
  private:
+  /// A step of a stream.
+  struct Place {
+    Stack stream;
+    std::ptrdiff_t step;
+  };
+  /// Finds where a stream's parts write to it and read it, and which of them stay unchanged.
+  void follow(Stack stream, PathThrough through);
+  /// Whether what the sender writes is in the stream that the receiver, a full name, reads.
+  bool leads_to(const PathSender& sender, const Address& receiver) const;
   Address checked(const Address& given, bool heads, const char* what) const;
   void find_senders(const PathPatchingOptions& options);
   void find_receivers(const PathPatchingOptions& options);
-  void find_frozen(PathThrough through);
   void require_paths(const PathPatchingOptions& options) const;
 
   ModelConfig config_;
   PointIndex points_;
-  PathOrder order_;
+  std::map<ActivationName, Place> written_, read_;
   std::vector<PathSender> senders_;
   std::vector<Address> receivers_;
   std::vector<ActivationName> frozen_;

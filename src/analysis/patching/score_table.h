@@ -2,32 +2,30 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
+#include <filesystem>
+#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "analysis/patching/cell_runs.h"
-#include "analysis/patching/partial_scores.h"
 #include "hooked/analysis/sweep_progress.h"
 
 namespace hooked {
 
-/// The numbers of a sweep in progress, by the index of a row among those that are swept, and its file. Used
-/// by one thread at a time.
+/// The numbers of a sweep in progress, by the index of a row among those that are swept, and the file that
+/// keeps them if SweepOptions::partial names one. Used by one thread at a time.
 class ScoreTable {
  public:
-  /// The number of metrics and rows.
-  struct Size {
-    std::int64_t metrics, rows;
-  };
   /// Takes over what the file holds, and writes it at once: a failure to write should show before the work,
-  /// not after. Throws IoError, and CheckpointError for the file of another sweep.
-  ScoreTable(const CellPlan& plan, Size size, std::optional<PartialScores> file);
+  /// not after. Throws IoError unless the file does not exist or is the partial file of a sweep, and
+  /// CheckpointError naming what differs for the file of another sweep.
+  explicit ScoreTable(const CellsOfRows& sweep);
 
   CellScores& scores() { return scores_; }
   /// The scores of a metric in a row, by cell.
   double* of(std::int64_t metric, std::int64_t row);
-  bool has_file() const { return file_.has_value(); }
+  bool has_file() const { return !file_.empty(); }
   bool is_done(std::int64_t row, std::int64_t cell) const { return done_[row * cells_ + cell]; }
   bool is_done(std::int64_t row) const;
   bool all_done() const { return n_done_ == scores_.done.numel(); }
@@ -40,7 +38,7 @@ class ScoreTable {
   void put_unpatched(std::int64_t metric, std::int64_t row, double score, std::string_view what);
   void put_size(std::int64_t row, std::size_t group, const std::vector<Patch>& patches);
 
-  /// Writes the file, if there is one. Throws IoError.
+  /// Writes the file, all of it or nothing, if there is one. Throws IoError.
   void save();
   /// The same if some time has passed since the last time.
   void save_now_and_then();
@@ -50,11 +48,14 @@ class ScoreTable {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void take_over(CellScores before, const PartialScores& file);
+  void load();
+  void put(double& kept, double now, std::string_view what) const;
 
   std::int64_t cells_;
   CellScores scores_;
-  std::optional<PartialScores> file_;
+  std::filesystem::path file_;  // empty: none
+  // What identifies a sweep besides its numbers: equal for two sweeps that give the same numbers.
+  std::map<std::string, std::string> record_;
   bool* done_ = nullptr;  // scores_.done
   std::int64_t n_done_ = 0, n_done_before_ = 0;
   Clock::time_point began_ = Clock::now(), saved_ = Clock::now();

@@ -1,6 +1,4 @@
 // The cells of a sweep over a site's axes.
-#include "analysis/patching/site_cells.h"
-
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "analysis/patching/cell_plan.h"
 #include "analysis/places/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/point_index.h"
@@ -38,12 +37,6 @@ struct ResolvedPlace {
   bool real = true;
 };
 
-std::vector<SweptPlace> numbered(std::int64_t size) {
-  std::vector<SweptPlace> places;
-  for (std::int64_t i = 0; i < size; ++i) places.emplace_back(i);
-  return places;
-}
-
 /// A place in one row, with its column if it has a name.
 std::string column_text(const Position& position, std::int64_t row) {
   const auto& columns = position.named_columns();
@@ -56,22 +49,6 @@ std::string column_text(const Position& position, std::int64_t row) {
 /// The number of cells of an activation whose patches are made at a time: enough for many runs, so that
 /// partly filled runs hardly matter, and about 15 MB.
 constexpr std::size_t kCellsAtOnce = 1024;
-
-std::vector<std::vector<std::int64_t>> in_parts(const std::vector<std::int64_t>& cells) {
-  std::vector<std::vector<std::int64_t>> parts;
-  for (std::size_t first = 0; first < cells.size(); first += kCellsAtOnce) {
-    const std::size_t end = std::min(first + kCellsAtOnce, cells.size());
-    parts.emplace_back(cells.begin() + static_cast<std::ptrdiff_t>(first),
-                       cells.begin() + static_cast<std::ptrdiff_t>(end));
-  }
-  return parts;
-}
-
-std::set<std::int32_t> numbers_of_layers(const std::vector<ActivationName>& names) {
-  std::set<std::int32_t> layers;
-  for (const ActivationName& name : names) layers.insert(name.layer);
-  return layers;
-}
 
 /// A sweep over the axes of one site.
 class SiteCells : public std::enable_shared_from_this<SiteCells> {
@@ -164,7 +141,9 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
     for (const ActivationName& name : names_) size = std::max(size, size_of(*own, config, name.layer));
     if (axis.of_tokens) size = into_.columns(axis.of_encoder).end;
   }
-  if (axis.all) axis.places = numbered(size);
+  if (axis.all) {
+    for (std::int64_t i = 0; i < size; ++i) axis.places.emplace_back(i);
+  }
   if (axis.of_tokens) return axis;
   if (axis.own == Axis::kv_head) size = std::max(size, heads_);
   for (SweptPlace& place : axis.places) {
@@ -217,12 +196,8 @@ std::vector<std::vector<ResolvedPlace>> SiteCells::places_of(const ActivationNam
     }
     const auto from = SourceReader::columns(from_, {name, axis.own}, row);
     for (const SweptPlace& place : axis.places) {
-      const std::int64_t into = place.into.column_in(row.number, row.of, columns);
-      // A name with a column per row of `into` does not apply to a run with other rows.
-      const bool same =
-          place.from == place.into && !place.from.named_columns().empty() && from && from->rows != row.of;
-      own.push_back(
-          {into, !from || same ? into : place.from.column_in(from->row, from->rows, from->columns)});
+      const auto [into, there] = columns_of_place(place, row, columns, from);
+      own.push_back({into, there});
     }
   }
   return places;
@@ -247,14 +222,14 @@ PatchedPlace SiteCells::routed_to_both(const ActivationName& name, const Patched
   const auto from = SourceReader::routed(from_, name, row);
   std::vector<std::int64_t> put, taken;
   for (const RoutedToken& token : into) {
-    const auto same = !from ? nullptr : &*from;
-    const auto there = same == nullptr ? std::vector<RoutedToken>::const_iterator()
-                                       : std::find_if(same->begin(), same->end(), [&](const RoutedToken& t) {
-                                           return t.column == token.column;
-                                         });
-    if (same != nullptr && there == same->end()) continue;
+    std::int64_t there = token.number;
+    if (from) {
+      const auto same = std::ranges::find(*from, token.column, &RoutedToken::column);
+      if (same == from->end()) continue;
+      there = same->number;
+    }
     put.push_back(token.number);
-    taken.push_back(same == nullptr ? token.number : there->number);
+    taken.push_back(there);
   }
   PatchedPlace places;
   places.into.add(Axis::routed, put);
@@ -314,12 +289,7 @@ std::map<SiteCells::NamePlace, std::vector<std::int64_t>> SiteCells::cells_by_na
 
 CellPlan SiteCells::plan() const {
   const SiteRow& site = row(site_);
-  CellPlan plan{.axes = {},
-                .patched = {},
-                .groups = {},
-                .check = nullptr,
-                .title = fmt::format("Patching {}", site.word),
-                .record = {}};
+  CellPlan plan{.title = fmt::format("Patching {}", site.word)};
   for (const CellAxis& axis : axes_) plan.axes.push_back(labelled(axis));
   const auto self = shared_from_this();
   const auto by_name = cells_by_name(plan.cells());
@@ -334,7 +304,11 @@ CellPlan SiteCells::plan() const {
       reads.push_back(act::expert_indices.in(name.stack, name.layer).name());
       if (layers.insert(name.layer).second) plan.patched.push_back(reads.back());
     }
-    for (const std::vector<std::int64_t>& cells : in_parts(own->second)) {
+    const auto all = own->second.begin();
+    for (std::size_t first = 0; first < own->second.size(); first += kCellsAtOnce) {
+      const std::size_t end = std::min(first + kCellsAtOnce, own->second.size());
+      const std::vector<std::int64_t> cells(all + static_cast<std::ptrdiff_t>(first),
+                                            all + static_cast<std::ptrdiff_t>(end));
       plan.groups.push_back({cells,
                              [self, name, cells](const PatchedRuns& runs, SweptRow row) {
                                return self->patches(name, cells, runs, row);
@@ -343,8 +317,9 @@ CellPlan SiteCells::plan() const {
     }
   }
   if (plan.groups.empty()) {
+    for (const ActivationName& name : names_) layers.insert(name.layer);
     throw HookError("sweep", fmt::format("none of the layers in `over` has {}; expected some of {}",
-                                         site.word, fmt::join(numbers_of_layers(names_), ", ")));
+                                         site.word, fmt::join(layers, ", ")));
   }
   plan.check = [self, name = plan.patched.front()](SweptRow row) {
     if (!per_expert(hooked::row(self->site_))) self->require_aligned(name, row);

@@ -18,9 +18,6 @@ struct ScoreAxes {
   bool shows_rows;                 ///< whether there is an axis for them
 };
 
-/// Scores [metric, row] as a grid.
-Grid score_grid(const at::Tensor& scores, const ScoreAxes& axes, std::string title);
-
 /// A place in a grid.
 struct GridPlace {
   std::vector<std::int64_t> index;

@@ -1,6 +1,4 @@
 // The cells of a sweep that are given explicitly as addresses.
-#include "analysis/patching/table_cells.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "analysis/patching/cell_plan.h"
 #include "analysis/places/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
@@ -113,12 +112,7 @@ CellPatches patches_of(const Table& table, const SweepOptions& options, const Sw
 
 CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into) {
   const PointIndex points(model.config());
-  CellPlan plan{.axes = {{.name = "place", .labels = {}, .places = {}}},
-                .patched = {},
-                .groups = {},
-                .check = nullptr,
-                .title = "Patching",
-                .record = {}};
+  CellPlan plan{.axes = {{.name = "place", .labels = {}, .places = {}}}, .title = "Patching"};
   Table table;
   std::set<ActivationName> names;
   CellGroup group;

@@ -14,18 +14,12 @@
 namespace hooked {
 namespace {
 
-// The part of the model that a run from a block of the main stack on computes.
-Reach reach_from(const PointIndex& points, std::int64_t layer) {
-  Reach reach = Reach::everything(points);
-  reach.entry = points.n_encoder_layers() > 0;
-  reach.first_block = layer;
-  return reach;
-}
-
 // What `where` selects of what a run computes that begins there, except its streams; empty if that is
 // nothing.
 Selection reached(const Selection& where, const PointIndex& points, const PatchedRuns::Begin& begin) {
-  const Reach reach = reach_from(points, begin.run);
+  Reach reach = Reach::everything(points);
+  reach.entry = points.n_encoder_layers() > 0;
+  reach.first_block = begin.run;
   Selection names;
   for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
     const ActivationName& name = points.name(point);
@@ -54,18 +48,6 @@ AxisIndex moved(const AxisIndex& index, std::int64_t from) {
   std::vector<std::int64_t> places = std::get<std::vector<std::int64_t>>(index.value);
   for (std::int64_t& place : places) place -= from;
   return places;
-}
-
-// The hooks or edits in `standing` that apply to a run from a block of the main stack on.
-template <typename Standing>
-std::vector<Standing> reached(const std::vector<Standing>& standing, Selection& (*where)(Standing&),
-                              const PointIndex& points, const PatchedRuns::Begin& begin) {
-  std::vector<Standing> kept;
-  for (Standing one : standing) {
-    where(one) = reached(where(one), points, begin);
-    if (!where(one).empty()) kept.push_back(std::move(one));
-  }
-  return kept;
 }
 
 // Whether keys and values that were computed once are valid in longer and shorter inputs.
@@ -297,10 +279,10 @@ Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t row
 
 RunOptions PatchedRuns::options_from(const Begin& begin) const {
   RunOptions options = options_.run;
-  options.hooks = reached<Hook>(
-      options.hooks, [](Hook& hook) -> Selection& { return hook.where; }, points_, begin);
-  options.edits = reached<Edit>(
-      options.edits, [](Edit& edit) -> Selection& { return edit.target.where; }, points_, begin);
+  for (Hook& hook : options.hooks) hook.where = reached(hook.where, points_, begin);
+  for (Edit& edit : options.edits) edit.target.where = reached(edit.target.where, points_, begin);
+  std::erase_if(options.hooks, [](const Hook& hook) { return hook.where.empty(); });
+  std::erase_if(options.edits, [](const Edit& edit) { return edit.target.where.empty(); });
   return options;
 }
 

@@ -22,6 +22,10 @@ struct PatchedBlock {
 /// The blocks that are replaced together in one patched run.
 using Patch = std::vector<PatchedBlock>;
 
+/// For each patch 1 if it equals the value in `unpatched`, else 0. On other devices than the CPU the host
+/// synchronises once, not per patch.
+std::vector<char> without_effect(const std::vector<Patch>& patches, const ActivationCache& unpatched);
+
 /// Runs one input under many patches, computing little more than what a patch can change.
 ///
 /// One run without patches keeps the stream before every layer, the keys and values of all columns, and the

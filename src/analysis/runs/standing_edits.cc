@@ -8,10 +8,8 @@
 #include <set>
 #include <variant>
 
-#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
-#include "hooks/edited_block.h"
 #include "hooks/norm_points.h"
 #include "hooks/stream.h"
 #include "hooks/watch_plan.h"
@@ -137,38 +135,6 @@ bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, cons
   return std::any_of(hooks.begin(), hooks.end(), [&](const Hook& hook) { return selects(hook.where); }) ||
          std::any_of(edits.begin(), edits.end(),
                      [&](const Edit& edit) { return selects(edit.target.where); });
-}
-
-std::vector<PointEdits> edits_by_point(const std::vector<Edit>& edits, const PointIndex& points) {
-  std::vector<PointEdits> all;
-  for (const Edit& edit : edits) {
-    for (const std::size_t point : edit.target.where.resolve(points, Reach::everything(points))) {
-      const ActivationName& name = points.name(point);
-      Edit own = edit;
-      own.target = {Selection(name), {}};
-      for (const auto& [axis, index] : edit.target.indices.entries())
-        own.target.indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
-      const auto found =
-          std::find_if(all.begin(), all.end(), [&](const PointEdits& one) { return one.name == name; });
-      (found == all.end() ? all.emplace_back(PointEdits{name, {}}) : *found).edits.push_back(std::move(own));
-    }
-  }
-  return all;
-}
-
-at::Tensor edited(const at::Tensor& value, const PointEdits& edits, const TokenColumns& columns) {
-  const std::string where = edits.name.to_string();
-  const AxisContext context{edits.name.site, where, columns.last(value.size(0))};
-  at::Tensor changed = value;
-  for (const Edit& edit : edits.edits) {
-    const AxisIndices& indices = edit.target.indices;
-    std::variant<double, at::Tensor> operand = edit.value;
-    if (auto* tensor = std::get_if<at::Tensor>(&operand)) *tensor = to_device(*tensor, value.device());
-    const at::Tensor block = take_block(changed, indices, context);
-    changed = with_block(changed, indices, context,
-                         edited_block(edit.kind, operand, block, where + indices.to_string()));
-  }
-  return changed;
 }
 
 }  // namespace hooked

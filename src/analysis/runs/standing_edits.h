@@ -22,17 +22,4 @@ void require_free_way(const HookedTransformer& model, const std::vector<Hook>& h
 bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
                 const PointIndex& points);
 
-/// The edits of one point, in their order.
-struct PointEdits {
-  ActivationName name;
-  std::vector<Edit> edits;  ///< whose indices are on the point's own axes
-};
-
-/// All edits, grouped by point.
-std::vector<PointEdits> edits_by_point(const std::vector<Edit>& edits, const PointIndex& points);
-
-/// The result of these edits for the whole `value` of their point, in a run without a prefix that has these
-/// columns.
-at::Tensor edited(const at::Tensor& value, const PointEdits& edits, const TokenColumns& columns);
-
 }  // namespace hooked

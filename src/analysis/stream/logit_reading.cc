@@ -30,12 +30,7 @@ void require_linear(const ModelConfig& config, const char* where) {
   }
 }
 
-}  // namespace
-
-const char* unit_of_logits(const ModelConfig& config) {
-  return config.logits_centred() ? "logits (centred)" : "logits";
-}
-
+/// The mean over each row's answers, which index the last axis of `by_token` [.., vocab]: [row, ..].
 at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows) {
   const auto of_row = [&](std::int64_t row) {
     const auto ids = to_device(answers.of_row(row), by_token.device());
@@ -46,8 +41,6 @@ at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::i
     each.push_back(answers.rows() == 0 && row > 0 ? each.front() : of_row(row));
   return at::stack(each);
 }
-
-namespace {
 
 /// A number for each token of the vocabulary, [.., vocab], as the logit or the difference: [row, ..].
 class OfAnswers {
@@ -85,6 +78,10 @@ at::Tensor shown_logit(const ReadLogit& logit, const RunReading& run) {
 }
 
 }  // namespace
+
+const char* unit_of_logits(const ModelConfig& config) {
+  return config.logits_centred() ? "logits (centred)" : "logits";
+}
 
 ShownEnd shown_end(const RunReading& run) {
   const auto& config = run.model.config();

@@ -47,7 +47,4 @@ struct ShownEnd {
 /// columns.
 ShownEnd shown_end(const RunReading& run);
 
-/// The mean over each row's answers, which index the last axis of `by_token` [.., vocab]: [row, ..].
-at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows);
-
 }  // namespace hooked

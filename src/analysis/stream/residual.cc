@@ -31,11 +31,6 @@ ActivationName whole_activation(const HookedTransformer& model, const Address& a
   return points.name(points.require(points.resolve(address.name())));
 }
 
-RunReading reading_at(const HookedTransformer& model, const ActivationCache& cache, const Address& like,
-                      const std::vector<Position>& positions) {
-  return reading_of(model, cache, {like, positions});
-}
-
 /// [part or point, row, pos, ...] as the values of a grid: [row, part, pos, ...] with NaN for padding.
 at::Tensor by_row(const at::Tensor& values, const RowColumns& columns) {
   auto rows = values.movedim(1, 0);
@@ -72,8 +67,6 @@ at::Tensor normed(const at::Tensor& x, const ReadingNorm& through, const RunRead
   return from / (from.square().mean(-1, true) + run.model.config().eps).sqrt();
 }
 
-GridAxis d_model_axis(const ModelConfig& config) { return numbered_axis("d_model", config.d_model); }
-
 /// The points of the stream up to `until`.
 std::vector<ActivationName> points_until(const ModelConfig& config, const ActivationName& until, bool mid) {
   std::vector<ActivationName> points;
@@ -93,7 +86,7 @@ std::vector<ActivationName> points_until(const ModelConfig& config, const Activa
 Grid residual_parts(const HookedTransformer& model, const ActivationCache& cache,
                     const ResidualOptions& options) {
   const auto of = options.of ? whole_activation(model, *options.of, "of") : end_of_stream(model.config());
-  const auto run = reading_at(model, cache, of, options.positions);
+  const auto run = reading_of(model, cache, {of, options.positions});
   const auto path = path_to(of, {options.grain, options.value_biases}, run);
   const auto whole = run(of);
   const auto title = fmt::format("Parts of {}", of.to_string());
@@ -101,7 +94,7 @@ Grid residual_parts(const HookedTransformer& model, const ActivationCache& cache
   if (!options.along.defined()) {
     auto parts = vectors_along(path, whole);
     axes[1] = std::move(parts.axis);
-    axes.push_back(d_model_axis(model.config()));
+    axes.push_back(numbered_axis("d_model", model.config().d_model));
     return Grid(by_row(parts.values, run.columns), std::move(axes), {.title = title, .unit = "activation"});
   }
   const auto directions = checked_directions(options.along, model.config().d_model);
@@ -121,7 +114,7 @@ Grid accumulated_residual(const HookedTransformer& model, const ActivationCache&
                           const AccumulatedOptions& options) {
   const auto& config = model.config();
   const auto until = options.until ? whole_activation(model, *options.until, "until") : end_of_stream(config);
-  const auto run = reading_at(model, cache, until, options.positions);
+  const auto run = reading_of(model, cache, {until, options.positions});
   GridAxis points{.name = "point", .labels = {}};
   std::vector<at::Tensor> values;
   for (const auto& point : points_until(config, until, options.mid)) {
@@ -131,16 +124,16 @@ Grid accumulated_residual(const HookedTransformer& model, const ActivationCache&
   }
   auto stack = at::stack(values);  // [point, row, pos, d_model]
   if (options.norm) stack = normed(stack, *options.norm, run);
-  return Grid(
-      by_row(stack, run.columns),
-      {numbered_axis("row", run.columns.rows()), std::move(points), run.columns.axis, d_model_axis(config)},
-      {.title = "Accumulated residual stream", .unit = "activation"});
+  return Grid(by_row(stack, run.columns),
+              {numbered_axis("row", run.columns.rows()), std::move(points), run.columns.axis,
+               numbered_axis("d_model", config.d_model)},
+              {.title = "Accumulated residual stream", .unit = "activation"});
 }
 
 Grid normed_stack(const HookedTransformer& model, const ActivationCache& cache, const Grid& stack,
                   const NormStackOptions& options) {
   const auto norm = norm_named(model, options.norm.norm);
-  const auto run = reading_at(model, cache, norm.scale, options.positions);
+  const auto run = reading_of(model, cache, {norm.scale, options.positions});
   const VectorStack vectors(stack, run.columns, model.config().d_model, "normed_stack");
   return vectors.with_vectors(normed(vectors.vectors(), options.norm, run),
                               {.title = stack.title(), .unit = stack.unit()});

@@ -3,18 +3,24 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "analysis/places/cache_reading.h"
-#include "analysis/stream/expert_tokens.h"
+#include "analysis/places/input_rows.h"
 #include "analysis/stream/stream_graph.h"
 #include "analysis/stream/stream_path.h"
 #include "analysis/work/obstacles.h"
+#include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooked/hooks/edit.h"
+#include "hooks/held_columns.h"
 
 namespace hooked {
 namespace {
@@ -39,46 +45,42 @@ std::vector<Writing> through_output_norm(std::vector<Writing> written, const Str
   return written;
 }
 
-/// One kind of attention of a block.
-struct HeadWriter {
-  act::BlockSite result;
-  WeightView weights;
-  std::optional<ActivationName> norm;  // before its values
-};
+/// Of attention that writes in this step.
+WeightView weights_of_heads(const StreamStep& step, const RunReading& run) {
+  return weights_around(run.model, step.of_attention(Site::z));
+}
 
 /// [head, d_value]: the part of each head's z that does not depend on attention, since a pattern's rows sum
 /// to 1: the value bias, and W_V times the bias of the norm before the values.
-at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const RunReading& run) {
+at::Tensor constant_values(const StreamStep& step, const RunReading& run) {
   const auto& config = run.model.config();
   require_free_of(config, "value_biases", obstacles::kConstantValues);
-  auto values = in_float64(writer.weights.b_V(layer));  // [kv_head, d_value]
-  if (writer.norm) {
-    const auto norm = stream_norm_at(run.model, *writer.norm);
+  const auto weights = weights_of_heads(step, run);
+  const auto layer = step.point.layer;
+  auto values = in_float64(weights.b_V(layer));  // [kv_head, d_value]
+  if (const auto before = norm_before_values(config, step)) {
+    const auto norm = stream_norm_at(run.model, *before);
     if (norm.bias.defined())
-      values = values + at::einsum("m,hmd->hd", {norm.bias, in_float64(writer.weights.W_V(layer))});
+      values = values + at::einsum("m,hmd->hd", {norm.bias, in_float64(weights.W_V(layer))});
   }
   return values.repeat_interleave(config.heads_per_kv(layer), 0);
 }
 
 std::vector<Writing> heads_written(const StreamStep& step, const Split& split, const RunReading& run) {
-  const auto& config = run.model.config();
-  const auto block = step.block();
   const auto layer = step.point.layer;
-  const bool crosses = step.part == Part::cross_attention;
-  const HeadWriter writer{.result = crosses ? act::cross_result : act::result,
-                          .weights = weights_around(run.model, step.of_attention(Site::z)),
-                          .norm = norm_before_values(config, step)};
+  const auto weights = weights_of_heads(step, run);
+  const act::BlockSite result = step.crosses() ? act::cross_result : act::result;
   Writing heads;
-  for (std::int64_t head = 0; head < config.n_heads; ++head) {
+  for (std::int64_t head = 0; head < run.model.config().n_heads; ++head) {
     heads.labels.push_back(step.part_label("head", head));
-    heads.places.emplace_back(writer.result.in(block.stack, layer).head(head));
+    heads.places.emplace_back(result.in(step.point.stack, layer).head(head));
   }
-  heads.matrix = [weights = writer.weights, layer] { return in_float64(weights.W_O(layer)); };
-  auto bias = in_float64(writer.weights.b_O(layer));  // [d_model]
+  heads.matrix = [weights, layer] { return in_float64(weights.W_O(layer)); };
+  auto bias = in_float64(weights.b_O(layer));  // [d_model]
   heads.z = step.of_attention(Site::z);
   const auto z = run(*heads.z);
   if (split.value_biases == ValueBiases::in_bias) {
-    const auto moved = constant_values(writer, layer, run);
+    const auto moved = constant_values(step, run);
     bias = bias + at::einsum("hw,hwm->m", {moved, heads.matrix()});
     heads.values = [z, moved] { return z - moved; };
   } else {
@@ -112,6 +114,115 @@ Writing neurons_as_one(const at::Tensor& values, std::function<at::Tensor()> W_o
               [=] {
                 return at::cat({in_float64(W_out()), bias.unsqueeze(0)}).unsqueeze(0);
               }};
+}
+
+/// The experts that the router chose by its weights, [batch, pos, rank], before hooks and edits sent tokens
+/// elsewhere. The model itself computes them, in a run of only this layer with these weights.
+at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, const at::Tensor& weights,
+                            const at::Tensor& sent_to) {
+  const HookedTransformer plain(model.loaded());  // without the hooks of the handle
+  const Address choice = act::expert_indices(layer);
+  const at::Tensor nothing =
+      at::zeros({weights.size(0), weights.size(1), plain.config().d_model},
+                at::TensorOptions(plain.config().stream_dtype()).device(plain.device()));
+  const auto run = plain.run(at_layer(plain.config(), plain.config().last_start(layer, layer + 1), nothing),
+                             {.edits = {set(act::expert_weights(layer), weights)},
+                              .capture = choice,
+                              .output = Output::none,
+                              .stop_at_layer = layer + 1});
+  const at::Tensor chosen = run.cache[choice].to(at::kCPU);
+  if (plain.config().experts->router != RouterKind::sparse_mixer) return chosen;
+  // Its ranks differ from those of the weights. If the experts are the same, tokens went where it chose.
+  const auto same = std::get<0>(chosen.sort(-1)).eq(std::get<0>(sent_to.sort(-1))).all(-1, /*keepdim=*/true);
+  return at::where(same, sent_to, chosen);
+}
+
+/// The weight of each rank's output, [batch, pos, rank], from the router's weights of all experts. `scale`
+/// [expert]: of Experts::expert_scale, else undefined.
+at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen, const at::Tensor& scale,
+                             const Experts& experts) {
+  auto ranked = weights.gather(-1, chosen);
+  if (experts.weighted_inputs) return at::ones_like(ranked);  // their outputs are added as they are
+  if (experts.renormalised) {
+    const auto sum = ranked.sum(-1, /*keepdim=*/true) + experts.added_to_sum;
+    // Only edits can make the sum zero if nothing is added.
+    ranked = ranked /
+             (experts.least_sum > 0 ? sum.clamp_min(experts.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
+  }
+  return scale.defined() ? ranked * scale.index_select(0, chosen.flatten()).view(chosen.sizes()) : ranked;
+}
+
+// [batch, pos, rank] by rank first, then row and position: the order in which experts get their tokens.
+at::Tensor by_rank(const at::Tensor& x) { return x.permute({2, 0, 1}).flatten(); }
+
+/// Which tokens of a run each expert of a mixture got, and what its output was multiplied by for them.
+class ExpertTokens {
+ public:
+  /// Throws HookError unless the run kept the router's weights and choices at all positions.
+  ExpertTokens(std::int32_t layer, const RunReading& run);
+
+  /// The weight of an expert's output for each token, [row, pos, 1] float64; 0 if it did not get the token.
+  at::Tensor weight(std::int32_t expert) const {
+    const auto places = places_of(expert);
+    return by_token(places, weights_of(places));
+  }
+  /// An activation [routed, width] of one expert times the weight of its output, by token: [row, pos, width]
+  /// float64, 0 if it did not get the token.
+  at::Tensor weighted(const Address& activation) const {
+    const auto value = in_float64(run_.cache[activation]);  // [routed, width]
+    const auto places = places_of(activation.name().expert);
+    if (value.size(0) != places.size(0)) {
+      throw HookError(run_.cache.entry(activation.name()).name.to_string(),
+                      fmt::format("it holds {} tokens; expected the {} that the router sent to this expert",
+                                  value.size(0), places.size(0)));
+    }
+    return by_token(places, value * weights_of(places));
+  }
+
+ private:
+  at::Tensor places_of(std::int64_t expert) const { return owners_.eq(expert).nonzero().flatten(); }
+  at::Tensor weights_of(const at::Tensor& places) const {
+    return weights_.index_select(0, places).unsqueeze(1);
+  }
+  at::Tensor by_token(const at::Tensor& places, const at::Tensor& of_routed) const {
+    const auto tokens = batch_ * length_;
+    const auto all =
+        at::zeros({tokens, of_routed.size(1)}, at::kDouble).index_add(0, places.remainder(tokens), of_routed);
+    return columns_like(run_.cache, indices_, all.view({batch_, length_, -1}), run_.columns);
+  }
+
+  const RunReading& run_;
+  ActivationName indices_;
+  std::int64_t batch_, length_;
+  at::Tensor owners_;   // [rank * batch * pos] int64, by rank first; -1 for padding
+  at::Tensor weights_;  // [rank * batch * pos] float64
+};
+
+ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
+    : run_(run), indices_(run.cache.entry(Address(act::expert_indices(layer)).name()).name) {
+  const auto chosen = run.cache[indices_].to(at::kCPU);
+  const auto weights = in_float64(run.cache[act::expert_weights(layer)]);
+  batch_ = chosen.size(0);
+  length_ = chosen.size(1);
+  const auto& tokens = run.cache.tokens();
+  if (!HeldColumns(run.cache, run.cache.entry(indices_)).all_of_the_run()) {
+    throw HookError(
+        indices_.to_string(),
+        "only some positions were kept; expected all of them for the experts' tokens; run without "
+        "RunOptions::keep.positions");
+  }
+  auto owners = chosen;
+  if (tokens && tokens->mask.defined())
+    owners = owners.masked_fill(tokens->mask.to(at::kCPU).logical_not().unsqueeze(-1), -1);
+  owners_ = by_rank(owners);
+  // Edits of the choice send tokens elsewhere, while weights stay with their rank.
+  const auto of_router = chosen_by_router(run.model, layer, run.cache[act::expert_weights(layer)], chosen);
+  const Experts& experts = *run.model.config().experts;
+  at::Tensor scale;
+  if (experts.expert_scale) {
+    scale = in_float64(run.model.weights()[fmt::format("blocks.{}.mlp.expert_scale", indices_.layer)]);
+  }
+  weights_ = by_rank(weights_of_chosen(weights, of_router, scale, experts));
 }
 
 /// One MLP within a mixture: its neurons times the weight of its output.
