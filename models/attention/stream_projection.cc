@@ -1,7 +1,6 @@
 #include "models/attention/stream_projection.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 
 #include "core/weight_table.h"
 #include "models/ops/ops.h"
@@ -15,9 +14,7 @@ StreamProjection::StreamProjection(torch::nn::Module& attention, const GraphCont
   const ModelConfig& c = config_;
   const std::int64_t width = (c.n_heads + 2 * kv_heads_) * d_head_;
   W_QKV_ = add_matrix(attention, "W_QKV", width, c.d_model, {.out = d_head_, .in = c.d_model}, context);
-  if (!c.qkv_bias) return;
-  b_QKV_ = attention.register_parameter("b_QKV", at::empty({width}, context.options),
-                                        /*requires_grad=*/false);
+  if (c.qkv_bias) b_QKV_ = add_parameter(attention, "b_QKV", {width}, context);
 }
 
 Heads StreamProjection::project(const AttentionInput& input, Run& run) const {

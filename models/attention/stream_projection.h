@@ -3,7 +3,7 @@
 #include <string>
 
 #include "models/graph/graph.h"
-#include "models/graph/head_projection.h"
+#include "models/graph/token_mixer.h"
 
 namespace hooked {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "models/graph/head_projection.h"
+#include "models/graph/token_mixer.h"
 #include "models/sequence/rotary.h"
 #include "models/sequence/run.h"
 

@@ -1,7 +1,6 @@
 #include "models/mixers/short_convolution.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 
 #include <vector>
 
@@ -51,27 +50,13 @@ at::Tensor ShortConvolutionMixer::forward(const AttentionInput& input, const Sta
 }
 
 at::Tensor ShortConvolutionMixer::convolved(const at::Tensor& bx, const StackInputs& stack) const {
-  const RaggedRows* ragged = stack.sequence.ragged();
-  if (ragged == nullptr) return convolved_part(bx, stack, 0);
-  std::vector<at::Tensor> tokens;  // [token, d_model] each
-  for (std::size_t part = 0; part < ragged->groups().size(); ++part) {
-    tokens.push_back(convolved_part(RaggedRows::part(bx, ragged->groups()[part]), stack, part).flatten(0, 1));
-  }
-  return at::cat(tokens).unsqueeze(0);
-}
-
-at::Tensor ShortConvolutionMixer::convolved_part(const at::Tensor& bx, const StackInputs& stack,
-                                                 std::size_t part) const {
-  const at::Tensor own = bx.unsqueeze(1);  // in the layout of keys of one head
-  const std::vector<KeysAndValues> columns =
-      stack.sequence.parts()[part].append(layer_, {own, own, KeyForm::convolved});
-  return causal_convolution(columns, bx.size(1), stack.earlier[part], filter_, filter_bias_);
-}
-
-KeyForm ShortConvolutionMixer::key_form(const WatchPlan&) const { return KeyForm::convolved; }
-
-KeysAndValues ShortConvolutionMixer::in_form(const KeysAndValues& columns, KeyForm, Memory) const {
-  return columns;
+  return stack.sequence.of_parts([&](std::size_t part) {
+    const at::Tensor read = stack.sequence.part_of(bx, part);
+    const at::Tensor own = read.unsqueeze(1);  // in the layout of keys of one head
+    const std::vector<KeysAndValues> columns =
+        stack.sequence.parts()[part].append(layer_, {own, own, KeyForm::convolved});
+    return causal_convolution(columns, read.size(1), stack.earlier[part], filter_, filter_bias_);
+  });
 }
 
 WeightSlots ShortConvolutionMixer::slots(const std::string& path) const {

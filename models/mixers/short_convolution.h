@@ -14,15 +14,13 @@ class ShortConvolutionMixer : public TokenMixer {
   explicit ShortConvolutionMixer(const GraphContext& context);
 
   at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const override;
-  KeyForm key_form(const WatchPlan& plan) const override;
-  KeysAndValues in_form(const KeysAndValues& columns, KeyForm form, Memory memory) const override;
+  KeyForm key_form(const WatchPlan& /*plan*/) const override { return KeyForm::convolved; }
   WeightSlots slots(const std::string& path) const override;
 
  private:
-  /// The convolution over all parts of the sequence, [batch, pos, d_model] like `bx`.
+  /// The convolution over all parts of the sequence, [batch, pos, d_model] like `bx`, which it appends to the
+  /// remembered columns.
   at::Tensor convolved(const at::Tensor& bx, const StackInputs& stack) const;
-  /// The same over one part, which it appends to the remembered columns.
-  at::Tensor convolved_part(const at::Tensor& bx, const StackInputs& stack, std::size_t part) const;
 
   const ModelConfig& config_;
   std::int64_t layer_;

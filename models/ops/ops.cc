@@ -18,7 +18,6 @@
 
 #include "models/ops/recorded.h"
 #include "models/storage/product.h"
-#include "models/storage/sizes.h"
 #include "models/storage/workspace.h"
 
 namespace hooked::ops {

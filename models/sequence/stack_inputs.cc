@@ -1,7 +1,5 @@
 #include "models/sequence/stack_inputs.h"
 
-#include <ATen/ops/cat.h>
-
 #include "core/to_device.h"
 
 namespace hooked {
@@ -50,13 +48,7 @@ at::Tensor StackInputs::asked_of_part(const at::Tensor& x, std::size_t part) con
 
 at::Tensor StackInputs::asked_of(const at::Tensor& x) const {
   if (asked.empty()) return x;
-  if (sequence.ragged() == nullptr) return asked_of_part(x, 0);
-  std::vector<at::Tensor> tokens;
-  for (std::size_t part = 0; part < asked.size(); ++part) {
-    tokens.push_back(
-        asked_of_part(RaggedRows::part(x, sequence.ragged()->groups()[part]), part).flatten(0, 1));
-  }
-  return at::cat(tokens).unsqueeze(0);
+  return sequence.of_parts([&](std::size_t part) { return asked_of_part(sequence.part_of(x, part), part); });
 }
 
 }  // namespace hooked

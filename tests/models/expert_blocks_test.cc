@@ -1,5 +1,3 @@
-#include "models/mlp/expert_blocks.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/rand.h>
@@ -11,6 +9,8 @@
 #include <set>
 #include <tuple>
 #include <vector>
+
+#include "models/mlp/stacked_experts.h"
 
 namespace hooked::expert_blocks_test {
 namespace {

@@ -1,5 +1,3 @@
-#include "models/ops/gelu.h"
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/allclose.h>
@@ -19,13 +17,14 @@
 #include <limits>
 
 #include "hooked/core/kernel_set.h"
+#include "models/ops/activations.h"
 
 namespace hooked::gelu_test {
 namespace {
 
 at::Tensor ours(const at::Tensor& x) {
   at::Tensor out = at::empty_like(x);
-  gelu_tanh_into(out, x);
+  ops::gelu_tanh_into(out, x);
   return out;
 }
 
@@ -52,7 +51,7 @@ TEST(Gelu, OfABrainFloatIsRoundedOnce) {
 
 at::Tensor ours_back(const at::Tensor& gradient, const at::Tensor& x) {
   at::Tensor out = at::empty_like(x);
-  gelu_tanh_back_into(out, gradient, x);
+  ops::gelu_tanh_back_into(out, gradient, x);
   return out;
 }
 

@@ -1,8 +1,8 @@
-#include "models/graph/parameter_stack.h"
-
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
+
+#include "models/graph/graph.h"
 
 namespace hooked::parameter_stack_test {
 namespace {
