@@ -51,7 +51,7 @@ mutations=(
   "no_gate_of_the_shared_expert|mixture_mlp|out * hook_shared_weight_->forward(weight, run.watch)|out|qwen2_moe"
   "state_decays_less|delta_net|-A_log_.to(wide).exp() * steps|-0.5 * A_log_.to(wide).exp() * steps|qwen3_next_long"
   "state_forgets_nothing|delta_net|now(p.v) - held|now(p.v)|qwen3_next_long"
-  "convolution_backwards|causal_convolution|read.narrow(1, tap, length)|read.narrow(1, taps - 1 - tap, length)|lfm2_biases"
+  "convolution_backwards|short_convolution|read.narrow(1, tap, length)|read.narrow(1, taps - 1 - tap, length)|lfm2_biases"
   "no_input_of_layers|layer_input|ln_->forward(mapped, run) + rows|ln_->forward(mapped, run)|gemma4_text_layer_inputs"
 )
 

@@ -10,29 +10,15 @@
 #include <array>
 
 #include "core/to_device.h"
+#include "hooks/stream.h"
 #include "models/attention/attention_recipes.h"
 #include "models/attention/fused_attention.h"
-#include "models/attention/stream_projection.h"
+#include "models/attention/heads.h"
 #include "models/attention/tiled_attention.h"
-#include "models/attention/turned_heads.h"
 #include "models/ops/ops.h"
 #include "models/ops/recorded.h"
 
 namespace hooked {
-namespace {
-
-/// The points of one kind of attention.
-struct AttentionSites {
-  Site q, k, v, attn_scores, pattern, z, result;
-};
-
-constexpr AttentionSites kSelfSites{Site::q,       Site::k, Site::v,     Site::attn_scores,
-                                    Site::pattern, Site::z, Site::result};
-constexpr AttentionSites kCrossSites{Site::cross_q,           Site::cross_k,       Site::cross_v,
-                                     Site::cross_attn_scores, Site::cross_pattern, Site::cross_z,
-                                     Site::cross_result};
-
-}  // namespace
 
 Attention::Attention(const GraphContext& context, Attends attends)
     : config_(context.config),
@@ -94,20 +80,22 @@ Attention::Attention(const GraphContext& context, Attends attends)
                         .weighted = false},
                        context);
   }
-  const AttentionSites& sites = attends == Attends::own_tokens ? kSelfSites : kCrossSites;
-  hook_q_ = add_point(*this, sites.q, context);
-  hook_k_ = add_point(*this, sites.k, context);
-  hook_v_ = add_point(*this, sites.v, context);
+  const auto point = [&](Site plain) {
+    return add_point(*this, attends == Attends::own_tokens ? plain : cross_site(plain), context);
+  };
+  hook_q_ = point(Site::q);
+  hook_k_ = point(Site::k);
+  hook_v_ = point(Site::v);
   if (attends == Attends::own_tokens) {
     hook_rot_q_ = add_point(*this, Site::rot_q, context);
     hook_rot_k_ = add_point(*this, Site::rot_k, context);
     hook_gate_ = add_point(*this, Site::head_gate, context);
     if (c.holds_relative(layer_)) relative_bias_.emplace(*this, context);
   }
-  hook_attn_scores_ = add_point(*this, sites.attn_scores, context);
-  hook_pattern_ = add_point(*this, sites.pattern, context);
-  hook_z_ = add_point(*this, sites.z, context);
-  hook_result_ = add_point(*this, sites.result, context);
+  hook_attn_scores_ = point(Site::attn_scores);
+  hook_pattern_ = point(Site::pattern);
+  hook_z_ = point(Site::z);
+  hook_result_ = point(Site::result);
 }
 
 at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& stack, Run& run) const {

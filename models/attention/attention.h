@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/attention/heads.h"
 #include "models/attention/latent_projection.h"
 #include "models/attention/relative_bias.h"
 #include "models/attention/tiled_attention.h"

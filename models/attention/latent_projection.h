@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/attention/heads.h"
 #include "models/graph/graph.h"
 #include "models/graph/norm.h"
 #include "models/graph/token_mixer.h"

@@ -28,27 +28,6 @@ struct AttentionInput {
   std::optional<at::Tensor> value = std::nullopt;  ///< [batch, pos, kv_head, d_model]
 };
 
-/// Queries, keys and values before their norms and rotary.
-struct Heads {
-  at::Tensor q;            ///< [batch, pos, head, d_head]
-  at::Tensor k;            ///< [batch, pos, kv_head, d_head]; undefined if latents are used instead
-  at::Tensor v;            ///< the same; latent attention gives them a width of their own
-  at::Tensor latent = {};  ///< latent attention: what keys and values are made from, [batch, pos, kv_latent]
-  at::Tensor shared = {};  ///< [batch, pos, 1, d_shared_key]: the part that keys share; undefined without one
-};
-
-/// How attention makes heads from its input. Its parameters and points are registered in the attention module
-/// that owns it.
-class HeadProjection {
- public:
-  virtual ~HeadProjection() = default;
-
-  virtual Heads project(const AttentionInput& input, Run& run) const = 0;
-
-  /// `path` is the attention's path in the state dict (`blocks.0.attn`).
-  virtual WeightSlots slots(const std::string& path) const = 0;
-};
-
 /// What moves information between the tokens of a block: attention, or its replacement.
 class TokenMixer : public torch::nn::Module {
  public:

@@ -18,7 +18,7 @@
 #include <limits>
 #include <vector>
 
-#include "models/mixers/causal_convolution.h"
+#include "models/mixers/short_convolution.h"
 #include "models/ops/activations.h"
 #include "models/ops/ops.h"
 

@@ -5,10 +5,13 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include "core/id_list.h"
 #include "tests/models/random_graph.h"
 
 namespace hooked::sequence_test {
 namespace {
+
+using Keys = std::vector<std::int64_t>;
 
 class SequenceOf : public testing::Test {
  protected:
@@ -18,6 +21,10 @@ class SequenceOf : public testing::Test {
   /// The kind of layer `l`.
   LayerKind kind(const Sequence& sequence, std::int64_t l = 0) const {
     return sequence.layer_kind(config_.windowed(l));
+  }
+  /// The keys that a query of a row sees in layer `l`.
+  Keys seen(const Sequence& sequence, std::int64_t row, std::int64_t query, std::int64_t l = 0) const {
+    return id_list(kind(sequence, l).mask.blocked()[row][0][query].logical_not().nonzero().flatten());
   }
   /// Row 0 begins with two paddings, row 1 ends with one.
   at::Tensor mask_ = at::tensor({0, 0, 1, 1, 1, 1, 1, 1, 1, 0}, at::kLong).view({2, 5});
@@ -37,9 +44,8 @@ TEST_F(SequenceOf, PlainCausalMaskIsRecognised) {
   const LayerKind kind = this->kind(padded);
   EXPECT_FALSE(kind.plain_causal);
   ASSERT_EQ(kind.mask.blocked().sizes(), (at::IntArrayRef{2, 1, 5, 5}));
-  EXPECT_TRUE(kind.mask.blocked()[0][0][4][1].item<bool>());
-  EXPECT_FALSE(kind.mask.blocked()[0][0][4][2].item<bool>());
-  EXPECT_TRUE(kind.mask.blocked()[1][0][2][3].item<bool>());
+  EXPECT_EQ(seen(padded, 0, 4), (Keys{2, 3, 4}));
+  EXPECT_EQ(seen(padded, 1, 2), (Keys{0, 1, 2}));
 }
 
 TEST_F(SequenceOf, WindowAsLongAsTheInputIsNoWindow) {
@@ -51,40 +57,29 @@ TEST_F(SequenceOf, WindowAsLongAsTheInputIsNoWindow) {
 TEST_F(SequenceOf, WindowCountsItsOwnPosition) {
   config_.window = Window{.size = 2, .layers = {true, false}};
   const Sequence run = make();
-  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
-  EXPECT_FALSE(blocked[3][3].item<bool>());
-  EXPECT_FALSE(blocked[3][2].item<bool>());
-  EXPECT_TRUE(blocked[3][1].item<bool>());
+  EXPECT_EQ(seen(run, 0, 3), (Keys{2, 3}));
   EXPECT_TRUE(kind(run, 1).plain_causal);
 }
 
 TEST_F(SequenceOf, ChunksBeginWithTheFirstToken) {
   config_.window = Window{.kind = Window::chunks, .size = 2, .layers = {true, false}};
   const Sequence run = make();
-  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
-  EXPECT_FALSE(blocked[3][3].item<bool>());
-  EXPECT_FALSE(blocked[3][2].item<bool>());
-  EXPECT_TRUE(blocked[3][1].item<bool>());
-  EXPECT_FALSE(blocked[4][4].item<bool>());
-  EXPECT_TRUE(blocked[4][3].item<bool>());
+  EXPECT_EQ(seen(run, 0, 3), (Keys{2, 3}));
+  EXPECT_EQ(seen(run, 0, 4), (Keys{4}));
   EXPECT_TRUE(kind(run, 1).plain_causal);
   // Row 0's tokens begin at column 2.
   const Sequence padded = make(mask_);
-  const at::Tensor of_rows = kind(padded).mask.blocked();
-  EXPECT_FALSE(of_rows[0][0][3][2].item<bool>());
-  EXPECT_TRUE(of_rows[0][0][4][3].item<bool>());
-  EXPECT_TRUE(of_rows[1][0][2][1].item<bool>());
-  EXPECT_FALSE(of_rows[1][0][3][2].item<bool>());
+  EXPECT_EQ(seen(padded, 0, 3), (Keys{2, 3}));
+  EXPECT_EQ(seen(padded, 0, 4), (Keys{4}));
+  EXPECT_EQ(seen(padded, 1, 2), (Keys{2}));
+  EXPECT_EQ(seen(padded, 1, 3), (Keys{2, 3}));
 }
 
 TEST_F(SequenceOf, ChunksAreSeenWholeInBothDirections) {
   config_.direction = AttentionDirection::bidirectional;
   config_.window = Window{.kind = Window::chunks, .size = 2, .layers = {true, false}};
   const Sequence run = make();
-  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
-  EXPECT_FALSE(blocked[2][3].item<bool>());
-  EXPECT_TRUE(blocked[2][4].item<bool>());
-  EXPECT_TRUE(blocked[2][1].item<bool>());
+  EXPECT_EQ(seen(run, 0, 2), (Keys{2, 3}));
 }
 
 class SequenceOfWindows : public SequenceOf, public testing::WithParamInterface<Window::Kind> {};
@@ -171,18 +166,14 @@ TEST_F(SequenceOf, PaddingBetweenTokensDoesNotCutChunks) {
   config_.window = Window{.kind = Window::chunks, .size = 3, .layers = {true, true}};
   const at::Tensor mask = at::tensor({1, 1, 0, 0, 1}, at::kLong).unsqueeze(0).expand({2, 5});
   const Sequence run = make(mask);
-  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
-  EXPECT_FALSE(blocked[4][1].item<bool>());
-  EXPECT_FALSE(blocked[4][0].item<bool>());
+  EXPECT_EQ(seen(run, 0, 4), (Keys{0, 1, 4}));
 }
 
 TEST_F(SequenceOf, PaddingBetweenTokensDoesNotMoveThemOutOfTheWindow) {
   config_.window = Window{.size = 2, .layers = {true, true}};
   const at::Tensor mask = at::tensor({1, 1, 0, 0, 1}, at::kLong).unsqueeze(0).expand({2, 5});
   const Sequence run = make(mask);
-  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
-  EXPECT_FALSE(blocked[4][1].item<bool>()) << "the token before it";
-  EXPECT_TRUE(blocked[4][0].item<bool>());
+  EXPECT_EQ(seen(run, 0, 4), (Keys{1, 4})) << "the token before it";
 }
 
 TEST_F(SequenceOf, BidirectionalLayersBlockNothing) {

@@ -1,3 +1,5 @@
+#include "models/ops/activations.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/allclose.h>
@@ -17,9 +19,8 @@
 #include <limits>
 
 #include "hooked/core/kernel_set.h"
-#include "models/ops/activations.h"
 
-namespace hooked::gelu_test {
+namespace hooked::activations_test {
 namespace {
 
 at::Tensor ours(const at::Tensor& x) {
@@ -115,4 +116,4 @@ TEST(Gelu, NumbersThatAreNotFiniteStayVisible) {
 }
 
 }  // namespace
-}  // namespace hooked::gelu_test
+}  // namespace hooked::activations_test
