@@ -103,15 +103,10 @@ TEST(XieluFunction, EqualsItsFormula) {
 }
 
 TEST_P(ActivationFunction, EqualsItsFormulaWithAndWithoutAWorkspace) {
-  const ModelConfig config = graph_config();
-  const PointIndex points(config);
-  hooked::Run run{.watch = Watch(std::make_shared<const WatchPlan>(points, Reach::everything(points)), {}),
-                  .sequence = Sequence(config, Stack::blocks, {1, 1, {}, at::kCPU})};
   const Workspace workspace;
   const at::Tensor x = at::tensor(std::vector<double>(std::begin(kPoints), std::end(kPoints)), at::kDouble);
   for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
-    run.workspace = where;
-    const at::Tensor y = ops::activate(GetParam(), x, run);
+    const at::Tensor y = ops::activate(GetParam(), x, Memory{where});
     for (std::size_t i = 0; i < std::size(kPoints); ++i) {
       EXPECT_NEAR(y[static_cast<std::int64_t>(i)].item<double>(), by_formula(GetParam(), kPoints[i]), 1e-13)
           << kPoints[i];
