@@ -4,7 +4,6 @@
 
 #include <cassert>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace hooked {

@@ -12,7 +12,6 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "hooks/norm_points.h"

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
-#include <utility>
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"

@@ -6,7 +6,6 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/searchsorted.h>
@@ -17,7 +16,6 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <tuple>
 #include <utility>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <cassert>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "core/shared_work.h"
 #include "hooked/core/kernel_set.h"

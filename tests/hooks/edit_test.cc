@@ -12,10 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "hooked/core/error.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <string>
 #include <string_view>
 
 #include "hooked/hooks/activation_name.h"

@@ -1,7 +1,6 @@
 #include "models/attention/attention.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/util/BFloat16.h>

@@ -7,8 +7,6 @@
 #include <ATen/ops/sqrt.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "hooked/core/kernel_set.h"
 
 namespace hooked::norm_rows_test {

@@ -4,7 +4,6 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>

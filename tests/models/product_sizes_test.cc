@@ -1,7 +1,6 @@
 // Products of every width, also odd ones, by every number of rows up to 33, against float64. By default some
 // of the widths; all of them if HOOKED_ALL_SIZES is in the environment.
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>

@@ -1,14 +1,10 @@
 #include "models/ops/recorded.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
