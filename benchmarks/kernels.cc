@@ -18,7 +18,7 @@
 #include <algorithm>
 
 #include "models/mlp/expert_rows.h"
-#include "models/ops/gelu.h"
+#include "models/ops/activations.h"
 #include "models/ops/norm_rows.h"
 #include "models/sequence/rotary.h"
 #include "models/storage/workspace.h"
@@ -38,7 +38,7 @@ struct Rows {
 
 void gelu_ours(benchmark::State& state) {
   Rows rows(state, 3072);
-  for (auto _ : state) hooked::gelu_tanh_into(rows.out, rows.x);
+  for (auto _ : state) hooked::ops::gelu_tanh_into(rows.out, rows.x);
 }
 
 void gelu_libtorch(benchmark::State& state) {

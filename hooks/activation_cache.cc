@@ -6,9 +6,7 @@
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
-#include <variant>
 
 #include "core/nearest.h"
 #include "core/to_device.h"

@@ -8,7 +8,8 @@
 #include "core/parse_integer.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/activation_cache.h"
-#include "hooks/cache_file.h"
+#include "hooked/hooks/saved_activation.h"
+#include "hooks/held_columns.h"
 #include "io/files/replaceable.h"
 #include "io/safetensors/provenance_keys.h"
 
@@ -90,57 +91,15 @@ struct Contents {
   TensorAxes axes;
 };
 
-bool is_own_cache(const std::filesystem::path& path) {
-  const auto file = SafetensorsFile::open(path);
-  return !read_provenance(file).hooked_version.empty() && file.metadata().contains(metadata_key(kOrderKey));
-}
-
-}  // namespace
-
-void ActivationCache::require_can_save(const std::filesystem::path& file, Overwrite overwrite) {
-  require_replaceable(file,
-                      {.name = "a file of activations", .endings = {".safetensors"}, .is_ours = is_own_cache},
-                      overwrite);
-}
-
-void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOptions& options) const {
-  require_can_save(file, options.overwrite);
-  Contents contents;
-  for (const TensorBeside& one : options.beside) contents.add(one.name, one.value, one.axes);
-  std::map<std::string, std::string> own{{metadata_key(kLayersKey), std::to_string(stacks_.n_layers)}};
-  if (stacks_.n_encoder_layers > 0)
-    own[metadata_key(kEncoderLayersKey)] = std::to_string(stacks_.n_encoder_layers);
-  std::vector<std::string> order;
-  for (const Entry& e : entries_) {
-    order.push_back(e.name.to_string());
-    contents.add(order.back(), e.value(), hooked::row(e.name.site).axes);
-    const std::string positions = fmt::format("{}{}", kPositionsPrefix, order.back());
-    if (e.row_positions.defined()) contents.add(positions, e.row_positions, {Axis::batch, Axis::pos});
-    if (!e.positions.empty()) own[metadata_key(positions)] = fmt::format("{}", fmt::join(e.positions, ","));
-  }
-  own[metadata_key(kOrderKey)] = fmt::format("{}", fmt::join(order, ","));
-  const auto add_columns = [&](Stack of, std::string_view key) {
-    const std::optional<TokenColumns>& columns = tokens(of);
-    if (!columns) return;
-    own[metadata_key(key)] = fmt::format("{},{}", columns->first, columns->end);
-    const std::string_view mask = mask_name(stacks_, of);
-    if (columns->mask.defined() && !contents.holds(mask))
-      contents.add(std::string(mask), columns->mask, {Axis::batch, Axis::pos});
-  };
-  add_columns(Stack::none, kColumnsKey);
-  add_columns(Stack::encoder, kEncoderColumnsKey);
-  Provenance provenance = options.provenance;
-  if (model_ && provenance.fingerprint.empty()) {
-    provenance.fingerprint = model_->fingerprint;
-    if (provenance.model.empty()) provenance.model = model_->name;
-  }
-  auto metadata = to_metadata(provenance, contents.axes);
-  metadata.merge(own);
-  save_safetensors(file, contents.tensors, {.metadata = std::move(metadata), .progress = options.progress});
-}
-
+// Whether ActivationCache::save or the program wrote the file.
 bool is_saved_cache(const SafetensorsFile& file) { return file.metadata().contains(metadata_key(kOrderKey)); }
 
+bool is_own_cache(const std::filesystem::path& path) {
+  const auto file = SafetensorsFile::open(path);
+  return !read_provenance(file).hooked_version.empty() && is_saved_cache(file);
+}
+
+// These activations of a saved cache, with what the file says about columns.
 ActivationCache load_activations(const SafetensorsFile& saved, const std::vector<std::string>& names) {
   const std::string file = saved.path().string();
   const auto entry = [&](std::string_view key) -> const std::string* {
@@ -195,6 +154,50 @@ ActivationCache load_activations(const SafetensorsFile& saved, const std::vector
   return cache;
 }
 
+}  // namespace
+
+void ActivationCache::require_can_save(const std::filesystem::path& file, Overwrite overwrite) {
+  require_replaceable(file,
+                      {.name = "a file of activations", .endings = {".safetensors"}, .is_ours = is_own_cache},
+                      overwrite);
+}
+
+void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOptions& options) const {
+  require_can_save(file, options.overwrite);
+  Contents contents;
+  for (const TensorBeside& one : options.beside) contents.add(one.name, one.value, one.axes);
+  std::map<std::string, std::string> own{{metadata_key(kLayersKey), std::to_string(stacks_.n_layers)}};
+  if (stacks_.n_encoder_layers > 0)
+    own[metadata_key(kEncoderLayersKey)] = std::to_string(stacks_.n_encoder_layers);
+  std::vector<std::string> order;
+  for (const Entry& e : entries_) {
+    order.push_back(e.name.to_string());
+    contents.add(order.back(), e.value(), hooked::row(e.name.site).axes);
+    const std::string positions = fmt::format("{}{}", kPositionsPrefix, order.back());
+    if (e.row_positions.defined()) contents.add(positions, e.row_positions, {Axis::batch, Axis::pos});
+    if (!e.positions.empty()) own[metadata_key(positions)] = fmt::format("{}", fmt::join(e.positions, ","));
+  }
+  own[metadata_key(kOrderKey)] = fmt::format("{}", fmt::join(order, ","));
+  const auto add_columns = [&](Stack of, std::string_view key) {
+    const std::optional<TokenColumns>& columns = tokens(of);
+    if (!columns) return;
+    own[metadata_key(key)] = fmt::format("{},{}", columns->first, columns->end);
+    const std::string_view mask = mask_name(stacks_, of);
+    if (columns->mask.defined() && !contents.holds(mask))
+      contents.add(std::string(mask), columns->mask, {Axis::batch, Axis::pos});
+  };
+  add_columns(Stack::none, kColumnsKey);
+  add_columns(Stack::encoder, kEncoderColumnsKey);
+  Provenance provenance = options.provenance;
+  if (model_ && provenance.fingerprint.empty()) {
+    provenance.fingerprint = model_->fingerprint;
+    if (provenance.model.empty()) provenance.model = model_->name;
+  }
+  auto metadata = to_metadata(provenance, contents.axes);
+  metadata.merge(own);
+  save_safetensors(file, contents.tensors, {.metadata = std::move(metadata), .progress = options.progress});
+}
+
 ActivationCache ActivationCache::load(const std::filesystem::path& file) {
   const SafetensorsFile saved = SafetensorsFile::open(file);
   std::vector<std::string> names;
@@ -203,6 +206,18 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
       names.emplace_back(part);
   }
   return load_activations(saved, names);
+}
+
+std::optional<ActivationCache> saved_activation(const SafetensorsFile& file, const std::string& key) {
+  if (!is_saved_cache(file) || !ActivationName::try_parse(key)) return std::nullopt;
+  return load_activations(file, {key});
+}
+
+at::Tensor block_of(const ActivationCache& one, const ActivationName& name, const AxisIndices& places,
+                    const at::Tensor& last) {
+  ActivationCache::Entry entry = *one.begin();
+  entry.name = name;
+  return HeldColumns(one, entry).block(places, last).clone();
 }
 
 }  // namespace hooked

@@ -7,7 +7,7 @@
 
 #include "core/out_of_memory.h"
 #include "hooked/core/error.h"
-#include "hooks/arrival.h"
+#include "hooks/host_transport.h"
 #include "hooks/recipe.h"
 
 namespace hooked {

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "hooked/core/model_config.h"

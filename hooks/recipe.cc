@@ -2,7 +2,6 @@
 
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/full.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 

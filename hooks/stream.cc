@@ -162,23 +162,14 @@ std::string StreamStep::part_label(std::string_view kind, std::int64_t number) c
   return fmt::format("{}{} {}.{}", part == Part::cross_attention ? "cross " : "", kind, point.layer, number);
 }
 
+Site cross_site(Site plain) {
+  const std::string word = fmt::format("cross_{}", row(plain).word);
+  return std::ranges::find(site_table(), word, &SiteRow::word)->site;
+}
+
 ActivationName StreamStep::of_attention(Site plain) const {
   ActivationName name = point;
-  name.site = plain;
-  if (part != Part::cross_attention) return name;
-  switch (plain) {
-    case Site::q:
-      name.site = Site::cross_q;
-      break;
-    case Site::k:
-      name.site = Site::cross_k;
-      break;
-    case Site::v:
-      name.site = Site::cross_v;
-      break;
-    default:
-      name.site = Site::cross_z;
-  }
+  name.site = crosses() ? cross_site(plain) : plain;
   return name;
 }
 

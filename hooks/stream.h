@@ -72,6 +72,9 @@ struct StreamStep {
   ActivationName of_attention(Site plain) const;
 };
 
+/// The site of cross-attention that corresponds to one of attention: `cross_q` to `q`.
+Site cross_site(Site plain);
+
 /// What happens to the stream of a stack, from its embedding to the reader at its end. Stack::none is the
 /// stack that predicts.
 std::vector<StreamStep> stream_of(const ModelConfig& config, Stack stack = Stack::none);

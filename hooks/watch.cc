@@ -1,7 +1,6 @@
 #include "hooks/watch.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -9,7 +8,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <exception>
 #include <numeric>
 
 #include "core/to_device.h"

@@ -93,18 +93,11 @@ class Watch {
     const WatchPlan::PointPlan* plan = plan_->find(point);
     return plan != nullptr && plan->wants_gradient();
   }
-  /// Whether anything is watched at the points after `first` and before `end`.
-  bool watches_between(std::size_t first, std::size_t end) const {
-    return plan_->watches_between(first, end);
-  }
-  /// Whether anything after `point` is watched in all columns, also in those whose logits nobody asks for.
-  bool watches_all_columns_behind(std::size_t point) const {
-    return plan_->watches_all_columns_behind(point);
-  }
   /// The tensor by which an edit replaces the whole value of a point, which has these sizes, whatever the
   /// value is, so that it need not be computed; undefined if no edit does. The point still fires, with this
   /// as its value.
   at::Tensor replacement(std::size_t point, at::IntArrayRef sizes, const at::TensorOptions& options) const;
+  const WatchPlan& plan() const noexcept { return *plan_; }
   const PointIndex& points() const noexcept { return plan_->points(); }
 
   /// For a run of `batch` rows. Nothing if functions watch, which cannot be recorded. Throws HookError as

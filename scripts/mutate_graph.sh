@@ -32,9 +32,9 @@ mutations=(
   "no_clipping|attention|at::clamp(*x, -config_.qkv_clip, config_.qkv_clip)|*x|olmo_clip"
   "ungrown_queries|attention|heads.q * stack.query_growth|heads.q|ministral3"
   "gate_without_sigmoid|attention|at::sigmoid(gate)|gate|qwen3_next_long"
-  "no_score_soft_cap|score_rules|ops::soft_cap(scores, rules.soft_cap)|scores|hf_gemma2"
-  "bias_subtracted|score_rules|scores + here.bias|scores - here.bias|hf_bloom"
-  "no_sinks|score_rules|here.sinks.defined()|false|gpt_oss_full"
+  "no_score_soft_cap|tiled_attention|ops::soft_cap(scores, rules.soft_cap)|scores|hf_gemma2"
+  "bias_subtracted|tiled_attention|scores + here.bias|scores - here.bias|hf_bloom"
+  "no_sinks|tiled_attention|here.sinks.defined()|false|gpt_oss_full"
   "other_key_heads|ops|x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)})|x.unflatten(1, {group, kv_heads}).transpose(1, 2).reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)})|hf_llama_reglu_grouped"
   "window_one_wider|sequence|column_of(1 - size)|column_of(-size)|mistral"
   "sees_the_next_token|sequence|own + 1|(own + 2).clamp_max(keys)|gpt2_untied"
@@ -50,8 +50,8 @@ mutations=(
   "no_shared_expert|mixture_mlp|ops::add(out, through(shared_ln_post_, shared(input.normed, run), run), run)|out|deepseek_v2"
   "no_gate_of_the_shared_expert|mixture_mlp|out * hook_shared_weight_->forward(weight, run.watch)|out|qwen2_moe"
   "state_decays_less|delta_net|-A_log_.to(wide).exp() * steps|-0.5 * A_log_.to(wide).exp() * steps|qwen3_next_long"
-  "state_forgets_nothing|delta_rule|now(p.v) - held|now(p.v)|qwen3_next_long"
-  "convolution_backwards|causal_convolution|read.narrow(1, tap, length)|read.narrow(1, taps - 1 - tap, length)|lfm2_biases"
+  "state_forgets_nothing|delta_net|now(p.v) - held|now(p.v)|qwen3_next_long"
+  "convolution_backwards|short_convolution|read.narrow(1, tap, length)|read.narrow(1, taps - 1 - tap, length)|lfm2_biases"
   "no_input_of_layers|layer_input|ln_->forward(mapped, run) + rows|ln_->forward(mapped, run)|gemma4_text_layer_inputs"
 )
 

@@ -3,36 +3,22 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/to_device.h"
+#include "hooks/stream.h"
 #include "models/attention/attention_recipes.h"
 #include "models/attention/fused_attention.h"
-#include "models/attention/stream_projection.h"
+#include "models/attention/heads.h"
 #include "models/attention/tiled_attention.h"
-#include "models/attention/turned_heads.h"
 #include "models/ops/ops.h"
 #include "models/ops/recorded.h"
 
 namespace hooked {
-namespace {
-
-/// The points of one kind of attention.
-struct AttentionSites {
-  Site q, k, v, attn_scores, pattern, z, result;
-};
-
-constexpr AttentionSites kSelfSites{Site::q,       Site::k, Site::v,     Site::attn_scores,
-                                    Site::pattern, Site::z, Site::result};
-constexpr AttentionSites kCrossSites{Site::cross_q,           Site::cross_k,       Site::cross_v,
-                                     Site::cross_attn_scores, Site::cross_pattern, Site::cross_z,
-                                     Site::cross_result};
-
-}  // namespace
 
 Attention::Attention(const GraphContext& context, Attends attends)
     : config_(context.config),
@@ -49,7 +35,7 @@ Attention::Attention(const GraphContext& context, Attends attends)
   scale_ = 1.0 / (c.attn_scale * (c.scale_by_inverse_layer ? static_cast<double>(layer_ + 1) : 1.0));
 
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
-    return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
+    return add_parameter(*this, name, sizes, context);
   };
   if (c.latent_attention()) {
     auto latents = std::make_unique<LatentProjection>(*this, context);
@@ -70,48 +56,46 @@ Attention::Attention(const GraphContext& context, Attends attends)
   if (c.attention_sinks) zero_ = at::zeros({1}, context.options);
 
   if (c.norms_heads(layer_)) {
-    const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t heads) {
+    const auto norm = [&](const char* name, Site normalized, std::int64_t heads) {
       using Shape = std::vector<std::int64_t>;
       const bool all_heads = c.qk_norm->span == QkNorm::whole_projection;
       const bool one_weight = c.qk_norm->span == QkNorm::per_head;
-      return register_module(
-          name, std::make_shared<Norm>(
-                    Norm::Layout{.kind = c.qk_norm->kind,
-                                 .points = {scale, normalized},
-                                 .shape = all_heads ? Shape{heads, d_head_} : Shape{d_head_},
-                                 .weighted = true,
-                                 .bias = c.qk_norm->bias,
-                                 .offset = c.norm_offset,
-                                 .weight_shape = one_weight ? Shape{d_head_} : Shape{heads, d_head_}},
-                    context));
+      return add_norm(*this, name,
+                      {.kind = c.qk_norm->kind,
+                       .normalized = normalized,
+                       .shape = all_heads ? Shape{heads, d_head_} : Shape{d_head_},
+                       .bias = c.qk_norm->bias,
+                       .offset = c.norm_offset,
+                       .weight_shape = one_weight ? Shape{d_head_} : Shape{heads, d_head_}},
+                      context);
     };
-    q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
-    if (key_layer_ == layer_)
-      k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, kv_heads_);
+    q_norm_ = norm("q_norm", Site::q_norm_normalized, c.n_heads);
+    if (key_layer_ == layer_) k_norm_ = norm("k_norm", Site::k_norm_normalized, kv_heads_);
   }
   if (c.value_norm && key_layer_ == layer_) {
-    v_norm_ = register_module(
-        "v_norm", std::make_shared<Norm>(Norm::Layout{.kind = NormKind::rms_norm,
-                                                      .points = {Site::v_norm_scale, Site::v_norm_normalized},
-                                                      .shape = {d_value_},
-                                                      .weighted = false,
-                                                      .bias = false},
-                                         context));
+    v_norm_ = add_norm(*this, "v_norm",
+                       {.kind = NormKind::rms_norm,
+                        .normalized = Site::v_norm_normalized,
+                        .shape = {d_value_},
+                        .weighted = false},
+                       context);
   }
-  const AttentionSites& sites = attends == Attends::own_tokens ? kSelfSites : kCrossSites;
-  hook_q_ = add_point(*this, sites.q, context);
-  hook_k_ = add_point(*this, sites.k, context);
-  hook_v_ = add_point(*this, sites.v, context);
+  const auto point = [&](Site plain) {
+    return add_point(*this, attends == Attends::own_tokens ? plain : cross_site(plain), context);
+  };
+  hook_q_ = point(Site::q);
+  hook_k_ = point(Site::k);
+  hook_v_ = point(Site::v);
   if (attends == Attends::own_tokens) {
     hook_rot_q_ = add_point(*this, Site::rot_q, context);
     hook_rot_k_ = add_point(*this, Site::rot_k, context);
     hook_gate_ = add_point(*this, Site::head_gate, context);
     if (c.holds_relative(layer_)) relative_bias_.emplace(*this, context);
   }
-  hook_attn_scores_ = add_point(*this, sites.attn_scores, context);
-  hook_pattern_ = add_point(*this, sites.pattern, context);
-  hook_z_ = add_point(*this, sites.z, context);
-  hook_result_ = add_point(*this, sites.result, context);
+  hook_attn_scores_ = point(Site::attn_scores);
+  hook_pattern_ = point(Site::pattern);
+  hook_z_ = point(Site::z);
+  hook_result_ = point(Site::result);
 }
 
 at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& stack, Run& run) const {
@@ -122,7 +106,7 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
   const LayerInputs& shared = config_.windowed(layer_) ? stack.windowed : stack.full;
   const std::optional<Heads> replaced = replaced_heads(input, run);
   const std::optional<LatentKeys> latents = latent_keys(stack.sequence, run);
-  const bool by_latents = latents && latents->absorbed() && !watches_keys(&Watch::watches, run.watch);
+  const bool by_latents = latents && latents->absorbed() && !watches_keys(run.watch.plan());
   const bool without_keys = by_latents || key_layer_ != layer_;
   Heads heads = replaced     ? *replaced
                 : by_latents ? latents_->project_to_latents(input, run)
@@ -166,20 +150,18 @@ at::Tensor Attention::gated(const at::Tensor& mixed, const AttentionInput& input
   return ops::multiply(mixed, at::sigmoid(gate), run);
 }
 
-bool Attention::watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const {
-  const auto is_watched = [&](const Point& point) { return point && (watch.*how)(point->number()); };
-  return is_watched(hook_k_) || is_watched(hook_v_) || is_watched(hook_rot_k_);
+bool Attention::watches_keys(const WatchPlan& plan, KeysWatched how) const {
+  return std::ranges::any_of(std::array{&hook_k_, &hook_v_, &hook_rot_k_}, [&](const Point* point) {
+    const WatchPlan::PointPlan* const watched = *point ? plan.find((*point)->number()) : nullptr;
+    return watched != nullptr && (how == nullptr || (watched->*how)());
+  });
 }
 
 KeyForm Attention::key_form(const WatchPlan& plan) const {
   if (key_layer_ != layer_) return KeyForm::shared;
-  if (latents_ == nullptr || !latents_->can_remember_latents()) return KeyForm::heads;
-  const auto may_change = [&](const Point& point) {
-    const WatchPlan::PointPlan* const watched = point ? plan.find(point->number()) : nullptr;
-    return watched != nullptr && watched->may_change();
-  };
-  const bool any = may_change(hook_k_) || may_change(hook_v_) || may_change(hook_rot_k_);
-  return any ? KeyForm::heads : KeyForm::latents;
+  const bool latents = latents_ != nullptr && latents_->can_remember_latents() &&
+                       !watches_keys(plan, &WatchPlan::PointPlan::may_change);
+  return latents ? KeyForm::latents : KeyForm::heads;
 }
 
 KeysAndValues Attention::in_form(const KeysAndValues& columns, KeyForm form, Memory memory) const {
@@ -188,8 +170,8 @@ KeysAndValues Attention::in_form(const KeysAndValues& columns, KeyForm form, Mem
 
 std::optional<LatentKeys> Attention::latent_keys(const Sequence& sequence, Run& run) const {
   if (latents_ == nullptr) return std::nullopt;
-  const bool may_change =
-      watches_keys(&Watch::may_change, run.watch) || watches_keys(&Watch::wants_gradient, run.watch);
+  const bool may_change = watches_keys(run.watch.plan(), &WatchPlan::PointPlan::may_change) ||
+                          watches_keys(run.watch.plan(), &WatchPlan::PointPlan::wants_gradient);
   return LatentKeys(*latents_, layer_, sequence, may_change, run);
 }
 
@@ -203,7 +185,7 @@ std::optional<Heads> Attention::replaced_heads(const AttentionInput& input, cons
                     .k = replacement(hook_k_, kv_heads_, d_head_),
                     .v = replacement(hook_v_, kv_heads_, d_value_)};
   const bool all = heads.q.defined() && heads.k.defined() && heads.v.defined();
-  if (!all || run.watch.watches_between(block_, hook_q_->number())) return std::nullopt;
+  if (!all || run.watch.plan().watches_between(block_, hook_q_->number())) return std::nullopt;
   return heads;
 }
 
@@ -211,7 +193,7 @@ at::Tensor Attention::replaced_z(const AttentionInput& input, const StackInputs&
                                  const Run& run) const {
   // Keys that are read later must be computed.
   if (stack.sequence.cache() != nullptr || lends_keys_ ||
-      run.watch.watches_between(block_, hook_z_->number()))
+      run.watch.plan().watches_between(block_, hook_z_->number()))
     return {};
   return run.watch.replacement(hook_z_->number(),
                                {input.shared.size(0), input.shared.size(1), config_.n_heads, d_value_},
@@ -239,24 +221,15 @@ Attention::Segments Attention::keys_of_part(std::size_t part, const Heads& own, 
 
 at::Tensor Attention::attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
                                    const StackInputs& stack, Run& run) const {
-  const auto attend_part = [&](const Heads& own, std::size_t part) {
-    const Segments keys = keys_of_part(part, own, latents, stack, run);
-    const at::Tensor q = stack.asked_of_part(own.q, part);
+  return stack.sequence.of_parts([&](std::size_t part) {
+    const auto own = [&](const at::Tensor& x) { return stack.sequence.part_of(x, part); };
+    const Heads heads_here{own(heads.q), own(heads.k), own(heads.v), own(heads.latent), own(heads.shared)};
+    const Segments keys = keys_of_part(part, heads_here, latents, stack, run);
+    const at::Tensor q = stack.asked_of_part(heads_here.q, part);
     if (latents == nullptr || !latents->absorbed()) return attend(q, keys, layer.kinds[part], run);
     const at::Tensor sums = attend(latents_->queries_of_latents(q, run), keys, layer.kinds[part], run);
     return latents_->sums_of_values(sums, run);
-  };
-  const RaggedRows* ragged = stack.sequence.ragged();
-  if (ragged == nullptr) return attend_part(heads, 0);
-  std::vector<at::Tensor> tokens;  // [token, head, d_value] each
-  for (std::size_t part = 0; part < ragged->groups().size(); ++part) {
-    const auto own = [&](const at::Tensor& x) {
-      return x.defined() ? RaggedRows::part(x, ragged->groups()[part]) : x;
-    };
-    const Heads of_part{own(heads.q), own(heads.k), own(heads.v), own(heads.latent), own(heads.shared)};
-    tokens.push_back(attend_part(of_part, part).flatten(0, 1));
-  }
-  return at::cat(tokens).unsqueeze(0);
+  });
 }
 
 at::Tensor Attention::forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const {

@@ -4,12 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "models/attention/latent_keys.h"
+#include "models/attention/heads.h"
 #include "models/attention/latent_projection.h"
 #include "models/attention/relative_bias.h"
-#include "models/attention/score_rules.h"
+#include "models/attention/tiled_attention.h"
 #include "models/graph/graph.h"
-#include "models/graph/head_projection.h"
 #include "models/graph/norm.h"
 #include "models/graph/token_mixer.h"
 #include "models/sequence/run.h"
@@ -49,8 +48,9 @@ class Attention : public TokenMixer {
  private:
   using Segments = std::vector<KeysAndValues>;
 
-  // Whether keys or values are watched in that way.
-  bool watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const;
+  // Whether keys or values are watched; `how`: only in that way.
+  using KeysWatched = bool (WatchPlan::PointPlan::*)() const noexcept;
+  bool watches_keys(const WatchPlan& plan, KeysWatched how = nullptr) const;
   // For latent attention: how this run reads and remembers keys.
   std::optional<LatentKeys> latent_keys(const Sequence& sequence, Run& run) const;
   at::Tensor forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hooks/recipe.h"
-#include "models/attention/score_rules.h"
+#include "models/attention/tiled_attention.h"
 #include "models/sequence/kv_cache.h"
 #include "models/storage/matrix.h"
 #include "models/storage/workspace.h"

@@ -1,8 +1,8 @@
 #include "models/attention/latent_projection.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 #include <utility>
@@ -10,6 +10,30 @@
 #include "models/ops/ops.h"
 
 namespace hooked {
+namespace {
+
+// Whether computing keys and values of all the past is more work than what its latents cost every query.
+bool is_less_work(const LatentProjection& projection, const Sequence& sequence,
+                  const std::vector<KeysAndValues>& past) {
+  std::int64_t columns = 0;  // of all rows that the past has
+  for (const KeysAndValues& segment : past) columns += segment.keys.size(0) * segment.keys.size(2);
+  if (columns == 0) return false;
+  std::int64_t pairs = 0;  // of queries and columns
+  for (const Sequence& part : sequence.parts()) {
+    const std::int64_t queries = part.positions().size(1);
+    pairs += part.batch() * queries * (part.past() + queries);
+  }
+  return pairs * projection.more_for_a_latent() <= columns * projection.multiplications_of_heads();
+}
+
+KeysAndValues latents_of(const Heads& own) {
+  const at::Tensor columns =  // [batch, pos, latent and shared part]
+      own.shared.defined() ? at::cat({own.latent, own.shared.squeeze(2)}, -1) : own.latent;
+  const at::Tensor keys = columns.unsqueeze(1);
+  return {keys, keys.narrow(3, 0, own.latent.size(2)), KeyForm::latents};
+}
+
+}  // namespace
 
 LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphContext& context)
     : config_(context.config) {
@@ -19,30 +43,25 @@ LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphCont
                                       latent.d_shared_key);  // of the widths stored together in W_down
   const std::int64_t read = query_width() + latent.d_kv + latent.d_shared_key;
   W_down_ = add_matrix(attention, "W_down", read, c.d_model, {.out = group, .in = c.d_model}, context);
-  if (c.qkv_bias) {
-    b_down_ = attention.register_parameter("b_down", at::empty({read}, context.options),
-                                           /*requires_grad=*/false);
-  }
-  const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t width) {
-    const Norm::Layout layout{.kind = NormKind::rms_norm,
-                              .points = {scale, normalized},
-                              .shape = {width},
-                              .weighted = true,
-                              .bias = false,
-                              .offset = c.norm_offset,
-                              .eps = latent.eps};
-    return attention.register_module(name, std::make_shared<Norm>(layout, context));
+  if (c.qkv_bias) b_down_ = add_parameter(attention, "b_down", {read}, context);
+  const auto norm = [&](const char* name, Site normalized, std::int64_t width) {
+    return add_norm(attention, name,
+                    {.kind = NormKind::rms_norm,
+                     .normalized = normalized,
+                     .shape = {width},
+                     .offset = c.norm_offset,
+                     .eps = latent.eps},
+                    context);
   };
   if (latent.d_query > 0) {
     W_UQ_ = add_matrix(attention, "W_UQ", c.n_heads * c.d_head, latent.d_query,
                        {.out = c.d_head, .in = latent.d_query}, context);
-    q_norm_ =
-        norm("q_latent_norm", Site::q_latent_norm_scale, Site::q_latent_norm_normalized, latent.d_query);
+    q_norm_ = norm("q_latent_norm", Site::q_latent_norm_normalized, latent.d_query);
     hook_q_latent_ = add_point(attention, Site::q_latent, context);
   }
   W_UKV_ = add_matrix(attention, "W_UKV", c.n_heads * (c.own_key_dim() + latent.d_value), latent.d_kv,
                       {.out = std::gcd(c.own_key_dim(), latent.d_value), .in = latent.d_kv}, context);
-  kv_norm_ = norm("kv_latent_norm", Site::kv_latent_norm_scale, Site::kv_latent_norm_normalized, latent.d_kv);
+  kv_norm_ = norm("kv_latent_norm", Site::kv_latent_norm_normalized, latent.d_kv);
   hook_kv_latent_ = add_point(attention, Site::kv_latent, context);
   hook_k_shared_ = add_point(attention, Site::k_shared, context);
 }
@@ -167,6 +186,50 @@ WeightSlots LatentProjection::slots(const std::string& path) const {
   add_slots(slots, q_norm_, path + ".q_latent_norm");
   add_slots(slots, kv_norm_, path + ".kv_latent_norm");
   return slots;
+}
+
+LatentKeys::LatentKeys(const LatentProjection& projection, std::int64_t layer, const Sequence& sequence,
+                       bool heads_may_change, Memory memory)
+    : sequence_(sequence), layer_(layer), kept_(sequence.cache() != nullptr) {
+  const auto holds = [&](KeyForm form) { return kept_ && sequence.cache()->form(layer) == form; };
+  if (sequence.in_room()) {
+    // One query, and always the same work: the room's contents are read as they are.
+    absorbed_ = remembers_ = holds(KeyForm::latents);
+    return;
+  }
+  std::vector<KeysAndValues> past = sequence.past(layer);
+  const auto is_latents = [](const KeysAndValues& segment) { return segment.form == KeyForm::latents; };
+  remembers_ = !heads_may_change && projection.can_remember_latents() && !holds(KeyForm::heads) &&
+               std::all_of(past.begin(), past.end(), is_latents);
+  absorbed_ = remembers_ && is_less_work(projection, sequence, past);
+  if (absorbed_) return;
+  for (KeysAndValues& segment : past) {
+    past_.push_back(is_latents(segment) ? projection.heads_of(segment, memory) : std::move(segment));
+  }
+}
+
+std::vector<KeysAndValues> LatentKeys::append(std::size_t part, const Heads& own) const {
+  const Sequence& sequence = sequence_.parts()[part];
+  if (absorbed_) return sequence.append(layer_, latents_of(own));
+  const KeysAndValues heads{own.k.transpose(1, 2), own.v.transpose(1, 2)};
+  if (sequence.in_room()) return sequence.append(layer_, heads);
+  std::vector<KeysAndValues> attended = past_;
+  if (sequence_.ragged() != nullptr) {  // after some of the prefix's columns
+    KeysAndValues& prefix = attended.front();
+    for (at::Tensor* x : {&prefix.keys, &prefix.values}) *x = x->narrow(2, 0, sequence.past());
+  }
+  attended.push_back(heads);
+  if (!kept_) return attended;
+  KvCache& cache = *sequence.cache();
+  if (remembers_) {
+    cache.append(layer_, latents_of(own));
+  } else {
+    if (cache.length() > 0 && cache.layer(layer_, 0).form == KeyForm::latents) {
+      cache.replace(layer_, past_.back());
+    }
+    cache.append(layer_, heads);
+  }
+  return attended;
 }
 
 }  // namespace hooked

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
 
 #include <cmath>
@@ -27,9 +26,7 @@ at::Tensor relative_buckets(const at::Tensor& distances, const RelativePositions
 
 RelativeBias::RelativeBias(torch::nn::Module& owner, const GraphContext& context)
     : config_(context.config), stack_(context.stack) {
-  weight_ = owner.register_parameter(
-      "rel_pos_bias", at::empty({config_.relative()->buckets, config_.n_heads}, context.options),
-      /*requires_grad=*/false);
+  weight_ = add_parameter(owner, "rel_pos_bias", {config_.relative()->buckets, config_.n_heads}, context);
   hook_ = add_point(owner, Site::relative_bias, context);
 }
 

@@ -1,8 +1,9 @@
 #include "models/attention/tiled_attention.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/cat.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "core/parallel.h"
 #include "models/kernels/kernels.h"
 #include "models/ops/ops.h"
+#include "models/ops/recorded.h"
 #include "models/storage/workspace.h"
 
 namespace hooked {
@@ -316,6 +318,27 @@ AttentionOutput attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndVa
   share_among_threads(static_cast<std::int64_t>(tiles.size()),
                       [&](std::int64_t i) { work.attend(tiles[static_cast<std::size_t>(i)]); });
   return out;
+}
+
+at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const TileRules& here, Memory memory) {
+  if (rules.soft_cap > 0) scores = ops::soft_cap(scores, rules.soft_cap);
+  if (here.bias.defined()) scores = scores + here.bias;
+  if (!here.blocked.defined()) return scores;
+  return memory.workspace != nullptr && !records(scores) ? scores.masked_fill_(here.blocked, kMasked)
+                                                         : scores.masked_fill(here.blocked, kMasked);
+}
+
+at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, const TileRules& here,
+                         Memory memory) {
+  if (here.sinks.defined()) {
+    // One more column, so that every row has a finite score, and rows over keys sum to less than 1.
+    const at::Tensor column = here.sinks.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
+    return ops::softmax(at::cat({scores, column}, -1), memory).narrow(-1, 0, scores.size(-1));
+  }
+  if (!rules.has_empty_rows) return ops::softmax(scores, memory);
+  // The softmax of a row that sees nothing is 0/0; its pattern is set to zero.
+  const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
+  return ops::softmax(scores.masked_fill(empty, 0.0), memory).masked_fill(empty, 0.0);
 }
 
 }  // namespace hooked

@@ -4,10 +4,35 @@
 
 #include <vector>
 
-#include "models/attention/score_rules.h"
+#include "models/sequence/attention_mask.h"
 #include "models/sequence/kv_cache.h"
+#include "models/storage/workspace.h"
 
 namespace hooked {
+
+/// How products of queries and keys become probabilities.
+struct ScoreRules {
+  double scale;             ///< products are multiplied by it
+  double soft_cap;          ///< scores := cap tanh(scores / cap); 0 is off
+  const at::Tensor& sinks;  ///< [head]: a logit per head to which no value belongs; undefined: none
+  const AttentionMask& mask;
+  bool has_empty_rows;  ///< some queries, of padding or because scores were changed, may see nothing at all
+};
+
+/// The part of the rules for some scores.
+struct TileRules {
+  at::Tensor bias;     ///< [1 or batch, head, query, key]; undefined: none
+  at::Tensor blocked;  ///< [1 or batch, 1, query, key] bool; undefined: nothing is
+  at::Tensor sinks;    ///< [head]; undefined: none
+};
+
+/// Applies cap, bias and mask to `scores` [batch, head, query, key], which may be overwritten if no gradients
+/// are recorded.
+at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const TileRules& here, Memory memory);
+
+/// Probabilities over keys from finished scores; rows that see nothing are zero.
+at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, const TileRules& here,
+                         Memory memory);
 
 /// Which of the two to keep whole.
 struct ScoresToKeep {

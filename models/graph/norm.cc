@@ -12,11 +12,10 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
+#include "hooks/norm_points.h"
 #include "models/ops/recorded.h"
-#include "models/storage/sizes.h"
 #include "models/storage/workspace.h"
 
 namespace hooked {
@@ -58,19 +57,24 @@ at::Tensor Division::normalized(const at::Tensor& x, Memory memory) const {
   return (from / scale(from)).to(dtype);
 }
 
-Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted) {
+Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Site normalized, bool weighted) {
   return {.kind = kind,
-          .points = points,
+          .normalized = normalized,
           .shape = {config.d_model},
           .weighted = weighted,
           .bias = weighted && config.norm_bias && kind == NormKind::layer_norm,
           .offset = config.norm_offset};
 }
 
-Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Norm::Points points) {
-  Norm::Layout layout = stream_norm(config, kind, points, /*weighted=*/true);
+Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Site normalized) {
+  Norm::Layout layout = stream_norm(config, kind, normalized, /*weighted=*/true);
   layout.offset = false;
   return layout;
+}
+
+std::shared_ptr<Norm> add_norm(torch::nn::Module& owner, const char* name, const Norm::Layout& layout,
+                               const GraphContext& context) {
+  return owner.register_module(name, std::make_shared<Norm>(layout, context));
 }
 
 Norm::Norm(const Layout& layout, const GraphContext& context)
@@ -78,8 +82,9 @@ Norm::Norm(const Layout& layout, const GraphContext& context)
       weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),
       offset_(layout.weighted && layout.offset) {
   if (!layout.silent) {
-    hook_scale_ = add_point(*this, layout.points.scale, context);
-    hook_normalized_ = add_point(*this, layout.points.normalized, context);
+    const NormPoints points = norm_with(layout.normalized).value();
+    hook_scale_ = add_point(*this, points.scale, context);
+    hook_normalized_ = add_point(*this, points.normalized, context);
   }
   const std::int64_t size =
       std::accumulate(weight_shape_.begin(), weight_shape_.end(), std::int64_t{1}, std::multiplies<>());
@@ -146,14 +151,11 @@ at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
   }
   if (narrows(x) || rounds_between(x)) {
     const at::Tensor wide = x.to(c10::promoteTypes(x.scalar_type(), at::kFloat));
-    return weighted(without_weight(wide), run).to(division_.dtype);
+    return weighted(by_operator(wide, {}), run).to(division_.dtype);
   }
   // The kernels multiply only by a weight of the normed axes.
-  if (weight_shape_ != division_.shape) return weighted(without_weight(x), run);
-  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight(run)) : std::nullopt;
-  if (division_.kind == NormKind::rms_norm) return at::rms_norm(x, division_.shape, w, division_.eps);
-  const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(division_.shape)) : std::nullopt;
-  return std::get<0>(at::native_layer_norm(x, division_.shape, w, b, division_.eps));
+  if (weight_shape_ != division_.shape) return weighted(by_operator(x, {}), run);
+  return by_operator(x, of_operator(run));
 }
 
 at::Tensor Norm::recorded_norm(const at::Tensor& normed, const at::Tensor& x, const Rows& rows,
@@ -166,20 +168,27 @@ at::Tensor Norm::recorded_norm(const at::Tensor& normed, const at::Tensor& x, co
   });
 }
 
-at::Tensor Norm::without_weight(const at::Tensor& x) const {
+Norm::Affine Norm::of_operator(const Run& run) const {
+  Affine affine;
+  if (w_.defined()) affine.weight = weight(run);
+  if (b_.defined()) affine.bias = b_.view(division_.shape);
+  return affine;
+}
+
+at::Tensor Norm::by_operator(const at::Tensor& x, const Affine& with) const {
   if (division_.kind == NormKind::rms_norm)
-    return at::rms_norm(x, division_.shape, std::nullopt, division_.eps);
-  return std::get<0>(at::native_layer_norm(x, division_.shape, std::nullopt, std::nullopt, division_.eps));
+    return at::rms_norm(x, division_.shape, with.weight, division_.eps);
+  return std::get<0>(at::native_layer_norm(x, division_.shape, with.weight, with.bias, division_.eps));
 }
 
 Norm::NormedByKernel Norm::by_kernel(const at::Tensor& x, const Run& run) const {
-  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight(run)) : std::nullopt;
+  const auto [weight, bias] = of_operator(run);
   at::Tensor normed, mean, reciprocal;
   if (division_.kind == NormKind::rms_norm) {
-    std::tie(normed, reciprocal) = at::_fused_rms_norm(x, division_.shape, w, division_.eps);
+    std::tie(normed, reciprocal) = at::_fused_rms_norm(x, division_.shape, weight, division_.eps);
   } else {
-    const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(division_.shape)) : std::nullopt;
-    std::tie(normed, mean, reciprocal) = at::native_layer_norm(x, division_.shape, w, b, division_.eps);
+    std::tie(normed, mean, reciprocal) =
+        at::native_layer_norm(x, division_.shape, weight, bias, division_.eps);
   }
   return {normed, reciprocal};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -31,16 +32,12 @@ struct Division {
 /// show. The result has the model's dtype, even if the stream or the weights are wider.
 class Norm : public torch::nn::Module {
  public:
-  struct Points {
-    Site scale;
-    Site normalized;
-  };
   struct Layout {
     NormKind kind;
-    Points points;
+    Site normalized;                  ///< its second point, which says what the first is
     std::vector<std::int64_t> shape;  ///< sizes of the last axes, which are normed together
-    bool weighted;
-    bool bias;
+    bool weighted = true;
+    bool bias = false;
     bool offset = false;  ///< a stored weight w means 1 + w
     /// Sizes of the last axes along which the weight varies; empty: `shape`.
     std::vector<std::int64_t> weight_shape = {};
@@ -94,7 +91,12 @@ class Norm : public torch::nn::Module {
   bool rounds_between(const at::Tensor& x) const;
   at::Tensor weighted(const at::Tensor& normalized, const Run& run) const;
   at::Tensor weight(const Run& run) const;
-  at::Tensor without_weight(const at::Tensor& x) const;
+  /// What LibTorch's operators multiply by and add, of the shape of the normed axes.
+  struct Affine {
+    std::optional<at::Tensor> weight = {}, bias = {};
+  };
+  Affine of_operator(const Run& run) const;
+  at::Tensor by_operator(const at::Tensor& x, const Affine& with) const;
   struct NormedByKernel {
     at::Tensor normed;            // x, weighted
     at::Tensor reciprocal_scale;  // [.., 1], in float32 or better
@@ -116,8 +118,12 @@ class Norm : public torch::nn::Module {
 };
 
 /// The layout of a norm over d_model, with the biases and offsets that the config's norms have.
-Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted);
+Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Site normalized, bool weighted);
 /// The same for a norm outside the blocks, whose weight is never folded and never an offset.
-Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Norm::Points points);
+Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Site normalized);
+
+/// Registers a norm in `owner` under that name.
+std::shared_ptr<Norm> add_norm(torch::nn::Module& owner, const char* name, const Norm::Layout& layout,
+                               const GraphContext& context);
 
 }  // namespace hooked

@@ -3,7 +3,6 @@
 #include <cassert>
 
 #include "core/compiled_kernels.h"
-#include "models/kernels/sets/sets.h"
 
 // Note [Kernel sets]
 // A loop is written once, in a header of kernels/loops, and compiled for each instruction set that it gains

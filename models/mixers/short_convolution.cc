@@ -1,14 +1,70 @@
 #include "models/mixers/short_convolution.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <vector>
 
-#include "models/mixers/causal_convolution.h"
 #include "models/ops/ops.h"
 
 namespace hooked {
+namespace {
+
+// The last `count` of all columns as [row, count, d], with zeros before the first.
+at::Tensor last_columns(const std::vector<KeysAndValues>& columns, std::int64_t count) {
+  const std::int64_t rows = columns.back().keys.size(0);
+  std::vector<at::Tensor> found;  // from right to left
+  std::int64_t missing = count;
+  for (auto segment = columns.rbegin(); segment != columns.rend() && missing > 0; ++segment) {
+    const at::Tensor held = segment->keys.select(1, 0);
+    const std::int64_t taken = std::min(missing, held.size(1));
+    found.push_back(held.narrow(1, held.size(1) - taken, taken).expand({rows, -1, -1}));
+    missing -= taken;
+  }
+  if (missing > 0)
+    found.push_back(at::zeros({rows, missing, found.front().size(2)}, found.front().options()));
+  std::reverse(found.begin(), found.end());
+  return found.size() == 1 ? found.front() : at::cat(found, 1);
+}
+
+// What each tap of each token reads, [row, pos, tap, d].
+at::Tensor tapped(const std::vector<KeysAndValues>& columns, const EarlierTokens& earlier) {
+  const std::int64_t rows = columns.back().keys.size(0);
+  std::vector<at::Tensor> segments;
+  for (const KeysAndValues& segment : columns) {
+    segments.push_back(segment.keys.select(1, 0).expand({rows, -1, -1}));
+  }
+  const at::Tensor all = segments.size() == 1 ? segments.front() : at::cat(segments, 1);
+  const at::Tensor places = earlier.columns.expand({rows, -1, -1});  // [row, pos, tap]
+  const at::Tensor read = all.gather(1, places.flatten(1).unsqueeze(-1).expand({-1, -1, all.size(2)}))
+                              .unflatten(1, {places.size(1), places.size(2)});
+  return read.masked_fill(earlier.missing.unsqueeze(-1), 0);
+}
+
+}  // namespace
+
+at::Tensor causal_convolution(const std::vector<KeysAndValues>& columns, std::int64_t length,
+                              const EarlierTokens& earlier, const at::Tensor& filter,
+                              const at::Tensor& bias) {
+  const at::ScalarType dtype = filter.scalar_type(), wide = at::toOpMathType(dtype);
+  const std::int64_t taps = filter.size(0);
+  const at::Tensor weights = filter.to(wide);
+  at::Tensor sum;
+  if (earlier.columns.defined()) {
+    sum = (tapped(columns, earlier).to(wide) * weights).sum(2);
+  } else {
+    const at::Tensor read = last_columns(columns, length + taps - 1).to(wide);
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const at::Tensor part = read.narrow(1, tap, length) * weights[tap];
+      sum = sum.defined() ? sum + part : part;
+    }
+  }
+  if (bias.defined()) sum = sum + bias.to(wide);
+  return sum.to(dtype);
+}
 
 // Note [What a short convolution remembers]
 // The state of such a layer is what the convolution read of the last tokens: B * x of kernel - 1 of them. It
@@ -51,27 +107,13 @@ at::Tensor ShortConvolutionMixer::forward(const AttentionInput& input, const Sta
 }
 
 at::Tensor ShortConvolutionMixer::convolved(const at::Tensor& bx, const StackInputs& stack) const {
-  const RaggedRows* ragged = stack.sequence.ragged();
-  if (ragged == nullptr) return convolved_part(bx, stack, 0);
-  std::vector<at::Tensor> tokens;  // [token, d_model] each
-  for (std::size_t part = 0; part < ragged->groups().size(); ++part) {
-    tokens.push_back(convolved_part(RaggedRows::part(bx, ragged->groups()[part]), stack, part).flatten(0, 1));
-  }
-  return at::cat(tokens).unsqueeze(0);
-}
-
-at::Tensor ShortConvolutionMixer::convolved_part(const at::Tensor& bx, const StackInputs& stack,
-                                                 std::size_t part) const {
-  const at::Tensor own = bx.unsqueeze(1);  // in the layout of keys of one head
-  const std::vector<KeysAndValues> columns =
-      stack.sequence.parts()[part].append(layer_, {own, own, KeyForm::convolved});
-  return causal_convolution(columns, bx.size(1), stack.earlier[part], filter_, filter_bias_);
-}
-
-KeyForm ShortConvolutionMixer::key_form(const WatchPlan&) const { return KeyForm::convolved; }
-
-KeysAndValues ShortConvolutionMixer::in_form(const KeysAndValues& columns, KeyForm, Memory) const {
-  return columns;
+  return stack.sequence.of_parts([&](std::size_t part) {
+    const at::Tensor read = stack.sequence.part_of(bx, part);
+    const at::Tensor own = read.unsqueeze(1);  // in the layout of keys of one head
+    const std::vector<KeysAndValues> columns =
+        stack.sequence.parts()[part].append(layer_, {own, own, KeyForm::convolved});
+    return causal_convolution(columns, read.size(1), stack.earlier[part], filter_, filter_bias_);
+  });
 }
 
 WeightSlots ShortConvolutionMixer::slots(const std::string& path) const {

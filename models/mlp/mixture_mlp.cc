@@ -17,11 +17,10 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
-#include <utility>
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
-#include "models/graph/parameter_stack.h"
+#include "models/graph/graph.h"
 #include "models/mlp/expert_rows.h"
 #include "models/ops/ops.h"
 
@@ -120,18 +119,14 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
 }
 
 void MixtureMlp::add_norms(const GraphContext& context) {
-  const auto add = [&](torch::nn::Module& owner, const char* name, Norm::Points points, bool folds) {
-    const Norm::Layout layout =
-        stream_norm(config_, config_.norm, points, /*weighted=*/!folds || !config_.norm_folded);
-    return owner.register_module(name, std::make_shared<Norm>(layout, context));
+  const auto add = [&](torch::nn::Module& owner, const char* name, Site normalized, bool folds) {
+    const bool weighted = !folds || !config_.norm_folded;
+    return add_norm(owner, name, stream_norm(config_, config_.norm, normalized, weighted), context);
   };
-  router_ln_ = add(*this, "router_ln", {Site::router_ln_scale, Site::router_ln_normalized}, /*folds=*/true);
-  experts_ln_ =
-      add(*this, "experts_ln", {Site::experts_ln_scale, Site::experts_ln_normalized}, /*folds=*/true);
-  experts_ln_post_ = add(*this, "experts_ln_post",
-                         {Site::experts_ln_post_scale, Site::experts_ln_post_normalized}, /*folds=*/false);
-  shared_ln_post_ = add(*shared_expert_, "ln_post",
-                        {Site::shared_ln_post_scale, Site::shared_ln_post_normalized}, /*folds=*/false);
+  router_ln_ = add(*this, "router_ln", Site::router_ln_normalized, /*folds=*/true);
+  experts_ln_ = add(*this, "experts_ln", Site::experts_ln_normalized, /*folds=*/true);
+  experts_ln_post_ = add(*this, "experts_ln_post", Site::experts_ln_post_normalized, /*folds=*/false);
+  shared_ln_post_ = add(*shared_expert_, "ln_post", Site::shared_ln_post_normalized, /*folds=*/false);
 }
 
 at::Tensor MixtureMlp::forward(const FeedForwardInput& input, Run& run) const {

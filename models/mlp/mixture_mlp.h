@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/feed_forward.h"
 #include "models/graph/graph.h"
 #include "models/graph/norm.h"
 #include "models/mlp/mlp.h"

@@ -58,13 +58,13 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place)
   }
   if (c.mlp_norm) {
     const bool has_weights = !c.norm_folded;
-    ln_ = register_module(
-        "ln", std::make_shared<Norm>(Norm::Layout{.kind = NormKind::layer_norm,
-                                                  .points = {Site::mlp_ln_scale, Site::mlp_ln_normalized},
-                                                  .shape = {d},
-                                                  .weighted = has_weights,
-                                                  .bias = has_weights && c.norm_bias},
-                                     context));
+    ln_ = add_norm(*this, "ln",
+                   {.kind = NormKind::layer_norm,
+                    .normalized = Site::mlp_ln_normalized,
+                    .shape = {d},
+                    .weighted = has_weights,
+                    .bias = has_weights && c.norm_bias},
+                   context);
   }
   if (place.in) hook_in_ = add_point(*this, *place.in, context);
   hook_pre_ = add_point(*this, place.pre, context);
@@ -90,7 +90,7 @@ at::Tensor Mlp::replacement(const Point& point, const at::Tensor& x, const Run& 
 }
 
 at::Tensor Mlp::neurons(const at::Tensor& x, Run& run) const {
-  if (!run.watch.watches_between(hook_pre_->number(), hook_post_->number()) &&
+  if (!run.watch.plan().watches_between(hook_pre_->number(), hook_post_->number()) &&
       !hook_pre_->watched(run.watch)) {
     at::Tensor post = replacement(hook_post_, x, run);
     if (post.defined()) return hook_post_->forward(std::move(post), run.watch);

@@ -1,5 +1,6 @@
 #include "models/ops/activations.h"
 
+#include <ATen/TensorIterator.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_min.h>
@@ -22,11 +23,13 @@
 #include <ATen/ops/threshold_backward.h>
 #include <ATen/ops/where.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <numbers>
 #include <stdexcept>
 #include <vector>
 
-#include "models/ops/gelu.h"
+#include "models/kernels/kernels.h"
 #include "models/ops/ops.h"
 #include "models/ops/recorded.h"
 #include "models/storage/workspace.h"
@@ -49,86 +52,116 @@ at::Tensor swish(const at::Tensor& x, double beta, Memory memory) {
   return at::softplus_backward(x, x, beta, kRoundsToOne);
 }
 
-// Applies `out(result, x)`, an elementwise function with the gradient `back(result, gradient, x)`. `plain(x)`
-// is the same by LibTorch's differentiable operators.
-template <typename Out, typename Back, typename Plain>
-at::Tensor elementwise(const at::Tensor& x, Memory memory, const Out& out, const Back& back,
-                       const Plain& plain) {
-  if (memory.workspace == nullptr) return plain(x);
+bool ours(const at::Tensor& out, const at::Tensor& x) {
+  return x.device().is_cpu() && x.is_contiguous() && out.is_contiguous() && kernels::own_kernels() != nullptr;
+}
+
+// LibTorch's iterator shares the numbers among its threads.
+template <class Number>
+void gelu_of(at::Tensor& out, const at::Tensor& x) {
+  auto numbers = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
+  const auto gelu = kernels::own_kernels()->rows<Number>().gelu_tanh;
+  numbers.for_each(
+      [gelu](char** data, const std::int64_t* strides, std::int64_t count, std::int64_t stretches) {
+        for (std::int64_t i = 0; i < stretches; ++i) {
+          gelu(reinterpret_cast<Number*>(data[0] + i * strides[2]),
+               reinterpret_cast<const Number*>(data[1] + i * strides[3]), count);
+        }
+      });
+}
+
+/// An elementwise activation function.
+struct Elementwise {
+  Activation::Kind kind;
+  at::Tensor (*plain)(const at::Tensor& x);  ///< by LibTorch's differentiable operators
+  /// The same into existing memory, and its gradient at `x`; null: LibTorch's operators are always used.
+  void (*out)(at::Tensor& out, const at::Tensor& x) = nullptr;
+  void (*back)(at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x) = nullptr;
+};
+
+constexpr Elementwise kElementwise[] = {
+    {Activation::relu, [](const at::Tensor& x) { return at::relu(x); },
+     [](at::Tensor& out, const at::Tensor& x) { at::clamp_min_out(out, x, 0); },
+     [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x) {
+       at::threshold_backward_out(out, gradient, x, 0);
+     }},
+    {Activation::gelu, [](const at::Tensor& x) { return at::gelu(x); },
+     [](at::Tensor& out, const at::Tensor& x) { at::gelu_out(out, x, "none"); },
+     [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x) {
+       at::gelu_backward_out(out, gradient, x, "none");
+     }},
+    {Activation::gelu_tanh, [](const at::Tensor& x) { return at::gelu(x, "tanh"); }, gelu_tanh_into,
+     gelu_tanh_back_into},
+    {Activation::silu, [](const at::Tensor& x) { return at::silu(x); },
+     [](at::Tensor& out, const at::Tensor& x) { at::silu_out(out, x); },
+     [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x) {
+       at::silu_backward_out(out, gradient, x);
+     }},
+    {Activation::gelu_fast, [](const at::Tensor& x) { return gelu_with_root(x, 0.7978845608); }},
+    {Activation::gelu_bloom, [](const at::Tensor& x) { return gelu_with_root(x, 0.79788456); }},
+    {Activation::gelu_clipped, [](const at::Tensor& x) { return at::clamp(at::gelu(x), -10.0, 10.0); }},
+    {Activation::relu_squared, [](const at::Tensor& x) { return at::relu(x).square(); }},
+    {Activation::relu6, [](const at::Tensor& x) { return at::hardtanh(x, 0.0, 6.0); }},
+    {Activation::leaky_relu, [](const at::Tensor& x) { return at::leaky_relu(x, 0.01); }},
+    {Activation::sigmoid, [](const at::Tensor& x) { return at::sigmoid(x); }},
+    {Activation::hard_swish, [](const at::Tensor& x) { return at::hardswish(x); }},
+    {Activation::mish, [](const at::Tensor& x) { return at::mish(x); }},
+    {Activation::sqrt_softplus, [](const at::Tensor& x) { return at::softplus(x).sqrt(); }},
+    {Activation::tanh, [](const at::Tensor& x) { return at::tanh(x); }},
+    {Activation::laplace,
+     [](const at::Tensor& x) {
+       return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2)));
+     }},
+    {Activation::identity, [](const at::Tensor& x) { return x; }},
+};
+
+at::Tensor applied(const Elementwise& function, const at::Tensor& x, Memory memory) {
+  if (memory.workspace == nullptr || function.out == nullptr) return function.plain(x);
   const at::Tensor input = without_history(x);
   at::Tensor result = memory.workspace->empty(x.sizes(), x.options());
-  out(result, input);
+  function.out(result, input);
   if (!records(x)) return result;
-  return recorded(result, {x}, [memory = *memory.workspace, input, back](const at::Tensor& gradient) {
-    at::Tensor passed = memory.empty(input.sizes(), input.options());
-    back(passed, gradient, input);
-    return std::vector{passed};
-  });
+  return recorded(result, {x},
+                  [memory = *memory.workspace, input, back = function.back](const at::Tensor& gradient) {
+                    at::Tensor passed = memory.empty(input.sizes(), input.options());
+                    back(passed, gradient, input);
+                    return std::vector{passed};
+                  });
 }
 
 }  // namespace
 
-at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {
-  switch (activation.kind()) {
-    case Activation::relu:
-      return elementwise(
-          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::clamp_min_out(out, in, 0); },
-          [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
-            at::threshold_backward_out(out, gradient, in, 0);
-          },
-          [](const at::Tensor& in) { return at::relu(in); });
-    case Activation::gelu:
-      return elementwise(
-          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::gelu_out(out, in, "none"); },
-          [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
-            at::gelu_backward_out(out, gradient, in, "none");
-          },
-          [](const at::Tensor& in) { return at::gelu(in); });
-    case Activation::gelu_tanh:
-      return elementwise(x, memory, gelu_tanh_into, gelu_tanh_back_into,
-                         [](const at::Tensor& in) { return at::gelu(in, "tanh"); });
-    case Activation::gelu_fast:
-      return gelu_with_root(x, 0.7978845608);
-    case Activation::gelu_bloom:
-      return gelu_with_root(x, 0.79788456);
-    case Activation::gelu_quick:
-      return swish(x, 1.702, memory);
-    case Activation::silu:
-      return elementwise(
-          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::silu_out(out, in); },
-          [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
-            at::silu_backward_out(out, gradient, in);
-          },
-          [](const at::Tensor& in) { return at::silu(in); });
-    case Activation::solu:
-      return x * softmax(x, memory);
-    case Activation::relu_squared:
-      return at::relu(x).square();
-    case Activation::sigmoid:
-      return at::sigmoid(x);
-    case Activation::gelu_clipped:
-      return at::clamp(at::gelu(x), -10.0, 10.0);
-    case Activation::hard_swish:
-      return at::hardswish(x);
-    case Activation::identity:
-      return x;
-    case Activation::laplace:
-      return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2)));
-    case Activation::leaky_relu:
-      return at::leaky_relu(x, 0.01);
-    case Activation::mish:
-      return at::mish(x);
-    case Activation::relu6:
-      return at::hardtanh(x, 0.0, 6.0);
-    case Activation::sqrt_softplus:
-      return at::softplus(x).sqrt();
-    case Activation::tanh:
-      return at::tanh(x);
-    case Activation::swish:
-      return swish(x, activation.beta(), memory);
-    case Activation::xielu:
-      break;
+void gelu_tanh_into(at::Tensor& out, const at::Tensor& x) {
+  if (ours(out, x) && x.scalar_type() == at::kFloat) return gelu_of<float>(out, x);
+  if (ours(out, x) && x.scalar_type() == at::kBFloat16) return gelu_of<std::uint16_t>(out, x);
+  at::gelu_out(out, x, "tanh");
+}
+
+void gelu_tanh_back_into(at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x) {
+  if (!ours(out, x) || x.scalar_type() != at::kFloat || !gradient.is_contiguous()) {
+    at::gelu_backward_out(out, gradient, x, "tanh");
+    return;
   }
+  auto numbers =
+      at::TensorIteratorConfig().add_output(out).add_const_input(gradient).add_const_input(x).build();
+  const auto back = kernels::own_kernels()->gelu_tanh_back;
+  numbers.for_each(
+      [back](char** data, const std::int64_t* strides, std::int64_t count, std::int64_t stretches) {
+        for (std::int64_t i = 0; i < stretches; ++i) {
+          back(reinterpret_cast<float*>(data[0] + i * strides[3]),
+               reinterpret_cast<const float*>(data[1] + i * strides[4]),
+               reinterpret_cast<const float*>(data[2] + i * strides[5]), count);
+        }
+      });
+}
+
+at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {
+  const Activation::Kind kind = activation.kind();
+  if (kind == Activation::swish) return swish(x, activation.beta(), memory);
+  if (kind == Activation::gelu_quick) return swish(x, 1.702, memory);
+  if (kind == Activation::solu) return x * softmax(x, memory);
+  const auto* const found = std::ranges::find(kElementwise, kind, &Elementwise::kind);
+  if (found != std::ranges::end(kElementwise)) return applied(*found, x, memory);
   throw std::logic_error("xielu has trained numbers: see xielu()");
 }
 

@@ -56,7 +56,40 @@ void copy_columns(const KeysAndValues& columns, const KeysAndValues& room, std::
   if (columns.form == KeyForm::heads) room.values.narrow(2, first, count).copy_(columns.values);
 }
 
+std::size_t bytes_of(const KeysAndValues& held) {
+  if (!held.keys.defined()) return 0;
+  return held.keys.nbytes() + (held.form == KeyForm::heads ? held.values.nbytes() : 0);
+}
+
+std::size_t bytes_of(const RecurrentState& state) {
+  return state.defined() ? state.inputs.nbytes() + state.state.nbytes() : 0;
+}
+
+void copy_state(const RecurrentState& from, const RecurrentState& room) {
+  room.inputs.copy_(from.inputs);
+  room.state.copy_(from.state);
+}
+
 }  // namespace
+
+template <typename Cache, typename Use>
+void KvCache::for_each_tensor(Cache& cache, const Use& use) {
+  const auto use_both = [&](auto& held) {
+    if (!held.keys.defined()) return;
+    use(held.keys);
+    // Latents are stored once.
+    if (held.form == KeyForm::heads) use(held.values);
+  };
+  for (auto& layer : cache.layers_) use_both(layer);
+  for (auto& state : cache.states_) {
+    if (!state.defined()) continue;
+    use(state.inputs);
+    use(state.state);
+  }
+  if (cache.padded_) use(cache.real_);
+  for (auto& layer : cache.encoder_.layers) use_both(layer);
+  if (cache.encoder_.real.defined()) use(cache.encoder_.real);
+}
 
 KvCache::KvCache(std::int64_t layers, Size size)
     : size_(size),
@@ -70,8 +103,7 @@ void KvCache::set_state(std::int64_t layer, const RecurrentState& next) {
     room = {next.inputs.detach().clone(), next.state.detach()};  // inputs may be part of a much larger tensor
     return;
   }
-  room.inputs.copy_(next.inputs);
-  room.state.copy_(next.state);
+  copy_state(next, room);
 }
 
 bool KvCache::has_states() const {
@@ -83,8 +115,7 @@ void KvCache::advance(std::int64_t columns) {
   for (std::size_t l = 0; l < states_.size(); ++l) {
     if (!next_states_[l].defined()) continue;
     if (allotted_) {
-      states_[l].inputs.copy_(next_states_[l].inputs);
-      states_[l].state.copy_(next_states_[l].state);
+      copy_state(next_states_[l], states_[l]);
     } else {
       states_[l] = std::exchange(next_states_[l], {});
     }
@@ -106,18 +137,11 @@ void KvCache::replace(std::int64_t layer, const KeysAndValues& filled) {
 }
 
 std::int64_t KvCache::bytes() const {
-  std::int64_t bytes = 0;
-  const auto add = [&](const KeysAndValues& held) {
-    if (!held.keys.defined()) return;
-    bytes += static_cast<std::int64_t>(held.keys.nbytes());
-    if (held.form == KeyForm::heads) bytes += static_cast<std::int64_t>(held.values.nbytes());
-  };
-  for (std::int64_t l = 0; l < static_cast<std::int64_t>(layers_.size()); ++l) add(layer(l, length_));
-  for (const KeysAndValues& made : encoder_.layers) add(made);
-  for (const RecurrentState& state : states_) {
-    if (state.defined()) bytes += static_cast<std::int64_t>(state.inputs.nbytes() + state.state.nbytes());
-  }
-  return bytes;
+  std::size_t bytes = 0;
+  for (std::int64_t l = 0; l < std::ssize(layers_); ++l) bytes += bytes_of(layer(l, length_));
+  for (const KeysAndValues& made : encoder_.layers) bytes += bytes_of(made);
+  for (const RecurrentState& state : states_) bytes += bytes_of(state);
+  return static_cast<std::int64_t>(bytes);
 }
 
 KeysAndValues KvCache::layer(std::int64_t layer, std::int64_t columns) const {
@@ -204,21 +228,14 @@ void KvCache::allot(const ModelConfig& config, const std::vector<KeyForm>& forms
 }
 
 void KvCache::clear() {
-  for (std::vector<RecurrentState>* states : {&states_, &next_states_}) {
-    for (const RecurrentState& state : *states) {
-      if (!state.defined()) continue;
-      state.inputs.zero_();
-      state.state.zero_();
-    }
-  }
-  for (const KeysAndValues& layer : layers_) {
-    if (!layer.keys.defined()) continue;
-    layer.keys.zero_();
-    if (layer.form == KeyForm::heads) layer.values.zero_();
-  }
   padded_ = false;
   length_ = 0;
   encoder_ = {};
+  for_each_tensor(*this, [](const at::Tensor& tensor) { tensor.zero_(); });
+  for (const RecurrentState& state : next_states_) {
+    for (const at::Tensor& part : {state.inputs, state.state})
+      if (part.defined()) part.zero_();
+  }
 }
 
 void KvCache::append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own) {
@@ -248,33 +265,9 @@ void KvCache::settle_encoder() {
 
 std::int64_t KvCache::room_bytes() const {
   std::size_t bytes = 0;
-  for (const RecurrentState& state : states_) {
-    if (state.defined()) bytes += 2 * (state.inputs.nbytes() + state.state.nbytes());
-  }
-  for (const KeysAndValues& layer : layers_) {
-    if (!layer.keys.defined()) continue;
-    bytes += layer.keys.nbytes() + (layer.form == KeyForm::heads ? layer.values.nbytes() : 0);
-  }
+  for (const RecurrentState& state : states_) bytes += 2 * bytes_of(state);
+  for (const KeysAndValues& layer : layers_) bytes += bytes_of(layer);
   return static_cast<std::int64_t>(bytes);
-}
-
-template <typename Cache, typename Use>
-void KvCache::for_each_tensor(Cache& cache, const Use& use) {
-  const auto use_both = [&](auto& held) {
-    if (!held.keys.defined()) return;
-    use(held.keys);
-    // Latents are stored once.
-    if (held.form == KeyForm::heads) use(held.values);
-  };
-  for (auto& layer : cache.layers_) use_both(layer);
-  for (auto& state : cache.states_) {
-    if (!state.defined()) continue;
-    use(state.inputs);
-    use(state.state);
-  }
-  if (cache.padded_) use(cache.real_);
-  for (auto& layer : cache.encoder_.layers) use_both(layer);
-  if (cache.encoder_.real.defined()) use(cache.encoder_.real);
 }
 
 std::vector<at::Tensor> KvCache::tensors() const {

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/argmax.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/full_like.h>
@@ -80,6 +79,17 @@ Sequence::Sequence(const ModelConfig& config, Stack stack, Input input)
     key_positions_ = at::arange(end, at::TensorOptions(at::kLong).device(input_.device)).unsqueeze(0);
   }
   positions_ = own(key_positions_);
+}
+
+at::Tensor Sequence::part_of(const at::Tensor& x, std::size_t part) const {
+  return input_.ragged && x.defined() ? RaggedRows::part(x, input_.ragged->groups()[part]) : x;
+}
+
+at::Tensor Sequence::of_parts(const std::function<at::Tensor(std::size_t part)>& of_part) const {
+  if (!input_.ragged) return of_part(0);
+  std::vector<at::Tensor> tokens;  // [token, ...] each
+  for (std::size_t part = 0; part < parts_.size(); ++part) tokens.push_back(of_part(part).flatten(0, 1));
+  return at::cat(tokens).unsqueeze(0);
 }
 
 at::Tensor Sequence::own_columns() const {
@@ -192,8 +202,7 @@ VisibleKeys Sequence::visible_by_place(bool windows) const {
 }
 
 LayerKind LayerKind::of_queries(const at::Tensor& queries) const {
-  LayerKind kind{.mask = mask.of_queries(queries), .windowed = windowed, .has_empty_rows = has_empty_rows};
-  return kind;
+  return {.mask = mask.of_queries(queries), .windowed = windowed, .has_empty_rows = has_empty_rows};
 }
 
 EarlierTokens Sequence::earlier(std::int64_t taps) const {

@@ -74,6 +74,10 @@ class Sequence {
   const RaggedRows* ragged() const noexcept { return input_.ragged.get(); }
   /// The sequences whose queries attend to the same columns: this one, or one for each group of ragged rows.
   std::span<const Sequence> parts() const noexcept { return parts_.empty() ? std::span(this, 1) : parts_; }
+  /// One part's rows [row, pos, ...] of `x` [batch, pos, ...]; undefined if that is.
+  at::Tensor part_of(const at::Tensor& x, std::size_t part) const;
+  /// The results of a function of the part's number, [row, pos, ...], joined like `x` above.
+  at::Tensor of_parts(const std::function<at::Tensor(std::size_t part)>& of_part) const;
 
   const at::Tensor& positions() const noexcept { return positions_; }          ///< [1 or batch, pos] int64
   const at::Tensor& key_positions() const noexcept { return key_positions_; }  ///< [1 or batch, key] int64

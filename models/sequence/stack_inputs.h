@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -27,12 +26,12 @@ struct LayerInputs {
 /// What the blocks of one stack read in addition to the residual stream: made before the first of them runs.
 struct StackInputs {
   const Sequence& sequence;
-  LayerInputs full;      ///< of the layers without a window
-  LayerInputs windowed;  ///< of those with one
+  LayerInputs full = {};      ///< of the layers without a window
+  LayerInputs windowed = {};  ///< of those with one
   /// Position embeddings [1 or batch, pos, d_model] for queries and keys (shortformer), else undefined.
-  at::Tensor query_key_positions;
-  std::optional<CrossInputs> cross;  ///< for decoders that read an encoder
-  at::Tensor query_growth = {};      ///< factors of queries [1 or batch, pos, 1, 1], if the model has them
+  at::Tensor query_key_positions = {};
+  std::optional<CrossInputs> cross = {};  ///< for decoders that read an encoder
+  at::Tensor query_growth = {};  ///< factors of queries [1 or batch, pos, 1, 1], if the model has them
   /// What short convolutions read, one for each of the sequence's parts; empty without such layers.
   std::vector<EarlierTokens> earlier = {};
   RunTokens run_tokens = {};  ///< what layers with a state need

@@ -5,13 +5,12 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "core/parallel.h"
+#include "hooked/core/kernel_set.h"
 #include "models/kernels/kernels.h"
 #include "models/storage/product.h"
 #include "models/storage/workspace.h"
@@ -30,6 +29,9 @@
 
 namespace hooked {
 namespace {
+
+// In the order of Storage.
+constexpr std::string_view kStorageNames[] = {"fastest", "plain", "narrow_blocks", "wide_blocks"};
 
 constexpr std::int64_t kPairOfBfloat16 = 2;
 
@@ -90,6 +92,26 @@ kernels::BlockKernel block_kernel(const at::Tensor& like, KernelSet set, std::in
 }
 
 }  // namespace
+
+Storage fastest_storage(const at::TensorOptions& options) {
+  const KernelSet set = kernel_set();
+  const auto dtype = options.dtype().toScalarType();
+  if (set == KernelSet::plain || !options.device().is_cpu() ||
+      !(dtype == at::kBFloat16 || dtype == at::kFloat))
+    return Storage::plain;
+  return set == KernelSet::avx2 ? Storage::narrow_blocks : Storage::wide_blocks;
+}
+
+std::string_view storage_name(Storage storage) noexcept {
+  return kStorageNames[static_cast<std::size_t>(storage)];
+}
+
+std::optional<Storage> parse_storage(std::string_view name) noexcept {
+  for (const Storage storage : {Storage::plain, Storage::narrow_blocks, Storage::wide_blocks}) {
+    if (storage_name(storage) == name) return storage;
+  }
+  return std::nullopt;
+}
 
 Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
                Storage storage, KernelSet set) {

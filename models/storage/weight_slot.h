@@ -1,12 +1,44 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "models/storage/slot_view.h"
-
 namespace hooked {
+
+/// A tensor of the state dict as it is in storage, which may cut its dimensions into pieces: a matrix [in,
+/// out] that is stored in blocks of 64 columns is pieces [in, out / 64, 64] with parts {1, 2}.
+class SlotView {
+ public:
+  /// A tensor stored in one piece.
+  SlotView(at::Tensor whole);  // NOLINT(google-explicit-constructor): most are
+  /// `parts`: how many dimensions of `pieces`, 1 to 3, make up each dimension of the tensor.
+  SlotView(at::Tensor pieces, std::vector<std::int64_t> parts);
+
+  bool defined() const { return pieces_.defined(); }
+  const std::vector<std::int64_t>& sizes() const { return sizes_; }
+  std::uint64_t nbytes() const { return pieces_.nbytes(); }
+  at::ScalarType dtype() const { return pieces_.scalar_type(); }
+  /// The storage, in whatever shape: for filling all of it.
+  const at::Tensor& pieces() const { return pieces_; }
+
+  /// The number at an index in the tensor, counted as if it were contiguous: a view [].
+  at::Tensor number(std::int64_t place) const;
+
+  /// The tensor: a view of the storage if possible, otherwise a copy.
+  at::Tensor read() const;
+  /// Writes the whole tensor.
+  void write(const at::Tensor& values) const;
+  /// Writes the stretch of `dimension` that begins at `first` and is as long as `values`.
+  void write(std::int64_t dimension, std::int64_t first, const at::Tensor& values) const;
+
+ private:
+  at::Tensor pieces_;
+  std::vector<std::int64_t> parts_, sizes_;
+};
 
 /// Where one tensor of the state dict is in the packed parameters. Everything else about it is in the table
 /// of weights (core/weight_table.h).

@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace hooked {
 
@@ -31,6 +33,13 @@ class Workspace {
  private:
   std::shared_ptr<SlabMemory> memory_;
 };
+
+/// The sizes of `x` with the last one replaced.
+inline std::vector<std::int64_t> with_last_size(const at::Tensor& x, std::int64_t last) {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = last;
+  return sizes;
+}
 
 /// Where operations put their results.
 struct Memory {

@@ -1,7 +1,6 @@
 #include "models/transformer/block.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "models/ops/ops.h"
 
 namespace hooked {
+
 Block::Block(const GraphContext& context)
     : config_(context.config),
       layer_(context.layer),
@@ -26,21 +26,18 @@ Block::Block(const GraphContext& context)
   hook_k_input_ = add_point(*this, Site::k_input, context);
   hook_v_input_ = add_point(*this, Site::v_input, context);
 
-  const auto norm = [&](const char* name, Site scale, Site normalized,
-                        bool weighted) -> std::shared_ptr<Norm> {
-    if (!has_point(scale, context)) return nullptr;
-    return register_module(
-        name, std::make_shared<Norm>(stream_norm(c, c.norm, {scale, normalized}, weighted), context));
+  const auto norm = [&](const char* name, Site normalized, bool weighted) -> std::shared_ptr<Norm> {
+    if (!has_point(normalized, context)) return nullptr;
+    return add_norm(*this, name, stream_norm(c, c.norm, normalized, weighted), context);
   };
   const bool weighted = !c.norm_folded;
-  ln1_ = norm("ln1", Site::ln1_scale, Site::ln1_normalized, weighted);
+  ln1_ = norm("ln1", Site::ln1_normalized, weighted);
   // With one norm for both branches, ln2 is ln1 with a second pair of points.
-  ln2_ = norm("ln2", Site::ln2_scale, Site::ln2_normalized,
-              weighted && c.layout != BlockLayout::parallel_one_norm);
-  ln3_ = norm("ln3", Site::ln3_scale, Site::ln3_normalized, weighted);
+  ln2_ = norm("ln2", Site::ln2_normalized, weighted && c.layout != BlockLayout::parallel_one_norm);
+  ln3_ = norm("ln3", Site::ln3_normalized, weighted);
   // Output norms are never folded: nothing linear reads them.
-  ln1_post_ = norm("ln1_post", Site::ln1_post_scale, Site::ln1_post_normalized, true);
-  ln2_post_ = norm("ln2_post", Site::ln2_post_scale, Site::ln2_post_normalized, true);
+  ln1_post_ = norm("ln1_post", Site::ln1_post_normalized, true);
+  ln2_post_ = norm("ln2_post", Site::ln2_post_normalized, true);
   if (c.layout == BlockLayout::parallel_one_norm && ln2_) ln2_->share_weights_of(*ln1_);
 
   if (c.convolves(context.layer)) {
@@ -73,15 +70,12 @@ Block::Block(const GraphContext& context)
   hook_layer_input_out_ = add_point(*this, Site::layer_input_out, context);
   hook_resid_sum_ = add_point(*this, Site::resid_sum, context);
   hook_resid_post_ = add_point(*this, Site::resid_post, context);
-  if (c.layer_scale) {
-    resid_scale_ =
-        register_parameter("resid_scale", at::empty({1}, context.options), /*requires_grad=*/false);
-  }
+  if (c.layer_scale) resid_scale_ = add_parameter(*this, "resid_scale", {1}, context);
   hook_normalized_resid_post_ = add_point(*this, Site::normalized_resid_post, context);
 }
 
 at::Tensor Block::replaced(const Point& point, const Point& after, const at::Tensor& resid, const Run& run) {
-  if (!point || run.watch.watches_between(after->number(), point->number())) return {};
+  if (!point || run.watch.plan().watches_between(after->number(), point->number())) return {};
   return run.watch.replacement(point->number(), resid.sizes(), resid.options());
 }
 
@@ -104,7 +98,7 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
     const at::Tensor attn_out = attention_branch(resid, stack, run);
     resid = stack.asked_of(resid);
     const at::Tensor mlp_out = mlp_branch(resid, run);
-    return ended(ops::add(ops::add(resid, attn_out, run), mlp_out, run), stack, run);
+    return finish_block(ops::add(ops::add(resid, attn_out, run), mlp_out, run), stack, run);
   }
   const at::Tensor mid = replaced_with_attention(hook_resid_mid_, resid, stack, run);
   if (mid.defined()) {
@@ -113,17 +107,17 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
     const at::Tensor attn_out = attention_branch(resid, stack, run);
     resid = ops::add(stack.asked_of(resid), attn_out, run);
   }
-  if (!mlp_) return ended(std::move(resid), stack, run);
+  if (!mlp_) return finish_block(std::move(resid), stack, run);
   resid = hook_resid_mid_->forward(std::move(resid), run.watch);
   if (norms_stream) resid = ln2_->forward(resid, run);
   if (cross_attn_) {
     resid = hook_resid_mid_cross_->forward(ops::add(resid, cross_attention_branch(resid, stack, run), run),
                                            run.watch);
   }
-  return ended(ops::add(resid, mlp_branch(resid, run), run), stack, run);
+  return finish_block(ops::add(resid, mlp_branch(resid, run), run), stack, run);
 }
 
-at::Tensor Block::ended(at::Tensor sum, const StackInputs& stack, Run& run) const {
+at::Tensor Block::finish_block(at::Tensor sum, const StackInputs& stack, Run& run) const {
   if (layer_input_) {
     sum = hook_resid_mid_mlp_->forward(std::move(sum), run.watch);
     const at::Tensor out = layer_input_->forward(sum, stack, run);

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "models/attention/attention.h"
-#include "models/graph/feed_forward.h"
 #include "models/graph/graph.h"
 #include "models/graph/norm.h"
+#include "models/mlp/mlp.h"
 #include "models/sequence/run.h"
 #include "models/transformer/layer_input.h"
 
@@ -50,9 +50,9 @@ class Block : public torch::nn::Module {
   /// The block with norms after the additions.
   at::Tensor forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
 
-  /// Ends the block after the sum with its MLP: adds the per-layer input branch and applies the layer scale,
-  /// if the model has them.
-  at::Tensor ended(at::Tensor sum, const StackInputs& stack, Run& run) const;
+  /// After the sum with the MLP: adds the per-layer input branch and applies the layer scale, if the model
+  /// has them, then fires resid_post.
+  at::Tensor finish_block(at::Tensor sum, const StackInputs& stack, Run& run) const;
 
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
 

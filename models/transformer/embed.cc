@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -18,17 +17,14 @@ Embed::Embed(const GraphContext& context) : config_(context.config) {
   if (c.embedding_scale != 1.0) {
     scale_ = at::scalar_tensor(c.embedding_scale, at::TensorOptions(c.dtype));
   }
-  W_E_ =
-      register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
+  W_E_ = add_parameter(*this, "W_E", {c.d_vocab, c.d_model}, context);
   if (c.token_types > 0) {
     const auto types = register_module("token_type_embed", std::make_shared<Folder>());
-    W_token_type_ = types->register_parameter(
-        "W_token_type", at::empty({c.token_types, c.d_model}, context.options), /*requires_grad=*/false);
+    W_token_type_ = add_parameter(*types, "W_token_type", {c.token_types, c.d_model}, context);
     hook_token_type_embed_ = add_point(*this, Site::token_type_embed, context);
   }
   if (c.post_embedding_norm || c.embedding_sum_norm) {
-    const Norm::Points points{Site::embed_ln_scale, Site::embed_ln_normalized};
-    ln_ = register_module("ln", std::make_shared<Norm>(outer_norm(c, c.embedding_norm, points), context));
+    ln_ = add_norm(*this, "ln", outer_norm(c, c.embedding_norm, Site::embed_ln_normalized), context);
   }
 }
 
@@ -67,11 +63,11 @@ WeightSlots Embed::slots(const std::string& path) const {
 
 DecoderEmbed::DecoderEmbed(const GraphContext& context) {
   const ModelConfig& c = context.config;
-  W_pos_ = register_parameter("W_pos", at::empty({c.n_ctx, c.d_model}, context.options), false);
+  W_pos_ = add_parameter(*this, "W_pos", {c.n_ctx, c.d_model}, context);
   if (!c.embedding_sum_norm) return;
-  Norm::Layout layout = outer_norm(c, c.embedding_norm, {Site::embed_ln_scale, Site::embed_ln_normalized});
+  Norm::Layout layout = outer_norm(c, c.embedding_norm, Site::embed_ln_normalized);
   layout.silent = true;
-  ln_ = register_module("ln", std::make_shared<Norm>(layout, context));
+  ln_ = add_norm(*this, "ln", layout, context);
 }
 
 at::Tensor DecoderEmbed::forward(const at::Tensor& tokens, const at::Tensor& positions,

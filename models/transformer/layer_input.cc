@@ -20,16 +20,15 @@ LayerInputBranch::LayerInputBranch(const GraphContext& context) : activation_(co
   W_embed_ = add_matrix(*this, "W_embed", width, d, {.out = width, .in = d}, context);
   W_gate_ = add_matrix(*this, "W_gate", width, d, {.out = width, .in = d}, context);
   W_out_ = add_matrix(*this, "W_out", d, width, {.out = d, .in = width}, context);
-  const Norm::Layout of_embedding{.kind = c.norm,
-                                  .points = {Site::layer_input_ln_scale, Site::layer_input_ln_normalized},
-                                  .shape = {width},
-                                  .weighted = true,
-                                  .bias = false,
-                                  .offset = c.norm_offset};
-  ln_ = register_module("ln", std::make_shared<Norm>(of_embedding, context));
-  const Norm::Points behind{Site::layer_input_ln_post_scale, Site::layer_input_ln_post_normalized};
-  ln_post_ = register_module(
-      "ln_post", std::make_shared<Norm>(stream_norm(c, c.norm, behind, /*weighted=*/true), context));
+  ln_ = add_norm(*this, "ln",
+                 {.kind = c.norm,
+                  .normalized = Site::layer_input_ln_normalized,
+                  .shape = {width},
+                  .offset = c.norm_offset},
+                 context);
+  ln_post_ =
+      add_norm(*this, "ln_post",
+               stream_norm(c, c.norm, Site::layer_input_ln_post_normalized, /*weighted=*/true), context);
   hook_in_ = add_point(*this, Site::layer_input_in, context);
   hook_pre_ = add_point(*this, Site::layer_input_pre, context);
   hook_post_ = add_point(*this, Site::layer_input_post, context);

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,8 +47,7 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
       summed ? add_point(*embed_, Site::token_embed, context) : add_point(*this, Site::embed, context);
   if (config.has_pos_embed()) {
     const auto positions = register_module("pos_embed", std::make_shared<Folder>());
-    W_pos_ = positions->register_parameter("W_pos",
-                                           at::empty({config.n_ctx, config.d_model}, context.options), false);
+    W_pos_ = add_parameter(*positions, "W_pos", {config.n_ctx, config.d_model}, context);
     if (config.has_encoder()) {
       decoder_embed_ = register_module("decoder_embed", std::make_shared<DecoderEmbed>(context));
     }
@@ -70,9 +68,9 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
     }
     return blocks;
   };
-  const auto norm = [&](const char* name, NormKind kind, Norm::Points at, const GraphContext& where) {
-    return register_module(
-        name, std::make_shared<Norm>(stream_norm(config, kind, at, /*weighted=*/!config.norm_folded), where));
+  const auto norm = [&](const char* name, NormKind kind, Site normalized, const GraphContext& where) {
+    return add_norm(*this, name, stream_norm(config, kind, normalized, /*weighted=*/!config.norm_folded),
+                    where);
   };
   if (config.rotary() != nullptr) {
     const auto there = [&](bool windowed) {
@@ -85,18 +83,15 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   if (config.has_encoder()) {
     encoder_ = stack(Stack::encoder);
     if (!config.norms_stream()) {  // else its last block ends with a norm
-      encoder_final_ln_ = norm("encoder_final_ln", config.norm,
-                               {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized},
+      encoder_final_ln_ = norm("encoder_final_ln", config.norm, Site::encoder_final_ln_normalized,
                                on(placement_.of({Stack::encoder, config.n_encoder_layers() - 1})));
     }
   }
   blocks_ = stack(config.main_stack());
   if (config.final_norm != NormKind::none) {
-    ln_final_ =
-        config.has_encoder()
-            ? norm("decoder_final_ln", config.final_norm,
-                   {Site::decoder_final_ln_scale, Site::decoder_final_ln_normalized}, at_exit)
-            : norm("ln_final", config.final_norm, {Site::ln_final_scale, Site::ln_final_normalized}, at_exit);
+    ln_final_ = config.has_encoder()
+                    ? norm("decoder_final_ln", config.final_norm, Site::decoder_final_ln_normalized, at_exit)
+                    : norm("ln_final", config.final_norm, Site::ln_final_normalized, at_exit);
   }
   if (config.has_mlm_head()) mlm_head_ = register_module("mlm_head", std::make_shared<MlmHead>(at_exit));
   if (config.has_unembedding()) {
@@ -142,7 +137,7 @@ bool Transformer::narrows(const GraphInput& input, const Reach& reach, const Run
   if (!input.logit_columns.defined() || !reach.exit || reach.first_block == reach.end_block) return false;
   // A mixture sorts out the padding among all tokens.
   if (config_.mixture(reach.end_block - 1) && run.sequence.real().defined()) return false;
-  return !run.watch.watches_all_columns_behind(blocks_.back()->first_point());
+  return !run.watch.plan().watches_all_columns_behind(blocks_.back()->first_point());
 }
 
 Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run) const {
@@ -251,8 +246,7 @@ StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>&
                                       const Sequence& sequence, Run& run) const {
   std::vector<ScoreBias> biases;
   for (const Sequence& part : sequence.parts()) biases.push_back(stack.front()->relative_bias(part, run));
-  StackInputs inputs{
-      .sequence = sequence, .full = {}, .windowed = {}, .query_key_positions = {}, .cross = {}};
+  StackInputs inputs{.sequence = sequence};
   const auto of_layers = [&](bool windowed) {
     LayerInputs layers;
     for (std::size_t part = 0; part < biases.size(); ++part) {

@@ -13,9 +13,8 @@ namespace hooked {
 MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.unembedding->mlm_head) {
   const ModelConfig& c = context.config;
   W_ = add_matrix(*this, "W", c.d_model, c.d_model, {.out = c.d_model, .in = c.d_model}, context);
-  b_ = register_parameter("b", at::empty({c.d_model}, context.options), /*requires_grad=*/false);
-  const Norm::Points points{Site::mlm_head_ln_scale, Site::mlm_head_ln_normalized};
-  ln_ = register_module("ln", std::make_shared<Norm>(outer_norm(c, NormKind::layer_norm, points), context));
+  b_ = add_parameter(*this, "b", {c.d_model}, context);
+  ln_ = add_norm(*this, "ln", outer_norm(c, NormKind::layer_norm, Site::mlm_head_ln_normalized), context);
 }
 
 at::Tensor MlmHead::forward(const at::Tensor& x, Run& run) const {
@@ -30,13 +29,8 @@ WeightSlots MlmHead::slots(const std::string& path) const {
 
 Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(context.config) {
   const ModelConfig& c = context.config;
-  W_U_ = c.tied_unembedding()
-             ? W_E
-             : register_parameter("W_U", at::empty({c.d_vocab_out(), c.d_model}, context.options),
-                                  /*requires_grad=*/false);
-  if (c.unembedding->bias) {
-    b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out()}, context.options), /*requires_grad=*/false);
-  }
+  W_U_ = c.tied_unembedding() ? W_E : add_parameter(*this, "W_U", {c.d_vocab_out(), c.d_model}, context);
+  if (c.unembedding->bias) b_U_ = add_parameter(*this, "b_U", {c.d_vocab_out()}, context);
   // Buffers: nothing that a training run computes depends on them.
   const auto add_mean = [&](const char* name, std::int64_t size) {
     return register_buffer(name, at::empty({size}, context.options));

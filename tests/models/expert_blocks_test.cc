@@ -1,4 +1,4 @@
-#include "models/mlp/expert_blocks.h"
+#include "models/mlp/stacked_experts.h"
 
 #include <ATen/ops/topk.h>
 

@@ -3,8 +3,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sqrt.h>
 
-#include <cstdlib>
-
 #include "hooked/core/kernel_set.h"
 #include "tests/support/test.h"
 

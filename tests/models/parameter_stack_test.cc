@@ -1,4 +1,4 @@
-#include "models/graph/parameter_stack.h"
+#include "models/graph/graph.h"
 
 #include "tests/support/test.h"
 

@@ -138,7 +138,7 @@ class Runs {
   RandomGraph::Outcome run(const Selection& capture, const std::vector<Edit>& edits) const {
     const std::shared_ptr<KvCache> prefix = filled(columns_.prefix_rows, columns_.prefix, nullptr);
     const std::shared_ptr<KvCache> cache = filled(columns_.batch, columns_.cached, prefix);
-    return once(columns_.batch, columns_.own, prefix, cache.get(), mask_, capture, edits);
+    return graph_.run(tokens(columns_.batch, columns_.own), {capture, edits, mask_, prefix, cache.get()});
   }
 
  private:
@@ -148,29 +148,14 @@ class Runs {
     if (length == 0) return nullptr;
     auto cache = std::make_shared<KvCache>(graph_.config.n_layers,
                                            KvCache::Size{.batch = rows, .capacity = length + columns_.own});
-    once(rows, length, prefix, cache.get(), {}, {}, {});
+    graph_.run(tokens(rows, length), {.prefix = prefix, .cache = cache.get()});
     cache->advance(length, {});
     return cache;
   }
 
-  RandomGraph::Outcome once(std::int64_t rows, std::int64_t length,
-                            const std::shared_ptr<const KvCache>& prefix, KvCache* cache,
-                            const at::Tensor& mask, const Selection& capture,
-                            const std::vector<Edit>& edits) const {
-    const at::NoGradGuard no_grad;
-    const at::Tensor tokens = at::randint(graph_.config.d_vocab, {rows, length},
-                                          at::detail::createCPUGenerator(7), at::TensorOptions(at::kLong));
-    const Reach reach = Reach::everything(graph_.points);
-    auto plan = std::make_shared<WatchPlan>(graph_.points, reach);
-    for (const Edit& edit : edits) plan->add_edit(edit);
-    plan->add_capture(capture);
-    Run run{.watch = Watch(std::move(plan), {}),
-            .sequence = Sequence(graph_.config, Stack::blocks,
-                                 {rows, length, mask, at::kCPU, prefix, nullptr, cache}),
-            .workspace = &graph_.workspace};
-    RandomGraph::Outcome outcome{graph_.graph.forward({.tokens = tokens}, reach, run), {}};
-    outcome.cache = run.watch.take_cache();
-    return outcome;
+  at::Tensor tokens(std::int64_t rows, std::int64_t length) const {
+    return at::randint(graph_.config.d_vocab, {rows, length}, at::detail::createCPUGenerator(7),
+                       at::TensorOptions(at::kLong));
   }
 
   const RandomGraph& graph_;
@@ -218,11 +203,7 @@ TEST_P(Tiled, EqualsTheExplicitPath) {
 
 // A tile of narrow numbers is computed in float32, so that only the result is rounded.
 TEST(TiledTypes, OfBfloat16IsRoundedOnce) {
-  const RandomGraph graph(config_of(kKinds[0], at::kFloat));
-  const hooked::Run run{
-      .watch = Watch(std::make_shared<const WatchPlan>(graph.points, Reach::everything(graph.points)), {}),
-      .sequence = Sequence(graph.config, Stack::blocks, {2, 150, {}, at::kCPU}),
-      .workspace = &graph.workspace};
+  const Workspace workspace;
   auto generator = at::detail::createCPUGenerator(5);
   const auto random = [&](at::IntArrayRef sizes) {
     return at::randn(sizes, generator, at::TensorOptions(at::kFloat)).to(at::kBFloat16);
@@ -241,7 +222,7 @@ TEST(TiledTypes, OfBfloat16IsRoundedOnce) {
     const at::Tensor sinks_here = sinks.to(dtype);
     const ScoreRules rules{
         .scale = 0.4, .soft_cap = 2.0, .sinks = sinks_here, .mask = mask, .has_empty_rows = false};
-    return attend_in_tiles(q.to(dtype), {{k.to(dtype), v.to(dtype)}}, rules, {}, run).z;
+    return attend_in_tiles(q.to(dtype), {{k.to(dtype), v.to(dtype)}}, rules, {}, {&workspace}).z;
   };
   for (const bool whole : {false, true}) {
     const at::Tensor narrow = z_in(at::kBFloat16, whole), wide = z_in(at::kFloat, whole);

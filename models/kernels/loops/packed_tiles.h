@@ -2,7 +2,7 @@
 
 #include "models/kernels/loops/vectors.h"
 
-// Products of rows and packed blocks (models/kernels/block_product.h).
+// Products of rows and packed blocks (models/kernels/kernels.h).
 namespace hooked::kernels {
 namespace {
 

@@ -1,5 +1,5 @@
 #include "core/compiled_kernels.h"
-#include "models/kernels/sets/sets.h"
+#include "models/kernels/kernels.h"
 
 #ifdef HOOKED_COMPILES_KERNELS
 #include <immintrin.h>

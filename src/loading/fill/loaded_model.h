@@ -22,7 +22,7 @@
 #include "loading/config/token_rules.h"
 #include "models/replay/key_rooms.h"
 #include "models/replay/recordings.h"
-#include "models/storage/storage.h"
+#include "models/storage/matrix.h"
 #include "models/storage/weight_slot.h"
 #include "models/storage/workspace.h"
 

@@ -1,4 +1,4 @@
-#include "models/storage/slot_view.h"
+#include "models/storage/weight_slot.h"
 
 #include <algorithm>
 #include <cassert>

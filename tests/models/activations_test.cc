@@ -1,20 +1,30 @@
-#include "models/ops/gelu.h"
+#include "models/ops/activations.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <limits>
 
 #include "hooked/core/kernel_set.h"
-#include "tests/support/test.h"
 
-namespace hooked::gelu_test {
+namespace hooked::activations_test {
 namespace {
 
 at::Tensor ours(const at::Tensor& x) {
   at::Tensor out = at::empty_like(x);
-  gelu_tanh_into(out, x);
+  ops::gelu_tanh_into(out, x);
   return out;
 }
 
@@ -41,7 +51,7 @@ TEST(Gelu, OfABrainFloatIsRoundedOnce) {
 
 at::Tensor ours_back(const at::Tensor& gradient, const at::Tensor& x) {
   at::Tensor out = at::empty_like(x);
-  gelu_tanh_back_into(out, gradient, x);
+  ops::gelu_tanh_back_into(out, gradient, x);
   return out;
 }
 
@@ -105,4 +115,4 @@ TEST(Gelu, NumbersThatAreNotFiniteStayVisible) {
 }
 
 }  // namespace
-}  // namespace hooked::gelu_test
+}  // namespace hooked::activations_test
