@@ -35,11 +35,13 @@ struct RandomGraph {
     at::Tensor logits;
     ActivationCache cache;
   };
-  /// What a run is given: captures, edits and a mask.
+  /// What a run is given: captures, edits, a mask, and what earlier runs left.
   struct Request {
     Selection capture = {};
     std::vector<Edit> edits = {};
     at::Tensor attention_mask = {};
+    std::shared_ptr<const KvCache> prefix = nullptr;
+    KvCache* cache = nullptr;
   };
 
   Outcome run(const at::Tensor& tokens, const Request& request) const {
@@ -50,7 +52,8 @@ struct RandomGraph {
     plan->add_capture(request.capture);
     Run run{.watch = Watch(std::move(plan), {}),
             .sequence = Sequence(config, Stack::blocks,
-                                 {tokens.size(0), tokens.size(1), request.attention_mask, at::kCPU}),
+                                 {tokens.size(0), tokens.size(1), request.attention_mask, at::kCPU,
+                                  request.prefix, nullptr, request.cache}),
             .workspace = &workspace};
     Outcome outcome{graph.forward({.tokens = tokens}, reach, run), {}};
     outcome.cache = run.watch.take_cache();
