@@ -22,7 +22,8 @@ constexpr std::pair<std::string_view, std::string_view> kMethods[] = {
     {"accumulated_resid",
      "`accumulated_residual`; for `layer` and `mlp_input` write `.until`, for `apply_ln` write `.norm`"},
     {"decompose_resid",
-     "`residual_parts`; for `layer`, `mlp_input` and `apply_ln` write `.of`; modes are labels of the axis `part`"},
+     "`residual_parts`; for `layer`, `mlp_input` and `apply_ln` write `.of`; modes are labels of the axis "
+     "`part`"},
     {"stack_head_results", "`residual_parts` with `Grain::head`"},
     {"stack_neuron_results",
      "`residual_parts` with `Grain::neuron`; for `project_output_onto` write `.along`, transposed"},

@@ -1,6 +1,7 @@
 #pragma once
 
-// Everything a user needs, and the tensor operations that go with it. Smaller parts: run.h, patching.h, circuits.h.
+// Everything a user needs, and the tensor operations that go with it. Smaller parts: run.h, patching.h,
+// circuits.h.
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/heads.h"

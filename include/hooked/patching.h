@@ -1,6 +1,7 @@
 #pragma once
 
-// Activation patching: sweeps, ablations, paths, their estimates by gradients, and the grids that they return.
+// Activation patching: sweeps, ablations, paths, their estimates by gradients, and the grids that they
+// return.
 
 #include "hooked/analysis/ablation.h"
 #include "hooked/analysis/answers.h"

@@ -1,6 +1,7 @@
 #pragma once
 
-// Loading a model, running it with hooks, edits and caches, and generating: all that one needs without the analyses.
+// Loading a model, running it with hooks, edits and caches, and generating: all that one needs without the
+// analyses.
 
 #include "hooked/core/axis.h"
 #include "hooked/core/error.h"

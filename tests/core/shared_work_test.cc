@@ -3,9 +3,8 @@
 
 #include <atomic>
 
-#include "tests/support/test.h"
-
 #include "core/parallel.h"
+#include "tests/support/test.h"
 
 namespace hooked::shared_work_test {
 namespace {

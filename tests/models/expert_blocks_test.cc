@@ -1,9 +1,8 @@
-#include "models/mlp/stacked_experts.h"
-
 #include <ATen/ops/topk.h>
 
 #include <tuple>
 
+#include "models/mlp/stacked_experts.h"
 #include "tests/support/test.h"
 
 namespace hooked::expert_blocks_test {

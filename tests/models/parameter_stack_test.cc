@@ -1,5 +1,4 @@
 #include "models/graph/graph.h"
-
 #include "tests/support/test.h"
 
 namespace hooked::parameter_stack_test {
