@@ -22,12 +22,10 @@ set(HOOKED_ROOM_io_WITHOUT_TORCH files/file.cc files/foreign_kind.cc files/hub_c
 set(HOOKED_SOURCES_PER_OBJECT 16)
 set(HOOKED_ROOM_families_SOURCES_PER_OBJECT 28)
 
-# Rooms whose sources begin with LibTorch's headers, which are compiled once for them.
+# Rooms whose sources begin with LibTorch's headers, which are compiled once for them. For the others loading the compiled
+# headers costs more than it saves.
 set(hooked_rooms_with_header hooks weights models engine loading analysis cli)
-# Rooms whose loops are LibTorch's or run once: -O1 compiles them a quarter faster.
-set(hooked_rooms_of_level_1 families loading options cli)
 hooked_add_header(hooked_room_header HEADERS ${hooked_common_headers})
-hooked_add_header(hooked_room_header_of_level_1 HEADERS ${hooked_common_headers} OPTIONS $<$<CONFIG:Release>:-O1>)
 
 # hooked_compile_together(<target> [<sources per object>]): several of the target's sources are one object, unless
 # HOOKED_UNITY is off.
@@ -73,13 +71,8 @@ function(hooked_add_room room)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hooked_build_flags> fmt::fmt nlohmann_json::nlohmann_json)
     hooked_compile_together(${target} ${HOOKED_ROOM_${room}_SOURCES_PER_OBJECT})
-    set(header hooked_room_header)
-    if(room IN_LIST hooked_rooms_of_level_1)
-      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-      set(header hooked_room_header_of_level_1)
-    endif()
     if(room IN_LIST hooked_rooms_with_header)
-      hooked_precompile(${target} ${header})
+      hooked_precompile(${target} hooked_room_header)
     endif()
   else()
     add_library(${target} INTERFACE)

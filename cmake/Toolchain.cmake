@@ -25,8 +25,8 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 
-# ccache keeps objects of precompiled headers only with this sloppiness, and spares the preprocessor where it goes by the
-# dependencies that the compiler writes.
+# ccache stores objects built with precompiled headers only with this sloppiness. With CCACHE_DEPEND it takes the headers from the
+# compiler's dependency file, so that a miss is not preprocessed separately.
 find_program(HOOKED_CCACHE ccache)
 set(hooked_uses_ccache OFF)
 if(HOOKED_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -41,7 +41,7 @@ find_program(HOOKED_MOLD mold)
 add_library(hooked_build_flags INTERFACE)
 target_compile_options(hooked_build_flags INTERFACE -Wall -Wextra $<$<BOOL:${HOOKED_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # An object of several sources needs about this much anyway (KiB): collecting garbage before is a tenth of the compiler's time.
+  # An object of several sources grows to about this size (KiB) anyway; collecting garbage earlier costs a tenth of the compile time.
   target_compile_options(hooked_build_flags INTERFACE --param=ggc-min-heapsize=1048576)
 endif()
 # What programs link with.

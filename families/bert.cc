@@ -366,6 +366,7 @@ extern const Family kData2vecText = roberta_family("data2vec-text", "data2vec_te
 // RoBERTa (Liu et al. 2019): BERT whose positions are counted from pad_token_id + 1, as in fairseq. The
 // head's activation is exact GELU, whatever hidden_act says.
 extern const Family kRoberta = roberta_family("roberta", "roberta.");
+
 extern const Family kRobertaPrelayernorm = roberta_family(
     "roberta-prelayernorm", "roberta_prelayernorm.", read_roberta_prelayernorm, roberta_prelayernorm_recipes);
 

@@ -235,7 +235,7 @@ ModelConfig read_smollm3(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 4, .tied = true});
   read_llama_biases(hf, c);
-  LayerFlags unrotated = rotated_layers(hf, c);
+  LayerFlags unrotated = rotated_layers(hf, c);  // flipped next
   unrotated.flip();
   // Named kinds of layers count, whatever the flag says.
   const bool windows = json.boolean_or("use_sliding_window", false) || json.has("layer_types");

@@ -55,10 +55,12 @@ ModelConfig read_mixtral(HfConfig& hf) {
 
 // Ministral (Mistral AI 2024): Mistral with windows on some layers.
 extern const Family kMinistral = llama_family("ministral", read_mistral_config, llama_recipes);
+
 extern const Family kMinistral3 = llama_family("ministral3", read_ministral3, llama_recipes);
 
 // Mistral (Jiang et al. 2023): Llama with a window on every layer.
 extern const Family kMistral = llama_family("mistral", read_mistral_config, llama_recipes);
+
 extern const Family kMixtral = llama_family("mixtral", read_mixtral, mixtral_recipes);
 
 }  // namespace hooked::families::mistral

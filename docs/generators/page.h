@@ -22,6 +22,8 @@ inline void print_page(const std::filesystem::path& repository, const std::strin
     if (place == std::string::npos) throw std::logic_error(name + ".md.in has no " + mark);
     text.replace(place, mark.size() + (value.ends_with('\n') ? 1 : 0), value);
   }
+  if (text.find("{{") != std::string::npos)
+    throw std::logic_error(name + ".md.in has a mark without a value");
   std::cout << text;
 }
 

@@ -184,20 +184,20 @@ void HfConfig::require_unset(std::initializer_list<std::string_view> keys) const
 LayerFlags HfConfig::layers_of_type(const ModelConfig& config, const LayerRule& usually,
                                     std::string_view type) const {
   if (!json_.has("layer_types")) return flag_layers(config, usually);
-  LayerFlags windowed;
+  LayerFlags flags;
   for (const std::string& said : json_.texts("layer_types")) {
     if (said != type && said != "full_attention") {
       json_.refuse(
           "layer_types",
           fmt::format("has a kind of layer that is not supported; expected {} and full_attention", type));
     }
-    windowed.push_back(said == type);
+    flags.push_back(said == type);
   }
-  if (static_cast<std::int64_t>(windowed.size()) != config.n_layers) {
+  if (static_cast<std::int64_t>(flags.size()) != config.n_layers) {
     json_.refuse("layer_types", fmt::format("has {} entries; expected one for each of the {} layers",
-                                            windowed.size(), config.n_layers));
+                                            flags.size(), config.n_layers));
   }
-  return windowed;
+  return flags;
 }
 
 void HfConfig::set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const {

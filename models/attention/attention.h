@@ -48,7 +48,7 @@ class Attention : public TokenMixer {
  private:
   using Segments = std::vector<KeysAndValues>;
 
-  // Whether keys or values are watched; `how`: only in that way.
+  // Whether keys or values are watched; with `how`, only watches for which it is true count.
   using KeysWatched = bool (WatchPlan::PointPlan::*)() const noexcept;
   bool watches_keys(const WatchPlan& plan, KeysWatched how = nullptr) const;
   // For latent attention: how this run reads and remembers keys.

@@ -34,8 +34,6 @@ class ParameterStack {
   std::map<std::string, at::Tensor> wholes_;
 };
 
-class ParameterStack;
-
 /// What a module is built from.
 struct GraphContext {
   const ModelConfig& config;

@@ -34,7 +34,7 @@ class Norm : public torch::nn::Module {
  public:
   struct Layout {
     NormKind kind;
-    Site normalized;                  ///< its second point, which says what the first is
+    Site normalized;                  ///< the point after the division; norm_with() gives the divisor's
     std::vector<std::int64_t> shape;  ///< sizes of the last axes, which are normed together
     bool weighted = true;
     bool bias = false;

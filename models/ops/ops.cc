@@ -280,7 +280,11 @@ at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, Memory memory) {
 void mix_into(const at::Tensor& out, const at::Tensor& pattern, const at::Tensor& v, bool add) {
   const at::Tensor values = v.reshape({-1, v.size(2), v.size(3)});
   const at::Tensor mixed = by_head(at::bmm(by_kv_head(pattern, v), values), pattern, v).transpose(1, 2);
-  add ? out.add_(mixed) : out.copy_(mixed);
+  if (add) {
+    out.add_(mixed);
+  } else {
+    out.copy_(mixed);
+  }
 }
 
 at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap * at::tanh(x / cap); }

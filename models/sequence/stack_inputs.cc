@@ -17,22 +17,29 @@ StackInputs StackInputs::at_columns(const std::vector<at::Tensor>& columns) cons
 }
 
 void StackInputs::bring_to(const c10::Device& device) {
-  std::vector<at::Tensor*> read{&query_key_positions, &query_growth,    &tokens,
-                                &embedding,           &run_tokens.real, &run_tokens.last};
-  std::vector<AttentionMask*> masks;
+  const auto bring = [&](at::Tensor& x) {
+    if (x.defined()) x = to_device(x, device);
+  };
   for (LayerInputs* layers : {&full, &windowed}) {
-    for (LayerKind& kind : layers->kinds) masks.push_back(&kind.mask);
-    read.insert(read.end(), {&layers->angles.cosine, &layers->angles.sine});
+    for (LayerKind& kind : layers->kinds) kind.mask = kind.mask.on(device);
+    bring(layers->angles.cosine);
+    bring(layers->angles.sine);
   }
-  if (cross) masks.push_back(&cross->kind.mask);
-  if (cross) read.push_back(&cross->encoder_output);
-  const auto read_tokens = [&](EarlierTokens& of) { read.insert(read.end(), {&of.columns, &of.missing}); };
-  read_tokens(run_tokens.earlier);
-  for (EarlierTokens& of_part : earlier) read_tokens(of_part);
-  for (AttentionMask* mask : masks) *mask = mask->on(device);
-  for (at::Tensor* x : read) {
-    if (x->defined()) *x = to_device(*x, device);
-  }
+  bring(query_key_positions);
+  bring(query_growth);
+  bring(tokens);
+  bring(embedding);
+  const auto bring_tokens = [&](EarlierTokens& tokens) {
+    bring(tokens.columns);
+    bring(tokens.missing);
+  };
+  for (EarlierTokens& tokens : earlier) bring_tokens(tokens);
+  bring_tokens(run_tokens.earlier);
+  bring(run_tokens.real);
+  bring(run_tokens.last);
+  if (!cross) return;
+  bring(cross->encoder_output);
+  cross->kind.mask = cross->kind.mask.on(device);
 }
 
 at::Tensor StackInputs::asked_of_part(const at::Tensor& x, std::size_t part) const {

@@ -19,7 +19,7 @@ struct PlacedId {
   std::int64_t id, row, position;
 };
 
-// The first of `ids` [batch, pos] that is not below `n`, or negative.
+// The first of `ids` [batch, pos] that is negative or at least `n`; nothing if there is none.
 std::optional<PlacedId> first_outside(const at::Tensor& ids, std::int64_t n) {
   const at::Tensor outside = (ids < 0).logical_or(ids >= n);
   if (!outside.any().item<bool>()) return std::nullopt;

@@ -166,8 +166,7 @@ Reader define_weights(CLI::App& app) {
         "the matrices without weights and centring of the norms between, as TransformerLens has them"},
        {"--out F", options->out,
         "writes the numbers: .csv, .json, .svg or .safetensors; where there are several grids each has a "
-        "file, "
-        "F with its name before the ending"},
+        "file, F with its name before the ending"},
        force_row(options->force, {"--out"}),
        json_row(options->json)});
   return [&app, options] {

@@ -262,8 +262,7 @@ void add_edit_options(CLI::App& app, EditOptions& edits) {
         edit_text},
        {"--from-model NAME", edits.from_model,
         "another model whose values FILE#KEY may hold, by the name or the fingerprint that `hooked show` "
-        "tells "
-        "(default: those of the model that runs)"}});
+        "tells (default: those of the model that runs)"}});
 }
 
 void add_run_options(CLI::App& app, InputCommandOptions& options) {

@@ -212,8 +212,7 @@ Reader define_heads(CLI::App& app) {
        {"--per-row", options->per_row, "the scores of each row instead of all rows together"},
        {"--out F", options->out,
         "writes the scores: .csv, .json, .svg or .safetensors; of several each has a file, F with the "
-        "score's "
-        "name before the ending"},
+        "score's name before the ending"},
        force_row(options->force, {"--out"}),
        json_row(options->json)});
   return [&app, options] {

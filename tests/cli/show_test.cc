@@ -95,9 +95,9 @@ TEST_F(Show, ARevisionOfAHubCacheIsNamed) {
 
 TEST_F(Show, FilesOfOthersSayWhatIsNotRecorded) {
   const auto out = succeed({"show", others()}).out;
-  expect_parts(out,
-               {"others.safetensors: 2 tensors, 168 bytes\n", "axes          of evil\n", "format        pt\n",
-                "not recorded  hooked version, model, config, fingerprint, dtype, processing,\n"});
+  expect_parts(
+      out, {"others.safetensors: 2 tensors, 168 bytes\n", "axes           of evil\n", "format         pt\n",
+            "not recorded   hooked version, model, config, fingerprint, dtype, processing,\n"});
   expect_parts(succeed({"show", others(), "--list"}).out, {"wte.weight  [3, 2]      float32\n"});
   const Json json = succeed({"show", others(), "--json"}).json();
   EXPECT_TRUE(json["provenance"]["model"].is_null());

@@ -12,7 +12,7 @@ inline Prefix prefix_of(const HookedTransformer& model, const Input& input, RunO
   return model.run(input, options).prefix.value();
 }
 
-/// The likeliest tokens, none of which is the last one.
+/// Greedy generation of `steps` tokens, with no stop tokens.
 inline GenerateOptions greedy(std::int64_t steps, const Selection& capture = {}) {
   return {.max_new_tokens = steps,
           .sampling = {.greedy = true},

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -12,7 +13,8 @@
 namespace hooked {
 
 /// A fresh empty folder that is removed with everything in it when the test leaves its scope. It is in memory
-/// where there is room: a saved file waits for the disk, and tests that save spend most of their time so.
+/// where there is room and TMPDIR says nothing: a saved file waits for the disk, and tests that save would
+/// spend most of their time so.
 class TempFolder {
  public:
   TempFolder() {
@@ -39,7 +41,8 @@ class TempFolder {
     const std::filesystem::path memory = "/dev/shm";
     std::error_code absent;
     const auto space = std::filesystem::space(memory, absent);
-    const bool usable = !absent && space.available >= kRoom && ::access(memory.c_str(), W_OK) == 0;
+    const bool usable = std::getenv("TMPDIR") == nullptr && !absent && space.available >= kRoom &&
+                        ::access(memory.c_str(), W_OK) == 0;
     return usable ? memory : std::filesystem::temp_directory_path();
   }
 

@@ -58,7 +58,7 @@ inline constexpr auto named = [](const auto& info) { return std::string(info.par
 /// max|x|; NaN if one is NaN.
 inline double largest(const at::Tensor& x) { return x.numel() == 0 ? 0.0 : x.abs().max().item<double>(); }
 
-/// max|x| of where `x` has numbers: NaN says that there is none.
+/// max|x| with NaN counted as 0, for results in which NaN means that there is no number.
 inline double largest_number(const at::Tensor& x) { return largest(x.nan_to_num(0.0)); }
 
 /// Checks that each use of a moved-from object says what it was: `noun`.

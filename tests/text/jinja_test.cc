@@ -111,6 +111,8 @@ TEST(Jinja, WhatTemplatesDoNotUseIsRefused) {
            {"{{ '{a.b}'.format(a=1) }}", "this place of a format"},
            {"{{ 'a b'.rsplit() }}", "rsplit without a separator"},
            {"{{ [{'a': 1}] | sort(attribute='a,b') }}", "sort by several attributes"},
+           {"{{ 'ab'.startswith('b', 1) }}", "startswith and endswith with bounds"},
+           {"{{ 'a'.splitlines(true) }}", "splitlines that keeps the ends"},
            {"{{ '\\101' }}", "this escape in a text"}}) {
     refused.emplace_back(text, what);
   }

@@ -42,7 +42,7 @@ struct Directions {
 
   std::int64_t features() const { return w.size(0); }
 
-  /// Calls `use` with u_i . w_j for some features i after others and all j (zero if i = j).
+  /// Calls `use` with u_i . w_j for a few features i at a time, in order, and all j (zero if i = j).
   void by_rows(const std::function<void(const at::Tensor& products)>& use) const {
     const auto step = std::max<std::int64_t>(1, kPairsAtOnce / features());
     for (std::int64_t begin = 0; begin < features(); begin += step) {

@@ -70,7 +70,7 @@ CellPlan plan_of_preset(const HookedTransformer& model, const PatchingPreset& pr
 void require_same_columns(const PatchSource& from, const SweepInput& into, const TokenAxis& axis,
                           SweptRow row);
 
-/// The columns of a place in one row of `into`, whose tokens are `here`, and in what values come from.
+/// The column of a place in one row of `into`, whose tokens are `here`, and in the run that values come from.
 std::pair<std::int64_t, std::int64_t> columns_of_place(const SweptPlace& place, SweptRow row,
                                                        const TokenColumns& here,
                                                        const std::optional<SourceReader::RowOfRun>& from);

@@ -158,15 +158,16 @@ void ScoreTable::load() {
 }
 
 void ScoreTable::save() {
-  saved_ = Clock::now();
-  if (!has_file()) return;
-  require_can_keep(file_);
-  save_safetensors(file_,
-                   {{"scores", scores_.scores},
-                    {"done", scores_.done.to(at::kByte)},
-                    {"unpatched", scores_.unpatched},
-                    {"sizes", scores_.sizes}},
-                   {.metadata = to_metadata({.more = {{kRecord, json_text(Json(record_))}}}, {})});
+  if (has_file()) {
+    require_can_keep(file_);
+    save_safetensors(file_,
+                     {{"scores", scores_.scores},
+                      {"done", scores_.done.to(at::kByte)},
+                      {"unpatched", scores_.unpatched},
+                      {"sizes", scores_.sizes}},
+                     {.metadata = to_metadata({.more = {{kRecord, json_text(Json(record_))}}}, {})});
+  }
+  saved_ = Clock::now();  // after it: a slow disk must not make each batch save again
 }
 
 void ScoreTable::save_now_and_then() {

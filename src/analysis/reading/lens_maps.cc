@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -40,13 +41,22 @@ std::filesystem::path lens_file(const std::filesystem::path& path) {
                                   names.size(), name_list(names)));
 }
 
+/// What the file holds in addition to tensors.
+Json plain_values(const CheckpointReader& reader, const std::filesystem::path& path) {
+  try {
+    return parse_json(reader.values(), {.bytes = std::size_t{32} << 20, .depth = 80});
+  } catch (const std::invalid_argument& problem) {
+    throw CheckpointError(path.string(), problem.what());
+  }
+}
+
 class LensFile {
  public:
   explicit LensFile(const std::filesystem::path& path)
       : of_folder_(is_folder(path)),
         path_(lens_file(path)),
         reader_(CheckpointReader::open_file(path_, MissingShards::refused, PickledNames::paths)),
-        values_(Json::parse(reader_.values())) {}
+        values_(plain_values(reader_, path_)) {}
 
   LensMaps maps() {
     for (const auto& name : reader_.names()) add(name);

@@ -61,7 +61,7 @@ struct ScoredPatterns {
 /// Numerators and denominators of a score of heads, in one run, or in several runs with different rows.
 struct HeadSums {
   std::vector<ActivationName> layers;  ///< the patterns' full names
-  at::Tensor above, below;             ///< [layer, row, head] float64; NaN for a layer that was not kept
+  at::Tensor above, below;  ///< [layer, row, head] float64; `below` is NaN for a layer that was not kept
   /// Whether several rows have the quotient of their sums; else the mean of their quotients.
   bool pools_rows;
   /// Whether any query has a matching key; also true if the score does not look for keys by `share`.

@@ -45,7 +45,7 @@ std::vector<Writing> through_output_norm(std::vector<Writing> written, const Str
   return written;
 }
 
-/// Of attention that writes in this step.
+/// The weights of the attention that writes in this step.
 WeightView weights_of_heads(const StreamStep& step, const RunReading& run) {
   return weights_around(run.model, step.of_attention(Site::z));
 }

@@ -15,7 +15,7 @@
 // order, which makes the last bits equal those of other readers.
 //
 // The decoders agree to the last bit with what the package `gguf` computes in float32. The table gives the
-// bytes of a block and the numbers of `into`.
+// bytes of a block and how many numbers it decodes to.
 
 namespace hooked {
 namespace {

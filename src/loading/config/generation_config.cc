@@ -56,9 +56,9 @@ constexpr Asked kNotDone[] = {{"sequence_bias"},
                               {"constraints"},
                               {"dola_layers"}};
 
-// Keys that do not change the tokens of a continuation without beams: lengths, which a call gives, output,
-// memory and speed.
-constexpr std::string_view kLengths[] = {
+// Keys that do not change the tokens of a continuation without beams: lengths, which a call gives, and beams,
+// memory, output, what files say of themselves, and assistants, which change only the speed.
+constexpr std::string_view kLengthsAndBeams[] = {
     "max_length",           "max_new_tokens",     "early_stopping",
     "length_penalty",       "diversity_penalty",  "num_beam_groups",
     "num_return_sequences", "renormalize_logits", "remove_invalid_values"};
@@ -73,10 +73,10 @@ constexpr std::string_view kMemory[] = {"use_cache",
                                         "compile_config",
                                         "disable_compile",
                                         "continuous_batching_config"};
-constexpr std::string_view kOutput[] = {
-    "output_attentions",       "output_hidden_states", "output_scores", "output_logits",
-    "return_dict_in_generate", "pad_token_id",         "bos_token_id",  "transformers_version",
-    "_from_model_config",      "_commit_hash",         "_name_or_path"};
+constexpr std::string_view kOutput[] = {"output_attentions", "output_hidden_states", "output_scores",
+                                        "output_logits", "return_dict_in_generate"};
+constexpr std::string_view kOfFiles[] = {"pad_token_id",       "bos_token_id", "transformers_version",
+                                         "_from_model_config", "_commit_hash", "_name_or_path"};
 constexpr std::string_view kAssistants[] = {"is_assistant",
                                             "num_assistant_tokens",
                                             "num_assistant_tokens_schedule",
@@ -199,7 +199,8 @@ GenerationConfig read_generation_config(const std::filesystem::path& folder, con
   }
   if (!own) return read;
   using Keys = std::span<const std::string_view>;
-  for (const Keys harmless : {Keys(kLengths), Keys(kMemory), Keys(kOutput), Keys(kAssistants)}) {
+  for (const Keys harmless :
+       {Keys(kLengthsAndBeams), Keys(kMemory), Keys(kOutput), Keys(kOfFiles), Keys(kAssistants)}) {
     for (const std::string_view key : harmless) json.ignore({key});
   }
   if (const auto unread = json.unread(); !unread.empty()) {

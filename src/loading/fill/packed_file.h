@@ -15,7 +15,7 @@ namespace hooked {
 /// Note [Packed files]
 /// A packed file is a safetensors file of the graph's parameters as laid out in memory, by the parameters'
 /// names: matrices in blocks of columns; queries, keys and values in one. Its metadata gives the version of
-/// that layout and the storage (models/storage/storage.h). The parameters of a model loaded from it are the
+/// that layout and the storage (models/storage/matrix.h). The parameters of a model loaded from it are the
 /// file's bytes, mapped read-only.
 ///
 /// A parameter is written with its dimensions in memory order. Kernels want parameters at multiples of 64

@@ -104,7 +104,7 @@ void bos_and_eos(ClassParts& parts);
 inline constexpr DefaultToken kRobertaTokens[] = {
     {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},  {"sep_token", "</s>"},
     {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>"}};
-/// The same; `<mask>` takes the blank before it.
+/// As kRobertaTokens, but `<mask>` takes the blank before it.
 inline constexpr DefaultToken kMaskWithBlank[] = {
     {"bos_token", "<s>"},   {"eos_token", "</s>"}, {"unk_token", "<unk>"},        {"sep_token", "</s>"},
     {"pad_token", "<pad>"}, {"cls_token", "<s>"},  {"mask_token", "<mask>", true}};

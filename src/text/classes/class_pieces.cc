@@ -301,7 +301,7 @@ constexpr DefaultToken kMluke[] = {{"bos_token", "<s>"},
                                    {"entity_pad_token", "[PAD]"},
                                    {"entity_mask_token", "[MASK]"},
                                    {"entity_mask2_token", "[MASK2]"}};
-// With `<mask>` as a token that takes the blank before it in a text.
+// RoBERTa's tokens, with a `<mask>` that takes the blank before it in a text.
 constexpr auto kFairseq = std::span(kMluke).first(7);
 constexpr auto kMbart50 = kFairseq.subspan(1);  // without a BOS token
 constexpr auto kUnmasked = std::span(kRobertaTokens).first(6);

@@ -22,7 +22,8 @@ std::string read_limited(const std::filesystem::path& file, std::uint64_t limit 
 /// Throws TokenizerError naming `where` for a text that is not UTF-8.
 void require_utf8(std::string_view text, const std::string& where);
 
-/// Calls `visit(part)` for the parts of `text` between separators; one at the end may be missing.
+/// Calls `visit(part)` for the parts of `text` between separators. A separator at the end begins no further
+/// part.
 template <class Visit>
 void for_each_part(std::string_view text, char separator, Visit&& visit) {
   while (!text.empty()) {

@@ -30,7 +30,7 @@ struct DefaultToken {
 inline constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                   "pad_token", "cls_token", "mask_token"};
 
-/// The value at `key` of an object, or null; also of something else.
+/// The value at `key`, or null if `object` is not an object or lacks the key.
 const Json* member(const Json& object, std::string_view key);
 
 /// The name of a class of transformers, without `Fast` at its end.

@@ -96,7 +96,7 @@ std::string brace_format(Machine& machine, std::string_view format, const Argume
     const Value value = value_at(machine, place.substr(0, colon), arguments, next);
     if (!layout.empty() && layout != ":" && layout != ":d") machine.unsupported("this layout of a format");
     if (layout == ":d" && !integer_of(value))
-      machine.fail("a format asks for a number, and the value is none");
+      machine.fail("a format asks for a number, and the value is not an integer");
     result += layout == ":d" ? integer_text(machine, value) : text_of(machine, value);
   }
   machine.charge(result.size());

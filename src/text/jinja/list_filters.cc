@@ -123,7 +123,10 @@ Value sort_filter(Machine& machine, const Value& value, const Arguments& argumen
     machine.unsupported("sort by several attributes");
   const auto get = getter_of(machine, given[2], !given.truth(1, false));
   std::vector<std::pair<Value, Value>> keyed;
-  for (const auto& member : items_of(machine, value)) keyed.emplace_back(get(member), member);
+  for (const auto& member : items_of(machine, value)) {
+    // Jinja compares lists of keys: equal keys need no order.
+    keyed.emplace_back(machine.list({get(member)}), member);
+  }
   return sorted_by_key(machine, std::move(keyed), given.truth(0, false));
 }
 

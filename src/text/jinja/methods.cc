@@ -88,7 +88,8 @@ Value split(Machine& machine, const Value& self, const Arguments& arguments) {
 }
 
 Value splitlines(Machine& machine, const Value& self, const Arguments& arguments) {
-  (void)Bound(machine, "splitlines", arguments, {});
+  if (!arguments.positional.empty() || !arguments.named.empty())
+    machine.unsupported("splitlines that keeps the ends");
   machine.read(self.text()->size());
   std::vector<Value> items;
   for (const auto line : lines_of(*self.text())) {
@@ -100,6 +101,7 @@ Value splitlines(Machine& machine, const Value& self, const Arguments& arguments
 
 template <bool at_end>
 Value has_affix(Machine& machine, const Value& self, const Arguments& arguments) {
+  if (arguments.positional.size() > 1) machine.unsupported("startswith and endswith with bounds");
   const Bound given(machine, at_end ? "endswith" : "startswith", arguments, {"prefix"});
   const std::string_view text = *self.text();
   machine.read(text.size());

@@ -15,7 +15,7 @@ std::vector<TextSpan> PreTokenized::parts_to_keep(std::vector<Match> matches, De
   for (const auto& [span, matched] : matches) {
     if (matched && behavior == Behavior::removed) continue;
     const bool joins =
-        merges ? matched && !previous : behavior == Behavior::contiguous && matched == previous;
+        (merges && matched && !previous) || (behavior == Behavior::contiguous && matched == previous);
     if (joins && !parts.empty()) {
       auto& last = parts.back();
       last = {std::min(last.begin, span.begin), std::max(last.end, span.end)};

@@ -29,7 +29,7 @@ Tokenizer::Rules read_model_file(std::string_view bytes, std::string_view name, 
 // A way to store a tokenizer: in one file, or as a vocabulary and merges in two.
 struct Form {
   std::array<std::string_view, 2> files;  // the second may be empty
-  // Of one file.
+  // Reads a form of one file; null for a vocabulary and merges.
   Tokenizer::Rules (*read_file)(std::string_view bytes, std::string_view name,
                                 const SideFiles& beside) = nullptr;
 

@@ -297,6 +297,10 @@ users | join('; ', attribute='name')
 text | join('-')
 missing | join
 list | sort
+[none, none] | sort
+[{'a': 1}, {'a': 2}] | sort(attribute='b') | length
+[{'a': 1}, {'a': 1}] | sort | length
+-5 | string | length
 list | sort(reverse=true)
 words | sort
 words | sort(case_sensitive=true)
