@@ -11,10 +11,10 @@ results=$PWD/build/$preset/test_results
 rm -rf "$results"
 mkdir -p "$results"
 
-# GoogleTest programs leave one XML file each, named after the program.
+# Each test of a GoogleTest program leaves an XML file of its name there (tests/CMakeLists.txt).
 status=0
 # Test programs run in parallel: threads that wait for work must not take a processor from the others.
-OMP_WAIT_POLICY=passive GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" \
+OMP_WAIT_POLICY=passive ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" \
   --output-junit "$results/ctest.junit" "$@" || status=$?
 
 # The sum of an attribute over the root elements of the result files given.
