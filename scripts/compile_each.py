@@ -68,9 +68,9 @@ def configured(source, build, *options):
 
 
 def near(header, source):
-    """How many folders a header and a source have in common."""
+    """How many folders a header and a source have in common, and of these the fewest that the source has in addition."""
     header, source = (re.sub(r"^(include/hooked|src)/", "", name).split("/")[:-1] for name in (header, source))
-    return len(os.path.commonprefix([header, source]))
+    return len(os.path.commonprefix([header, source])), -len(source)
 
 
 def commands_for(name, entries):
