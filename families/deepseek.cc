@@ -232,15 +232,18 @@ ModelConfig read_deepseek_v3(HfConfig& hf) {
   return c;
 }
 
+// The mixtures of models with an indexer.
+constexpr DeepseekExperts kIndexedExperts{.per_token_fallback = 8,
+                                          .shared_fallback = 1,
+                                          .dense_fallback = 3,
+                                          .named_layers = true,
+                                          .routed_scale_fallback = 2.5};
+
 // DeepSeek-V3.2 (DeepSeek-AI 2025): V3 with an indexer, read if that leaves out no keys.
 ModelConfig read_deepseek_v32(HfConfig& hf) {
-  const DeepseekExperts experts{.per_token_fallback = 8,
-                                .shared_fallback = 1,
-                                .dense_fallback = 3,
-                                .named_layers = true,
-                                .routed_scale_fallback = 2.5};
-  return read_indexed_config(hf, {.experts = experts, .n_ctx_fallback = 163840, .n_kv_heads_fallback = 128},
-                             {.n_groups = 8, .groups_per_token = 4});
+  return read_indexed_config(
+      hf, {.experts = kIndexedExperts, .n_ctx_fallback = 163840, .n_kv_heads_fallback = 128},
+      {.n_groups = 8, .groups_per_token = 4});
 }
 
 // GLM 4.7 Flash (Z.ai 2026): DeepSeek-V3 under other defaults.
@@ -263,16 +266,12 @@ ModelConfig read_glm4_moe_lite(HfConfig& hf) {
 // GLM-5 (Z.ai 2026): DeepSeek-V3.2 whose layers may share the index of one of them, read if the index leaves
 // out no keys.
 ModelConfig read_glm_moe_dsa(HfConfig& hf) {
-  const DeepseekExperts experts{.per_token_fallback = 8,
-                                .shared_fallback = 1,
-                                .dense_fallback = 3,
-                                .named_layers = true,
-                                .routed_scale_fallback = 2.5};
   // They say which layers index, and how.
   hf.json().ignore({"indexer_types", "index_topk_pattern", "index_topk_freq", "index_skip_topk_offset",
                     "indexer_rope_interleave"});
   return read_indexed_config(
-      hf, {.experts = experts, .n_ctx_fallback = 202752, .n_kv_heads_fallback = 64, .eps_fallback = 1e-5},
+      hf,
+      {.experts = kIndexedExperts, .n_ctx_fallback = 202752, .n_kv_heads_fallback = 64, .eps_fallback = 1e-5},
       {.n_groups = 1, .groups_per_token = 1});
 }
 

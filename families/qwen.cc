@@ -90,12 +90,9 @@ constexpr std::string_view kDeltaNetBuffers[] = {"*rotary_emb.inv_freq", "mtp.*"
 /// The row of a Qwen family with such layers.
 constexpr Family delta_net_family(std::string_view model_type, ModelConfig (*read)(HfConfig& config),
                                   FamilyRecipes recipes) {
-  return {.model_type = model_type,
-          .read = read,
-          .recipes = recipes,
-          .prefix = "model.",
-          .unembedding = "lm_head.weight",
-          .buffers = kDeltaNetBuffers};
+  Family family = llama_family(model_type, read, recipes);
+  family.buffers = kDeltaNetBuffers;
+  return family;
 }
 
 // Throws ConfigError if `layer_types` names a windowed layer although `use_sliding_window` is false.

@@ -20,7 +20,7 @@
 
 namespace hooked::cli {
 
-/// null for an empty text or list, or an optional value that is not there.
+/// null for an empty text or list, or an optional without a value.
 template <typename Value>
 Json or_null(const Value& value) {
   if constexpr (requires { value.empty(); }) {

@@ -20,8 +20,8 @@ inline GenerateOptions greedy(std::int64_t steps, const Selection& capture = {})
           .capture = capture};
 }
 
-/// Whether the keys of earlier tokens turn again as the row grows: what goes on from them then differs from
-/// one run of the whole row.
+/// Whether the keys of earlier tokens turn again as the row grows: a run that continues from them then
+/// differs from one run of the whole row.
 inline bool keys_turn_again(const ModelConfig& config) {
   return config.rotary() != nullptr && depends_on_length(config.rotary()->scaling);
 }

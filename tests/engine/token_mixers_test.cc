@@ -1,5 +1,5 @@
-// Layers of gated delta nets and of short convolutions: a run that goes on from what they remember, after any
-// padding, computes what one whole run computes, and what would need something else is refused.
+// Layers of gated delta nets and of short convolutions: a run that continues from what they remember, after
+// any padding, computes what one whole run computes, and what would need something else is refused.
 
 #include "tests/engine/continued_runs.h"
 

@@ -19,7 +19,7 @@ struct TinySizes {
   std::int64_t d_vocab = 9;
 };
 
-/// A config in float64 of which tests change what they are about: LayerNorms before the sublayers, learned
+/// A config in float64, whose parts tests change as they need: LayerNorms before the sublayers, learned
 /// positions, GELU, and biases everywhere.
 inline ModelConfig tiny_config(const TinySizes& sizes = {}) {
   ModelConfig config;

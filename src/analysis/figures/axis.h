@@ -50,7 +50,7 @@ struct NumberRange {
   bool has_nan = false;
 
   void add(double number);
-  /// Whether there is no number but NaN.
+  /// Whether all numbers so far were NaN, or none was added.
   bool empty() const { return lowest > highest; }
   /// `0.5`, `0.5 to 2, NaN`; empty before anything was added.
   std::string words() const;

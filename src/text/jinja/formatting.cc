@@ -12,7 +12,7 @@
 namespace hooked::text::jinja {
 namespace {
 
-// A number in the place `%d`: Python cuts off what is behind the point.
+// A number in the place `%d`: Python cuts off what follows the point.
 std::string integer_text(Machine& machine, const Value& value) {
   require_defined(machine, value);
   if (const auto integer = integer_of(value)) return std::to_string(*integer);
