@@ -15,6 +15,7 @@
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooks/edited_block.h"
+#include "hooks/hook_call.h"
 #include "hooks/layout_text.h"
 
 namespace hooked {
@@ -67,10 +68,14 @@ void Watch::RegisteredHooks::add(const at::Tensor& on, std::function<at::Tensor(
   places_.emplace_back(on, on.register_hook(std::move(hook)));
 }
 
-at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const {
+at::Tensor Watch::after_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const {
   const auto version = value._version();
-  std::optional<at::Tensor> result = hook(value, points().name(point));
-  const std::string where = points().name(point).to_string();
+  const ActivationName& name = points().name(point);
+  const RunColumns& columns = columns_of(name, axis_on(name.site, Axis::pos).value_or(Axis::pos));
+  std::optional<at::Tensor> result =
+      call_hook(hook, value, name,
+                {.first_column = columns.first, .new_tokens = columns.after_prompt, .mask = columns.mask});
+  const std::string where = name.to_string();
   if (value._version() != version) {
     throw HookError(
         where,
@@ -208,7 +213,7 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value, const AfterChange& a
 
 at::Tensor Watch::pass(std::size_t point, at::Tensor value, const AfterChange& after_change) {
   const WatchPlan::PointPlan& p = *plan_->find(point);
-  for (const HookFunction& hook : p.forward) value = call_hook(hook, value, point);
+  for (const HookFunction& hook : p.forward) value = after_hook(hook, value, point);
   bool own = false;  // a copy made by an edit, not shown to anyone: the next edit may write into it
   for (const WatchPlan::PointEdit& edit : p.edits) {
     at::Tensor edited = apply_edit(edit, value, point, own && !c10::GradMode::is_enabled());
@@ -224,7 +229,7 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value, const AfterChange& a
     value = value.view_as(value);
     for (const HookFunction& hook : p.backward) {
       backward_hooks_.add(value, [this, &hook, point](const at::Tensor& gradient) {
-        return call_hook(hook, gradient, point);
+        return after_hook(hook, gradient, point);
       });
     }
     seen_[plan_->place_of(point)] = value;

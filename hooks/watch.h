@@ -27,6 +27,7 @@ struct RunColumns {
   /// Set if the sequence is being generated: the length it may reach. Indices of columns that another step
   /// computes are then skipped; otherwise they are errors.
   std::optional<std::int64_t> limit = std::nullopt;
+  bool after_prompt = false;  ///< a step of a generation that computes new tokens
   at::Tensor last = {};  ///< each row's last real column, [batch] int64; undefined: the last column of all
   at::Tensor mask = {};  ///< [batch, end - first] bool, true for real tokens; undefined: all are
 
@@ -183,7 +184,7 @@ class Watch {
   std::optional<std::vector<std::int64_t>> positions_of(const ActivationName& name) const;
   /// Absolute indices translated to this run's value; nothing if another step computes all of them.
   std::optional<Places> places_of(const AxisIndices& indices, const ActivationName& name) const;
-  at::Tensor call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
+  at::Tensor after_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
   /// `in_place`: writes into `value` itself, if the edit has an address.
   at::Tensor apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor& value, std::size_t point,
                         bool in_place) const;

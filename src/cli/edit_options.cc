@@ -150,7 +150,7 @@ at::Tensor replacement(const EditText& edit, const Address& address, const EditC
   return is_block ? given.value : take_block(given.value, places, axes).clone();
 }
 
-void append_replacements(const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
+void append_replacements(const EditText& edit, const EditContext& context, Edits& edits) {
   const auto target = EditTarget::parse(edit.address);
   const PointIndex points(context.model.config());
   for (const auto point : target.where.resolve(points, Reach::everything(points))) {
@@ -167,7 +167,7 @@ Edit make(const EditText& edit, const Value& value, Edit (*with_number)(EditTarg
   return with_tensor(std::move(target), std::get<at::Tensor>(value));
 }
 
-void append(const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
+void append(const EditText& edit, const EditContext& context, Edits& edits) {
   switch (edit.operation) {
     case EditOperation::zero:
       return edits.push_back(zero(EditTarget::parse(edit.address)));
@@ -186,8 +186,8 @@ void append(const EditText& edit, const EditContext& context, std::vector<Edit>&
 
 }  // namespace
 
-std::vector<Edit> read_edits(const EditOptions& options, const HookedTransformer& model, const Input& input) {
-  std::vector<Edit> edits;
+Edits read_edits(const EditOptions& options, const HookedTransformer& model, const Input& input) {
+  Edits edits;
   for (const auto& text : options.texts) {
     const EditText edit = read_edit_text(text);
     try {

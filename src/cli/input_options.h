@@ -52,7 +52,7 @@ GivenInput read_input(const InputOptions& options, const HookedTransformer& mode
 /// The edits that `ADDRESS OP VALUE` texts describe, in their order. Throws UsageError for malformed texts,
 /// HookError for addresses that the model does not have and for files of a model other than this one or
 /// `from_model`, and the errors of safetensors files.
-std::vector<Edit> read_edits(const EditOptions& options, const HookedTransformer& model, const Input& input);
+Edits read_edits(const EditOptions& options, const HookedTransformer& model, const Input& input);
 
 /// The ids of chosen tokens: those given as ids, then those of the texts. Throws TokenizerError for a text
 /// that is not one token.

@@ -37,7 +37,7 @@ class PatchPrompts {
     return side == PromptSide::clean ? pairs_.clean() : pairs_.corrupted();
   }
   /// The edits of --edit, which apply to every run.
-  const std::vector<Edit>& edits(PromptSide side) const {
+  const Edits& edits(PromptSide side) const {
     return side == PromptSide::clean ? clean_edits_ : corrupted_edits_;
   }
   /// A column, `last` or the name of a place. Throws ShapeError for a name that a pair lacks.
@@ -61,7 +61,7 @@ class PatchPrompts {
   HookedTransformer model_;
   Json around_;  // around_json() of their texts; null if they have none
   PromptPairs pairs_;
-  std::vector<Edit> clean_edits_, corrupted_edits_;
+  Edits clean_edits_, corrupted_edits_;
   std::vector<MetricKind> kinds_;
   std::string position_;
   at::Tensor

@@ -82,7 +82,9 @@ void ColumnRuns::restart() {
 
 RunExtent ColumnRuns::extent_of_step(const Step& step) {
   const std::int64_t first = past_ + cache().length();
-  RunExtent extent = extent_of(prompt_, {.first = first, .end = first + step.tokens.size(1), .limit = end_});
+  RunExtent extent = extent_of(
+      prompt_,
+      {.first = first, .end = first + step.tokens.size(1), .limit = end_, .after_prompt = !step.is_prompt});
   extent.columns.set_mask(step.real);
   return extent;
 }

@@ -103,7 +103,7 @@ std::vector<std::vector<std::int64_t>> real_tokens(const Input& prompt) {
 
 class Generation {
  public:
-  Generation(std::shared_ptr<const LoadedModel> model, const std::vector<Hook>& scoped, const Input& prompt,
+  Generation(std::shared_ptr<const LoadedModel> model, const Hooks& scoped, const Input& prompt,
              const GenerateOptions& options)
       : model_(std::move(model)),
         scoped_(scoped),
@@ -205,7 +205,7 @@ class Generation {
   }
 
   // What is done at the points in steps of one kind; `more` are the edits that only these steps have.
-  StepWatch watch(const std::vector<Edit>& more, const Selection& capture) const {
+  StepWatch watch(const Edits& more, const Selection& capture) const {
     RunOptions options{
         .hooks = options_.hooks, .edits = options_.edits, .capture = capture, .keep = options_.keep};
     options.edits.insert(options.edits.end(), more.begin(), more.end());
@@ -292,7 +292,7 @@ class Generation {
   }
 
   const std::shared_ptr<const LoadedModel> model_;
-  const std::vector<Hook>& scoped_;
+  const Hooks& scoped_;
   const GenerateOptions& options_;
   const Input& prompt_;
   const StepWatch prompt_watch_, later_watch_;
@@ -350,7 +350,7 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
   const at::NoGradGuard no_grad;
   // The last token's column is computed only for captures.
   check_generation_edits(model, prompt, options, options.capture.empty() ? end - 1 : end);
-  const std::vector<Hook> scoped = hooks_->snapshot();
+  const Hooks scoped = hooks_->snapshot();
   return Generation(loaded(), scoped, prompt, options).finish();
 }
 

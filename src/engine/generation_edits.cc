@@ -179,7 +179,7 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
 }
 
 // The encoder runs only with the prompt, and so do the maps from its output to keys and values.
-void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<Edit>& edits) {
+void require_reached_by_new_tokens(const LoadedModel& model, const Edits& edits) {
   if (!model.config.has_encoder()) return;
   const Reach everything = Reach::everything(model.points);
   Reach decoder = everything;

@@ -100,7 +100,7 @@ c10::Device HookedTransformer::device() const { return model_->device; }
 const Placement& HookedTransformer::placement() const& { return model_->placement; }
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
-std::vector<Hook> HookedTransformer::hooks() const { return hooks_->snapshot(); }
+Hooks HookedTransformer::hooks() const { return hooks_->snapshot(); }
 
 HookHandle HookedTransformer::attach(Hook hook) {
   // Which layers a run reaches is not known yet, only whether the model has the points.

@@ -200,14 +200,14 @@ std::optional<std::vector<std::int64_t>> asked_columns(const RunOptions& options
 
 }  // namespace
 
-std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach,
-                                           const std::vector<Hook>& scoped, const RunOptions& options) {
+std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach, const Hooks& scoped,
+                                           const RunOptions& options) {
   Kept kept{.positions = options.keep.positions,
             .unread_as_zeros = options.gradients && options.gradients->skip_unread};
   if (!options.keep.device.empty()) kept.device = open_device(options.keep.device);
   if (kept.device && kept.device->is_cpu()) kept.transport = model.transport;
   auto plan = std::make_shared<WatchPlan>(model.points, reach, std::move(kept), model.placement);
-  for (const std::vector<Hook>* hooks : {&scoped, &options.hooks}) {
+  for (const Hooks* hooks : {&scoped, &options.hooks}) {
     for (const Hook& hook : *hooks) {
       if (hook.direction == HookDirection::backward && !options.gradients) {
         throw HookError("hooks",
@@ -240,7 +240,7 @@ RunExtent with_numbers_of(const LoadedModel& model, const Input& input, RunExten
 }
 
 PlannedRun plan_run(const LoadedModel& model, const Input& given, const RunOptions& options,
-                    const std::vector<Hook>& attached) {
+                    const Hooks& attached) {
   require_output(model.config, options);
   PlannedRun run{.model = model,
                  .options = options,

@@ -31,7 +31,7 @@ struct PlannedRun {
 
 /// Checks everything that is asked for. Throws ShapeError, HookError and TokenizerError before it computes.
 PlannedRun plan_run(const LoadedModel& model, const Input& given, const RunOptions& options,
-                    const std::vector<Hook>& attached);
+                    const Hooks& attached);
 
 /// The extent, completed with what depends on the numbers of an input: masks, and rows with different first
 /// columns.
@@ -39,7 +39,7 @@ RunExtent with_numbers_of(const LoadedModel& model, const Input& input, RunExten
 
 /// Everything that `options` and the handle's `scoped` hooks watch in runs of that part of the model. Throws
 /// HookError for points that this model or this part does not have.
-std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach,
-                                           const std::vector<Hook>& scoped, const RunOptions& options);
+std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach, const Hooks& scoped,
+                                           const RunOptions& options);
 
 }  // namespace hooked

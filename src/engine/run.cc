@@ -276,10 +276,9 @@ CachedRun HookedTransformer::run_with_cache(const Input& input, const Selection&
   return {run(input, options)};
 }
 
-RunResult HookedTransformer::run_with_hooks(const Input& input, std::vector<Hook> hooks,
+RunResult HookedTransformer::run_with_hooks(const Input& input, const Hooks& hooks,
                                             RunOptions options) const {
-  options.hooks.insert(options.hooks.end(), std::make_move_iterator(hooks.begin()),
-                       std::make_move_iterator(hooks.end()));
+  options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
   return run(input, options);
 }
 

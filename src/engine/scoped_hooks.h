@@ -41,9 +41,9 @@ class ScopedHooks {
   }
 
   /// The hooks that a run starts with; changes made while it runs take effect in the next one.
-  std::vector<Hook> snapshot() const {
+  Hooks snapshot() const {
     const std::lock_guard lock(mutex_);
-    std::vector<Hook> hooks;
+    Hooks hooks;
     for (const auto& [id, attached] : hooks_) hooks.push_back(attached.hook);
     return hooks;
   }

@@ -340,7 +340,7 @@ TEST_F(CircuitOf, IsNotJudgedWhereNothingLiesBetweenTheRuns) {
                                 ? Circuit::of_nodes(model_, {"head 0.1", "mlp 1"})
                                 : Circuit::of_edges(model_, {{"embed", "mlp 0"}, {"mlp 0", "logits"}});
     // A divergence from itself is only rounding, and so is everything judged by it.
-    for (const Metric& metric : {same.metric.all().front(), kl_divergence(logits_at(model_, clean_))}) {
+    for (const Metric& metric : {same.metric.front(), kl_divergence(logits_at(model_, clean_))}) {
       same.metric = metric;
       const auto judged = judge_circuit(model_, circuit, {.sweep = same, .sets = 5});
       EXPECT_NEAR(judged.whole, judged.none, 1e-10);

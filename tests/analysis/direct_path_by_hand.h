@@ -45,7 +45,7 @@ inline double path_by_hand(const HookedTransformer& model, const PathPair& pair,
                             : options.input == HeadInput::key ? model.weights().W_K(to, end.head * group)
                                                               : model.weights().W_V(to, end.head * group);
   const Edit edit = add(site(to).head(end.head), at::matmul(delta, weight));
-  return options.sweep.metric.all().front().score(model, pair.tokens, {.edits = {edit}})[0].item<double>();
+  return options.sweep.metric.front().score(model, pair.tokens, {.edits = {edit}})[0].item<double>();
 }
 
 }  // namespace hooked

@@ -255,7 +255,7 @@ TEST_F(EdgeAttributionOf, IntegrationOfAnEditedModelIsComplete) {
     const auto from = model_.run(corrupted_, {.edits = edits, .capture = act::everything}).cache;
     const SweepOptions edited{.from = from, .into = clean_, .metric = logit_difference(3, 7), .edits = edits};
     const auto scored = [&](const at::Tensor& tokens) {
-      return edited.metric.all().front().score(model_, tokens, {.edits = edits}).item<double>();
+      return edited.metric.front().score(model_, tokens, {.edits = edits}).item<double>();
     };
     const double whole = scored(corrupted_) - scored(clean_);
     const double edges = with_ever_more_steps([&](const Integration& integration) {

@@ -110,7 +110,7 @@ class Pairs {
   std::int64_t rows() const { return recorded.at("clean").sizes()[0]; }
   /// Columns of padding before a row.
   std::int64_t padding(std::int64_t row) const { return padding_[static_cast<std::size_t>(row)]; }
-  const Metric& metric() const { return options_.metric.all().front(); }
+  const Metric& metric() const { return options_.metric.front(); }
   /// The scores without a patch, [row].
   at::Tensor unpatched() const { return metric().score(model, options_.into); }
   Input input(const char* prompts) const {

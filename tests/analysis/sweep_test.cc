@@ -17,7 +17,7 @@ struct Case {
   Case(SweepOptions given, ActivationCache run) : options(std::move(given)), from(std::move(run)) {
     options.from = from;
   }
-  const Metric& metric() const { return options.metric.all().front(); }
+  const Metric& metric() const { return options.metric.front(); }
   Address whole(std::int64_t layer) const {
     return ActivationName{
         .site = options.site->site, .stack = options.stack, .layer = static_cast<std::int32_t>(layer)};

@@ -56,14 +56,12 @@ TEST_F(AnalysisTemporaries, OfWhatSweepsAreMadeOf) {
   const auto& clean = pairs().clean();
   const auto& corrupted = pairs().corrupted();
   const auto& answers = pairs().answers().of_row(0);
-  const auto& all = Metrics({logit(5), logit(6)}).all();
   const auto& name = logit_difference(5, 6).name();
   const auto& definition = logit_difference(5, 6).definition();
   const auto& source = PatchSource::mixture(PatchSource::zero(), PatchSource::value(1), 0.5).description();
   EXPECT_EQ(clean.length(), 3);
   EXPECT_EQ(corrupted.length(), 3);
   EXPECT_EQ(answers, std::vector<std::int64_t>{5});
-  EXPECT_EQ(all.size(), 2u);
   EXPECT_EQ(name, definition.name);
   EXPECT_EQ(source, "0.5 of zeros and 0.5 of 1");
   const auto& columns = bound().logit_positions();

@@ -207,12 +207,12 @@ TEST_P(SweepOfTwoStacks, EqualsOneFullRunPerPlace) {
                              .stack = stack};
   const auto grid = sweep(model_, options);
   double largest_effect = 0;
-  const double unpatched = options.metric.all().front().score(model_, corrupted)[0].item<double>();
+  const double unpatched = options.metric.front().score(model_, corrupted)[0].item<double>();
   for (const auto& cell : grid.largest(100000)) {
     Address address = site.in(stack, static_cast<std::int32_t>(cell.index[0]));
     for (std::size_t i = 1; i < over.size(); ++i) address = address.at(over[i], cell.index[i]);
     const auto patched =
-        options.metric.all().front().score(model_, corrupted, {.edits = {replace(address, run_.cache)}});
+        options.metric.front().score(model_, corrupted, {.edits = {replace(address, run_.cache)}});
     EXPECT_NEAR(cell.value, patched[0].item<double>(), kFloat64Tolerance) << address.to_string();
     largest_effect = std::max(largest_effect, std::abs(cell.value - unpatched));
   }

@@ -311,6 +311,15 @@ TEST_F(SmallGeneration, TooLongIsAnErrorBeforeTheStart) {
   EXPECT_FALSE(ran);
 }
 
+TEST_F(SmallGeneration, CallbacksThatReturnNothingLetItGoOn) {
+  GenerateOptions options = greedy(4);
+  int steps = 0;
+  options.on_tokens = [&](const at::Tensor&) { ++steps; };
+  EXPECT_TRUE(
+      at::equal(model_.generate(prompt_, options).tokens, model_.generate(prompt_, greedy(4)).tokens));
+  EXPECT_EQ(steps, 4);
+}
+
 TEST_F(SmallGeneration, RefusesWhatCannotBe) {
   EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 0}), ConfigError);
   EXPECT_THROW(model_.generate(prompt_, {.sampling = {.temperature = 0.0}}), ConfigError);

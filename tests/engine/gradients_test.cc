@@ -346,7 +346,7 @@ TEST_F(GradientRun, BackwardHooksChangeWhatFlowsBack) {
 }
 
 TEST_F(GradientRun, BackwardHooksResultsAreChecked) {
-  const auto thrown = [&](HookFunction function) {
+  const auto thrown = [&](auto function) {
     return text_thrown_by<HookError>(
         [&] { run(act::resid_pre(0), {.hooks = {Hook(act::z(1), function, HookDirection::backward)}}); });
   };

@@ -72,6 +72,53 @@ TEST_F(RunHooks, EditingHookChangesWhatFollows) {
   EXPECT_TRUE(at::equal(model_(tokens_), plain_));
 }
 
+// The steps that a hook on one point was told of.
+struct Steps {
+  std::vector<std::int64_t> first_columns, lengths;
+  std::vector<bool> new_tokens;
+  std::vector<at::Tensor> masks;
+
+  Hook on(Selection where) {
+    return {std::move(where), [this](const at::Tensor& x, const ActivationName&, const HookStep& step) {
+              first_columns.push_back(step.first_column);
+              lengths.push_back(x.size(1));
+              new_tokens.push_back(step.new_tokens);
+              masks.push_back(step.mask);
+            }};
+  }
+};
+
+TEST_F(RunHooks, AHookKnowsItsStep) {
+  const auto prefix = *model_.run(tokens_, {.keep_prefix = true}).prefix;
+  const at::Tensor mask = at::tensor({0, 1, 1, 1, 1, 1, 1, 1}, at::kLong).view({2, 4}).to(at::kBool);
+  Steps steps;
+  const auto hook = steps.on(act::resid_post(1));
+  model_.run(tokens_, {.hooks = hook});
+  Input continued(tokens_.narrow(1, 0, 3)), padded(tokens_.narrow(1, 0, 4));
+  continued.prefix = prefix;
+  padded.attention_mask = mask;
+  model_.run(continued, {.hooks = hook});
+  model_.run(padded, {.hooks = hook});
+  EXPECT_EQ(steps.first_columns, (std::vector<std::int64_t>{0, 6, 0}));
+  EXPECT_EQ(steps.lengths, (std::vector<std::int64_t>{6, 3, 4}));
+  EXPECT_EQ(steps.new_tokens, (std::vector<bool>{false, false, false}));
+  EXPECT_FALSE(steps.masks[0].defined());
+  ASSERT_TRUE(steps.masks[2].defined());
+  EXPECT_TRUE(at::equal(steps.masks[2], mask));
+}
+
+TEST_F(RunHooks, AHookKnowsWhichStepOfAGenerationComputesNewTokens) {
+  Steps steps;
+  // A prompt of one token has the shape of a step.
+  model_.generate(tokens_.narrow(1, 0, 1), {.max_new_tokens = 3,
+                                            .stop = {.tokens = std::vector<std::int64_t>{}},
+                                            .hooks = steps.on(act::resid_post(1)),
+                                            .capture = act::resid_post(1)});
+  EXPECT_EQ(steps.first_columns, (std::vector<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(steps.lengths, (std::vector<std::int64_t>{1, 1, 1, 1}));
+  EXPECT_EQ(steps.new_tokens, (std::vector<bool>{false, true, true, true}));
+}
+
 TEST_F(RunHooks, WhatAHookThrowsReachesTheCallerAndNothingStays) {
   EXPECT_THROW(model_.run_with_hooks(
                    tokens_, {{act::z(1), [](const at::Tensor&) { throw std::runtime_error("mine"); }}}),
@@ -105,7 +152,7 @@ TEST_F(RunHooks, ThrowInAGradientRunLeavesTheGradMode) {
 }
 
 TEST_F(RunHooks, ResultOfAnotherKindNamesThePoint) {
-  const auto where_of = [&](HookFunction function) {
+  const auto where_of = [&](auto function) {
     const auto error = thrown_by<HookError>([&] {
       model_.run_with_hooks(tokens_, {{act::mlp_out(1), function}});
     });

@@ -1,6 +1,11 @@
 #include "hooked/hooks/hook.h"
 
+#include <c10/util/Exception.h>
+
 #include <stdexcept>
+#include <string>
+#include <typeinfo>
+#include <vector>
 
 #include "tests/hooks/watching.h"
 
@@ -48,6 +53,53 @@ TEST(Hook, IsToldTheName) {
   EXPECT_EQ(told, kResid);
 }
 
+// What a hook that throws this leaves with its caller: the same type, and its text.
+template <typename E>
+std::string text_through_hook(const E& thrown) {
+  try {
+    hooked_value({act::resid_pre(1), [&](const at::Tensor&) { throw thrown; }});
+  } catch (const E& error) {
+    EXPECT_EQ(typeid(error), typeid(E));
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+class OwnError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+TEST(Hook, WhatItThrowsKeepsItsTypeAndSaysWhere) {
+  EXPECT_EQ(text_through_hook(std::runtime_error("mine")), "mine (in a hook at " + kResid + ")");
+  EXPECT_EQ(text_through_hook(std::out_of_range("row 3")), "row 3 (in a hook at " + kResid + ")");
+  EXPECT_EQ(text_through_hook(ShapeError("probe", "too wide")), "[probe] too wide; in a hook at " + kResid);
+  // A type of the user's own may hold more than a text.
+  EXPECT_EQ(text_through_hook(OwnError("mine")), "mine");
+  EXPECT_THROW(hooked_value({act::resid_pre(1), [](const at::Tensor&) { throw 42; }}), int);
+  const std::string torch = text_thrown_by<c10::Error>([] {
+    hooked_value({act::resid_pre(1), [](const at::Tensor& x) { return x.view({7, 7}); }});
+  });
+  EXPECT_NE(torch.find("in a hook at " + kResid), std::string::npos) << torch;
+}
+
+TEST(Hook, ListsAreMadeFromOneOrSeveral) {
+  const auto half = [](const at::Tensor& x) { return x * 0.5; };
+  const auto sizes = [](const Hooks& hooks) { return hooks.size(); };
+  EXPECT_EQ(sizes({}), 0u);
+  EXPECT_EQ(sizes(Hook(act::z(1), half)), 1u);
+  EXPECT_EQ(sizes({act::z(1), half}), 1u);
+  EXPECT_EQ(sizes({{act::z(1), half}}), 1u);
+  EXPECT_EQ(sizes({{act::z(1), half}, {"blocks.0.hook_resid_pre", half}}), 2u);
+  EXPECT_EQ(sizes(std::vector<Hook>(3, Hook(act::z(1), half))), 3u);
+  const auto edits = [](const Edits& edits) { return edits.size(); };
+  EXPECT_EQ(edits({}), 0u);
+  EXPECT_EQ(edits(zero(act::z(1))), 1u);
+  EXPECT_EQ(edits({zero(act::z(1))}), 1u);
+  EXPECT_EQ(edits({zero(act::z(1)), add(act::z(0), 1.0)}), 2u);
+  EXPECT_EQ(edits(std::vector<Edit>(3, zero(act::z(1)))), 3u);
+}
+
 TEST(Hook, MutableCallablesKeepTheirState) {
   std::vector<int> counts;
   Watching watching;
@@ -70,7 +122,7 @@ TEST(Hook, HooksThenEditsThenCaptures) {
 }
 
 TEST(Hook, ResultOfAnotherKindIsRefusedNamingThePoint) {
-  const auto text_of = [](HookFunction function) {
+  const auto text_of = [](auto function) {
     const auto error = thrown_by<HookError>([&] { hooked_value({act::resid_pre(1), function}); });
     EXPECT_EQ(error ? error->where() : "", kResid);
     return std::string(error ? error->what() : "");
@@ -95,21 +147,11 @@ TEST(Hook, ResultOfAnotherKindIsRefusedNamingThePoint) {
 }
 
 TEST(Hook, WritingInPlaceIsRefusedAlsoThroughAView) {
-  for (const HookFunction& function : std::vector<HookFunction>{
-           [](const at::Tensor&x, const ActivationName&) {
-             x.mul_(2.0);
-             return std::nullopt;
-           },
-           [](const at::Tensor&x, const ActivationName&) { return at::Tensor(x).add_(1.0); },
-           [](const at::Tensor&x, const ActivationName&) {
-             x.select(0, 1).zero_();
-             return std::nullopt;
-           }}) {
-    EXPECT_TRUE(throws<HookError>(
-        [&] {
-          hooked_value({act::resid_pre(1), function});
-        },
-        kResid, {"in place"}));
+  for (const Hook& hook :
+       Hooks{{act::resid_pre(1), [](const at::Tensor& x) { x.mul_(2.0); }},
+             {act::resid_pre(1), [](const at::Tensor& x) { return at::Tensor(x).add_(1.0); }},
+             {act::resid_pre(1), [](const at::Tensor& x) { x.select(0, 1).zero_(); }}}) {
+    EXPECT_TRUE(throws<HookError>([&] { hooked_value(hook); }, kResid, {"in place"}));
   }
 }
 

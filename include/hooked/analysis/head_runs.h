@@ -21,8 +21,8 @@ struct HeadRunsOptions {
   /// How. `tokens` is ignored: the input's tokens are used. Scores that do not look for a pattern (entropy,
   /// distance) ignore the measure.
   HeadScoreOptions how = {};
-  std::vector<Hook> hooks = {};  ///< active in every run, in addition to those that are attached
-  std::vector<Edit> edits = {};  ///< active in every run
+  Hooks hooks = {};  ///< active in every run, in addition to those that are attached
+  Edits edits = {};  ///< active in every run
   /// Called after some rows; false ends the work.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };

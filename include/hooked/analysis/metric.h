@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/position.h"
 #include "hooked/core/export.h"
+#include "hooked/core/one_or_more.h"
 #include "hooked/core/shared.h"
 #include "hooked/engine/hooked_transformer.h"
 
@@ -221,25 +221,6 @@ Metric attention(const Address& head, Position query, Position key);
 Metric projection(const Address& activation, at::Tensor direction, Position position = Position::last());
 
 /// One metric, or several that score the same runs.
-class Metrics {
- public:
-  /// None yet.
-  Metrics() = default;
-  /// One.
-  template <std::convertible_to<Metric> M>
-  Metrics(M metric) : metrics_{Metric(std::move(metric))} {}  // NOLINT: a metric is one of them
-  /// Several.
-  Metrics(std::initializer_list<Metric> metrics) : metrics_(metrics) {}
-  /// The same.
-  Metrics(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}  // NOLINT
-
-  /// Each of them.
-  const std::vector<Metric>& all() const& noexcept { return metrics_; }
-  /// The same of a temporary, as a copy.
-  std::vector<Metric> all() const&& { return metrics_; }
-
- private:
-  std::vector<Metric> metrics_;
-};
+using Metrics = OneOrMore<Metric>;
 
 }  // namespace hooked

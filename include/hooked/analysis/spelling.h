@@ -28,7 +28,7 @@ std::optional<OtherSpelling> other_spelling(const HookedTransformer& model, std:
 struct SpellingOptions {
   std::map<std::string, std::int64_t> answers = {};  ///< each text, and the row of the input that it is for
   Position position = Position::last();              ///< after which token
-  std::vector<Edit> edits = {};                      ///< active in the run
+  Edits edits = {};                                  ///< active in the run
 };
 
 /// Notes on answers whose other spelling is one token too, with the ids and ranks (from 0) of both: on each

@@ -67,8 +67,8 @@ struct SweepOptions {
   Input into = at::Tensor();  ///< what the patched runs read; each row is swept separately
   /// Score each patched run. Threads of the sweep's own may call them, one at a time.
   Metrics metric = {};
-  std::vector<Hook> hooks = {};  ///< active in every run, in addition to those that are attached
-  std::vector<Edit> edits = {};  ///< active in every run, before the patch
+  Hooks hooks = {};  ///< active in every run, in addition to those that are attached
+  Edits edits = {};  ///< active in every run, before the patch
   /// Patched runs are computed together up to this many tokens, and fewer if memory runs out.
   std::int64_t tokens_per_run = 1024;
   Stack stack = Stack::none;  ///< whose layers: of the stack that predicts, or Stack::encoder

@@ -2,11 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hooked/core/export.h"
@@ -48,28 +51,44 @@ struct StopOptions {
   std::vector<std::string> strings = {};
 };
 
+/// What a generation calls while it runs: returns whether to continue, or nothing, which is to continue.
+template <typename Value>
+class GenerateCallback : public std::function<bool(Value)> {
+ public:
+  using std::function<bool(Value)>::function;
+  /// An existing function.
+  GenerateCallback(std::function<bool(Value)> f) : std::function<bool(Value)>(std::move(f)) {}  // NOLINT
+  /// A callable that returns nothing.
+  template <std::invocable<Value> F>
+  requires std::is_void_v<std::invoke_result_t<F&, Value>> GenerateCallback(
+      F f)  // NOLINT: a callable is a callback
+      : std::function<bool(Value)>([f = std::move(f)](Value value) mutable {
+          f(value);
+          return true;
+        }) {}
+};
+
 /// Everything about a generation except its prompt. For designated initialisers, which C++ takes in the order
 /// of these declarations.
 struct GenerateOptions {
   std::int64_t max_new_tokens = 16;  ///< new tokens per row at most
   SamplingOptions sampling = {};     ///< how each token is picked
   StopOptions stop = {};             ///< what ends a row earlier
-  /// Receives the continuation's text in pieces, as soon as no later token can change them; returns whether
-  /// to continue. For a single row, and models with a tokenizer.
-  std::function<bool(std::string_view text)> on_text = nullptr;
-  /// Receives the tokens of each step, [batch] int64, -1 for rows that have ended; returns whether to
-  /// continue.
-  std::function<bool(const at::Tensor& tokens)> on_tokens = nullptr;
+  /// Receives the continuation's text in pieces, as soon as no later token can change them. For a
+  /// single row, and models with a tokenizer.
+  GenerateCallback<std::string_view> on_text = nullptr;
+  /// Receives the tokens of each step, [batch] int64, -1 for rows that have ended.
+  GenerateCallback<const at::Tensor&> on_tokens = nullptr;
 
   /// Hooks see what each step computes: first all columns of the prompt, then one new column at a time.
-  std::vector<Hook> hooks = {};
+  Hooks hooks = {};
   /// Edits in every step. Positions are absolute: an edit applies in the step that computes its column, and
   /// open ranges cover columns that are yet to come. Negative positions count from the newest column.
-  std::vector<Edit> edits = {};
+  Edits edits = {};
   /// Edits only while the prompt runs. A position of a later column is an error.
-  std::vector<Edit> prompt_edits = {};
+  Edits prompt_edits = {};
   /// Edits only in the columns of new tokens. A position in the prompt is an error; -1 is the newest column.
-  std::vector<Edit> new_token_edits = {};
+  Edits new_token_edits = {};
   /// Activations to keep at every step. Their position axis covers prompt and continuation (an encoder's
   /// covers its input), as if the final tokens had been run once; rows of scores and patterns end with -inf
   /// and 0 for keys that were yet to come.

@@ -104,7 +104,7 @@ class HookedTransformer {
 
   /// Runs an input: tokens int64 [batch, pos] or [pos], a text, or what else Input allows. Throws ShapeError
   /// and HookError before anything runs, TokenizerError for a text, MemoryError if memory runs out; what a
-  /// hook throws passes through.
+  /// hook throws passes through (see Hook).
   RunResult run(const Input& input, const RunOptions& options = {}) const;
 
   /// `run` that also keeps `capture`: `act::pattern`, `"blocks.*.attn.hook_pattern"`.
@@ -113,7 +113,7 @@ class HookedTransformer {
                            RunOptions options = {}) const;
 
   /// `run` with these hooks, only for this run.
-  RunResult run_with_hooks(const Input& input, std::vector<Hook> hooks, RunOptions options = {}) const;
+  RunResult run_with_hooks(const Input& input, const Hooks& hooks, RunOptions options = {}) const;
 
   /// Continues a prompt token by token. Hooks, edits and captures work as in a run, at every step. Throws
   /// ShapeError, ConfigError and HookError before anything runs, also if the model's context is too short
@@ -132,7 +132,7 @@ class HookedTransformer {
   }
 
   /// The hooks attached to this handle, in the order of attachment.
-  std::vector<Hook> hooks() const;
+  Hooks hooks() const;
 
   /// The weights, as views.
   WeightView weights() const { return WeightView(loaded()); }

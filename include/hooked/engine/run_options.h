@@ -112,8 +112,8 @@ struct GradientRequest {
 /// returned. Layers and positions without a stack are those of the stack that predicts. For designated
 /// initialisers, which C++ takes in the order of these declarations.
 struct RunOptions {
-  std::vector<Hook> hooks = {};  ///< functions of activations, called in this order
-  std::vector<Edit> edits = {};  ///< changes given as data, made in this order after the hooks
+  Hooks hooks = {};  ///< functions of activations, called in this order
+  Edits edits = {};  ///< changes given as data, made in this order after the hooks
   /// Activations to keep.
   Selection capture = {};
   KeepOptions keep = {};  ///< how much of each captured activation, and where

@@ -13,6 +13,7 @@
 
 #include "hooked/core/export.h"
 #include "hooked/core/model_identity.h"
+#include "hooked/core/one_or_more.h"
 #include "hooked/hooks/address.h"
 #include "hooked/hooks/selection.h"
 
@@ -69,6 +70,9 @@ struct Edit {
   /// Where the value was taken from; nothing: made by hand. A run of another model refuses the edit.
   std::optional<EditSource> source = {};
 };
+
+/// What options take: one edit or several.
+using Edits = OneOrMore<Edit>;
 
 /// block := 0.
 Edit zero(EditTarget target);

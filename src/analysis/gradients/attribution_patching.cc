@@ -208,7 +208,7 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
     }
   }
   if (pass) {
-    const std::vector<Hook> hooks = dropped_.dropping(*pass);
+    const Hooks hooks = dropped_.dropping(*pass);
     ask.run.hooks.insert(ask.run.hooks.end(), hooks.begin(), hooks.end());
   }
 
@@ -277,7 +277,7 @@ void Estimates::integrate_inputs(Chunk chunk, const BoundMetric& metric, const G
   GradientSum gradients;
   for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
     GradientAsk mixed = ask;
-    const std::vector<Edit> on_the_way = way.at(step_of(options_.integration, i));
+    const Edits on_the_way = way.at(step_of(options_.integration, i));
     mixed.run.edits.insert(mixed.run.edits.end(), on_the_way.begin(), on_the_way.end());
     differentiate(input_of(chunk), metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
       gradients.add(some, 1.0 / static_cast<double>(options_.integration.steps));

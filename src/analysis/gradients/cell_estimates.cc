@@ -205,7 +205,7 @@ struct PatternChange {
     const auto stream = [&](std::int64_t layer) {
       return runs.value(attention.in(layer, act::resid_pre).name()).expand({patched.size(0), -1, -1});
     };
-    std::vector<Edit> edits{set(Address(attention.patched()), patched)};
+    Edits edits{set(Address(attention.patched()), patched)};
     Selection seen;
     for (const std::int64_t layer : attention.layers()) {
       seen = seen | attention.in(layer, act::attn_scores) | attention.in(layer, act::pattern);
@@ -283,7 +283,7 @@ void require_query_key(const CellGroup& group, const HookedTransformer& model, c
   if (name.stack != points.stacks().main())
     throw HookError(kQueryKey, "query_key needs runs from a layer on; expected the stack that predicts");
   if (name.site == Site::q) return;
-  std::vector<Hook> hooks = model.hooks();
+  Hooks hooks = model.hooks();
   hooks.insert(hooks.end(), sweep.hooks.begin(), sweep.hooks.end());
   const AttentionWith attention(model, name);
   for (const ActivationName& pattern : attention.patterns()) {
@@ -349,7 +349,7 @@ DroppedLayers::DroppedLayers(const ModelConfig& config) : layers_(config.blocks(
   }
 }
 
-std::vector<Hook> DroppedLayers::dropping(const BlockPlace& layer) const {
+Hooks DroppedLayers::dropping(const BlockPlace& layer) const {
   return {Hook(
       added_.at(layer), [](const at::Tensor& gradient) { return gradient * 0.0; }, HookDirection::backward)};
 }

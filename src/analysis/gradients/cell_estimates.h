@@ -67,7 +67,7 @@ class DroppedLayers {
   const std::vector<BlockPlace>& all() const { return layers_; }
 
   /// Hooks that stop gradients at what a layer adds to the stream.
-  std::vector<Hook> dropping(const BlockPlace& layer) const;
+  Hooks dropping(const BlockPlace& layer) const;
 
   /// The weight in the mean of a cell's estimate without that layer. It is 0 if all of the cell is in the
   /// layer, so that the mean is over the other layers. The stream is in no layer, and its mean is over all

@@ -135,7 +135,7 @@ AttributionCheck check_estimates(const CheckedEstimates& ask) {
 AttributionCheck check_cells(const HookedTransformer& model, const AttributionPatchingOptions& options,
                              const EstimatedPlan& made) {
   SweepOptions exact = options.sweep;
-  exact.metric = Metrics(options.sweep.metric.all().front());
+  exact.metric = Metrics(options.sweep.metric.front());
   exact.progress = nullptr;
   std::int64_t runs = 0;
   const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& cells) {

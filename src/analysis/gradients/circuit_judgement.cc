@@ -175,7 +175,7 @@ Grid run_circuits(const HookedTransformer& model, const std::vector<Circuit>& ci
   axes.push_back(numbered_axis("circuit", static_cast<std::int64_t>(circuits.size())));
   return Grid(parts.rows() > 1 ? kept : kept[0], std::move(axes),
               {.title = titled("Circuits by themselves, the rest replaced", sweep.from),
-               .unit = sweep.metric.all().front().name()});
+               .unit = sweep.metric.front().name()});
 }
 
 CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& circuit,
@@ -201,7 +201,7 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
   const double range = runs.whole() - runs[none];
   const double rounding = model.dtype() == at::kDouble ? 1e-10 : model.dtype() == at::kFloat ? 1e-4 : 1e-2;
   // Both may be at the metric's minimum, where scores are only rounding.
-  const std::optional<double> minimum = options.sweep.metric.all().front().definition().minimum;
+  const std::optional<double> minimum = options.sweep.metric.front().definition().minimum;
   const bool least =
       minimum && std::max(runs.whole(), runs[none]) - *minimum <= rounding_of_least_score(model.dtype());
   const bool nothing =

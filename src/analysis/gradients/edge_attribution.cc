@@ -38,8 +38,8 @@ void require(const EdgeAttributionOptions& options) {
         "edges are between all parts; expected neither `site`, `table`, `stack`, `partial` nor axes "
         "in `over` but Axis::batch");
   }
-  if (sweep.metric.all().size() != 1)
-    throw HookError(kEdgeAttribution, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
+  if (sweep.metric.size() != 1)
+    throw HookError(kEdgeAttribution, fmt::format("expected one metric, got {}", sweep.metric.size()));
   if (options.integration.over == IntegrateOver::activations)
     throw HookError(
         kEdgeAttribution,
@@ -109,7 +109,7 @@ class Edges {
     at::Tensor sum;
     for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
       GradientAsk mixed = ask;
-      const std::vector<Edit> on_the_way = way.at(step_of(options_.integration, i));
+      const Edits on_the_way = way.at(step_of(options_.integration, i));
       mixed.run.edits.insert(mixed.run.edits.end(), on_the_way.begin(), on_the_way.end());
       gradient_run(model_, input, metric, mixed,
                    [&](const ActivationCache& own, const ActivationCache& gradients) {

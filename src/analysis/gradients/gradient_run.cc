@@ -149,9 +149,9 @@ class Stretches {
 
 }  // namespace
 
-std::vector<Hook> holding(const HeldInGradient& hold) {
+Hooks holding(const HeldInGradient& hold) {
   const auto constant = [](const at::Tensor& value) { return value.detach(); };
-  std::vector<Hook> hooks;
+  Hooks hooks;
   if (hold.norms) hooks.emplace_back(Selection::matching(is_norm_scale), constant);
   if (hold.patterns) hooks.emplace_back(Selection::matching(is_pattern), constant);
   return hooks;
@@ -182,8 +182,8 @@ std::vector<ActivationName> InputWay::entries(const HookedTransformer& model) {
   return names;
 }
 
-std::vector<Edit> InputWay::at(double share) const {
-  std::vector<Edit> edits;
+Edits InputWay::at(double share) const {
+  Edits edits;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     // Added, so that what comes before the stream has a gradient as well.
     edits.push_back(add(Address(names_[i]), (there_[i] - here_[i]) * share));
@@ -225,7 +225,7 @@ namespace {
 /// Gradients with respect to the input of hooks and edits at some points: the first hook there records it.
 class GradientsBefore {
  public:
-  GradientsBefore(const HookedTransformer& model, const GradientAsk& ask, const std::vector<Hook>& hooks) {
+  GradientsBefore(const HookedTransformer& model, const GradientAsk& ask, const Hooks& hooks) {
     const PointIndex points(model.config());
     for (const ActivationName& name : ask.of_what_edits_read) {
       if (may_change(name, hooks, ask.run.edits, points)) names_.push_back(name);
@@ -233,8 +233,8 @@ class GradientsBefore {
   }
 
   bool empty() const { return names_.empty(); }
-  std::vector<Hook> hooks() {
-    std::vector<Hook> all;
+  Hooks hooks() {
+    Hooks all;
     for (const ActivationName& name : names_) {
       all.emplace_back(Selection(name), [this, name](const at::Tensor& value) {
         at::Tensor given = value.view_as(value);
@@ -265,11 +265,11 @@ at::Tensor gradient_run(const HookedTransformer& model, const Input& input, cons
   if (ask.layers_at_once != 0) return Stretches(model, input, metric, ask).run(take);
   const Metric::Definition& definition = metric.metric().definition();
   RunOptions options = metric.needs(ask.run);
-  std::vector<Hook> standing = model.hooks();
+  Hooks standing = model.hooks();
   standing.insert(standing.end(), ask.run.hooks.begin(), ask.run.hooks.end());
   GradientsBefore before(model, ask, standing);
   options.hooks = before.hooks();
-  for (const std::vector<Hook>& hooks : {standing, holding(ask.hold)})
+  for (const Hooks& hooks : {standing, holding(ask.hold)})
     options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
   // A caller that reads no logits asks for those of one column.
   if (!definition.reads_logits && model.config().has_unembedding())

@@ -52,7 +52,7 @@ class InputWay {
   /// The streams before the first blocks.
   static std::vector<ActivationName> entries(const HookedTransformer& model);
   /// Edits that put a run at this share of the way: 0 is `plain`, 1 is `from`.
-  std::vector<Edit> at(double share) const;
+  Edits at(double share) const;
 
  private:
   std::vector<ActivationName> names_;
@@ -66,7 +66,7 @@ bool stays_at_the_run(const Integration& integration);
 double step_of(const Integration& integration, std::int64_t i);
 
 /// Hooks that stop gradients at what is held.
-std::vector<Hook> holding(const HeldInGradient& hold);
+Hooks holding(const HeldInGradient& hold);
 
 /// The input that starts from the stream [row, pos, d_model] before a block, for a model with one stack.
 Input from_stream(const Input& input, std::int64_t layer, at::Tensor stream);

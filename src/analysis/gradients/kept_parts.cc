@@ -36,7 +36,7 @@ constexpr const char* kRunCircuits = "run_circuits";
 /// stream what its edits have left.
 class WriterEdits {
  public:
-  WriterEdits(const HookedTransformer& model, const StreamGraph& graph, const std::vector<Edit>& edits,
+  WriterEdits(const HookedTransformer& model, const StreamGraph& graph, const Edits& edits,
               const SweepInput& into)
       : columns_(into.columns(/*of_encoder=*/false)), of_writers_(graph.writers.size()) {
     const PointIndex points(model.config());
@@ -71,13 +71,13 @@ class WriterEdits {
     return changed;
   }
   /// The edits of everything else.
-  const std::vector<Edit>& others() const { return others_; }
+  const Edits& others() const { return others_; }
 
  private:
   TokenColumns columns_;
   std::vector<ActivationName> names_;  // of the writers
-  std::vector<std::vector<Edit>> of_writers_;
-  std::vector<Edit> others_;
+  std::vector<Edits> of_writers_;
+  Edits others_;
 };
 
 /// One run in which readers read some writers as they are in another run.
@@ -91,8 +91,8 @@ class EdgeRunHooks {
       : model_(model), graph_(graph), there_(there), edits_(edits), dropped_(dropped) {}
 
   /// Hooks that come before them in a run must be placed before these.
-  std::vector<Hook> hooks() {
-    std::vector<Hook> all;
+  Hooks hooks() {
+    Hooks all;
     for (std::size_t i = 0; i < graph_.writers.size(); ++i) {
       all.emplace_back(Selection(graph_.writers[i].written), [this, i](const at::Tensor& value) {
         const at::Tensor written = edits_.of_writer(i, value);
@@ -201,8 +201,8 @@ KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const Swe
     throw HookError(
         kRunCircuits,
         "circuits say what is left; expected neither `site`, `over`, `table`, `stack` nor `partial`");
-  if (sweep.metric.all().size() != 1)
-    throw HookError(kRunCircuits, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
+  if (sweep.metric.size() != 1)
+    throw HookError(kRunCircuits, fmt::format("expected one metric, got {}", sweep.metric.size()));
   require_source(sweep.from, model);
   n_rows_ = SweepInput(model, sweep.into).rows();
   if (kind == CircuitKind::nodes) {
@@ -295,7 +295,7 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
     EdgeRunHooks state(model_, graph, there, edits, dropped.to(model_.device()));
     RunOptions options =
         metric.needs({.hooks = sweep_.hooks, .edits = edits.others(), .threads = sweep_.threads});
-    const std::vector<Hook> hooks = state.hooks();
+    const Hooks hooks = state.hooks();
     options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
     scores.kept.select(1, set).copy_(metric(model_.run(into.all(), options)).detach());
     if (!sweep_.progress) continue;

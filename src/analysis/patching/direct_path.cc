@@ -77,9 +77,8 @@ class Paths : public std::enable_shared_from_this<Paths> {
     return scales;
   }
   /// Edits that hold scales as they are in the run without patches.
-  std::vector<Edit> frozen(const PatchedRuns& runs, const std::vector<ActivationName>& scales,
-                           std::int64_t rows) const {
-    std::vector<Edit> edits;
+  Edits frozen(const PatchedRuns& runs, const std::vector<ActivationName>& scales, std::int64_t rows) const {
+    Edits edits;
     for (const ActivationName& scale : scales) {
       const at::Tensor value = runs.value(scale);
       edits.push_back(set(Address(scale), value.expand({rows, value.size(1), value.size(2)})));
@@ -122,7 +121,7 @@ at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
         head.from.add(Axis::head, number);
         values[i - first].select(1, number).copy_(from.block(head)[0]);
       }
-      std::vector<Edit> edits = frozen(runs, scales(StreamStep::Kind::write, layer), last - first);
+      Edits edits = frozen(runs, scales(StreamStep::Kind::write, layer), last - first);
       edits.push_back(set(act::z(layer), values));
       const Address out = act::attn_out(layer);
       const at::Tensor written = runs.resume(layer, stream.expand({last - first, -1, -1}), edits, out)[out];

@@ -46,7 +46,7 @@ class PatchedPaths : public std::enable_shared_from_this<PatchedPaths> {
     std::int64_t rows;
     std::optional<std::int32_t> first;               ///< as from sets_.first_layer()
     std::map<ActivationName, at::Tensor> held = {};  ///< activations that are given whole, for all rows
-    std::vector<Edit> edits = {};                    ///< for others, only what is sent
+    Edits edits = {};                                ///< for others, only what is sent
 
     /// A held activation; it has the run's own values until something is written there.
     at::Tensor& rows_of(const ActivationName& name);

@@ -69,7 +69,7 @@ std::map<std::string, std::string> sweep_record(const CellsOfRows& sweep) {
   const PointIndex points(model.config());
   std::vector<std::string> processing, metrics, edits;
   for (const auto& [step, outcome] : provenance.processing) processing.push_back(step + ": " + outcome);
-  for (const Metric& metric : options.metric.all()) metrics.push_back(text_of(metric, into.rows()));
+  for (const Metric& metric : options.metric) metrics.push_back(text_of(metric, into.rows()));
   for (const Edit& edit : options.edits) edits.push_back(text_of(edit, points));
   const Input& input = into.all();
   return {
@@ -98,7 +98,7 @@ void require_can_keep(const std::filesystem::path& partial) {
 }
 
 ScoreTable::ScoreTable(const CellsOfRows& sweep) : cells_(sweep.plan.cells()), file_(sweep.options.partial) {
-  const auto metrics = std::ssize(sweep.options.metric.all()), rows = std::ssize(sweep.rows);
+  const auto metrics = std::ssize(sweep.options.metric), rows = std::ssize(sweep.rows);
   scores_.scores = numberless({metrics, rows, cells_});
   scores_.done = at::zeros({rows, cells_}, at::kBool);
   scores_.unpatched = numberless({metrics, rows});

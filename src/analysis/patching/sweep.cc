@@ -96,9 +96,7 @@ SweepLayout::SweepLayout(const SweepOptions& options, const SweepInput& into, co
   }
   const auto batch = batch_of(options);
   const bool named = batch != options.over.end();
-  axes_ = {.metrics = options.metric.all(),
-           .rows = rows_of(options, into),
-           .shows_rows = into.rows() > 1 || named};
+  axes_ = {.metrics = options.metric, .rows = rows_of(options, into), .shows_rows = into.rows() > 1 || named};
   if (named) row_axis_ = batch - options.over.begin();
   all_ = axes_before(axes_);
   all_.insert(all_.end(), plan.axes.begin(), plan.axes.end());
@@ -165,7 +163,7 @@ Grid scores(const HookedTransformer& model, const Input& input, const Metrics& m
       values.push_back(bound(model.run(all.all(), bound.needs())).detach().to(at::kCPU, at::kDouble));
     });
   }
-  return score_grid(at::stack(values), {.metrics = metric.all(), .rows = rows, .shows_rows = rows.size() > 1},
+  return score_grid(at::stack(values), {.metrics = metric, .rows = rows, .shows_rows = rows.size() > 1},
                     "Scores");
 }
 

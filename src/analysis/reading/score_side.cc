@@ -163,7 +163,7 @@ at::Tensor ScoreSide::made_of(const at::Tensor& streams, const RowColumns& colum
         const auto some = streams.slice(0, begin, end);
         const auto count = some.size(0);
         const auto places = for_each_part(layout.places, count);  // [part * row, position]
-        std::vector<Edit> held;
+        Edits held;
         for (const auto& name : scales()) {
           const auto scale = for_each_part(read_columns(cache_, name, columns).to(at::kCPU), count);
           held.push_back(set(Address(name), laid_out(scale, places, length, 1.0).to(model_.device())));
@@ -178,8 +178,7 @@ at::Tensor ScoreSide::made_of(const at::Tensor& streams, const RowColumns& colum
   return at::cat(made);
 }
 
-at::Tensor ScoreSide::shown_of(const at::Tensor& streams, const at::Tensor& mask,
-                               std::vector<Edit> held) const {
+at::Tensor ScoreSide::shown_of(const at::Tensor& streams, const at::Tensor& mask, Edits held) const {
   RunOptions options{.edits = std::move(held), .capture = Selection(shown_), .output = Output::none};
   const auto rows = streams.size(0);
   const auto shown = [&](const Input& input) {

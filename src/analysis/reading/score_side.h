@@ -67,7 +67,7 @@ class ScoreSide {
   /// The result that the model computes from streams [part, row, position, d_model] at the columns.
   at::Tensor made_of(const at::Tensor& streams, const RowColumns& columns) const;
   /// What the last point shows in a run of rows whose stream is `streams` [row, length, d_model].
-  at::Tensor shown_of(const at::Tensor& streams, const at::Tensor& mask, std::vector<Edit> held) const;
+  at::Tensor shown_of(const at::Tensor& streams, const at::Tensor& mask, Edits held) const;
 
   HookedTransformer model_;  // without the hooks of the handle
   const ActivationCache& cache_;

@@ -65,7 +65,7 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input, Options op
       points_(model.config()),
       columns_(input_.length()),
       unpatched_(std::move(unpatched)) {
-  const std::vector<Hook> attached = model.hooks();
+  const Hooks attached = model.hooks();
   options_.run.hooks.insert(options_.run.hooks.begin(), attached.begin(), attached.end());
 }
 
@@ -231,7 +231,7 @@ std::vector<ActivationName> PatchedRuns::read_to_resume(const ModelConfig& confi
   return {act::resid_pre.in(config.main_stack(), static_cast<std::int32_t>(start)).name()};
 }
 
-ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
+ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, Edits edits,
                                     Selection capture) const {
   const Begin begin{layer, first_block_for(layer)};
   Input rows = rows_from(begin.run, streams.size(0));
@@ -243,11 +243,11 @@ ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& stream
   return seen(rows, options_from(begin), std::move(edits), std::move(capture));
 }
 
-ActivationCache PatchedRuns::whole(std::int64_t rows, std::vector<Edit> edits, Selection capture) const {
+ActivationCache PatchedRuns::whole(std::int64_t rows, Edits edits, Selection capture) const {
   return seen(rows_from(std::nullopt, rows), options_.run, std::move(edits), std::move(capture));
 }
 
-ActivationCache PatchedRuns::seen(const Input& rows, RunOptions options, std::vector<Edit> edits,
+ActivationCache PatchedRuns::seen(const Input& rows, RunOptions options, Edits edits,
                                   Selection capture) const {
   options.edits.insert(options.edits.end(), edits.begin(), edits.end());
   options.capture = std::move(capture);

@@ -64,10 +64,9 @@ class PatchedRuns {
   static std::vector<ActivationName> read_to_resume(const ModelConfig& config, std::int64_t layer);
   /// Runs from the stream before a block of the main stack, [row, pos, d_model], with these edits in addition
   /// to the standing ones.
-  ActivationCache resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
-                         Selection capture) const;
+  ActivationCache resume(std::int64_t layer, const at::Tensor& streams, Edits edits, Selection capture) const;
   /// Whole runs of `rows` rows with these edits in addition to the standing ones.
-  ActivationCache whole(std::int64_t rows, std::vector<Edit> edits, Selection capture) const;
+  ActivationCache whole(std::int64_t rows, Edits edits, Selection capture) const;
 
   /// A patched run as a row of a larger one.
   struct Row {
@@ -128,8 +127,7 @@ class PatchedRuns {
   /// are recomputed only if they are edited.
   Input rows_from(std::optional<std::int64_t> layer, std::int64_t rows, bool edits_source = false) const;
   /// What a run of these rows computes there with these edits in addition to those of the options.
-  ActivationCache seen(const Input& rows, RunOptions options, std::vector<Edit> edits,
-                       Selection capture) const;
+  ActivationCache seen(const Input& rows, RunOptions options, Edits edits, Selection capture) const;
   /// The options of a run that starts there: standing hooks and edits of what it computes.
   RunOptions options_from(const Begin& begin) const;
   /// The last block up to `layer` at which a run may begin.

@@ -96,9 +96,9 @@ void RowMetrics::require_rowwise(std::size_t i, const RunResult& one, const RunR
 
 std::vector<BoundMetric> bound_metrics(const HookedTransformer& model, const Metrics& metrics,
                                        const Input& into) {
-  if (metrics.all().empty()) throw HookError("sweep", "nothing scores the runs; expected a metric");
+  if (metrics.empty()) throw HookError("sweep", "nothing scores the runs; expected a metric");
   std::vector<BoundMetric> bound;
-  for (const Metric& metric : metrics.all()) bound.push_back(metric.on(model, into));
+  for (const Metric& metric : metrics) bound.push_back(metric.on(model, into));
   return bound;
 }
 

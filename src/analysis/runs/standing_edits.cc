@@ -95,8 +95,8 @@ std::set<ActivationName> points_on_the_way(const PointIndex& points, const Model
 
 }  // namespace
 
-std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex& points, SweptRow row) {
-  std::vector<Edit> own;
+Edits edits_of_row(const Edits& edits, const PointIndex& points, SweptRow row) {
+  Edits own;
   for (const Edit& edit : edits) {
     for (const std::size_t point : edited_points(edit.target, points, Reach::everything(points))) {
       if (auto of_row = edit_of_row(edit, points.name(point), row)) own.push_back(std::move(*of_row));
@@ -106,8 +106,7 @@ std::vector<Edit> edits_of_row(const std::vector<Edit>& edits, const PointIndex&
 }
 
 // A hook need not change what it sees, but this cannot be known.
-void require_free_way(const HookedTransformer& model, const std::vector<Hook>& hooks,
-                      const std::vector<Edit>& edits) {
+void require_free_way(const HookedTransformer& model, const Hooks& hooks, const Edits& edits) {
   const PointIndex points(model.config());
   const std::set<ActivationName> on_the_way = points_on_the_way(points, model.config());
   const auto require_none = [&](const Selection& where) {
@@ -125,7 +124,7 @@ void require_free_way(const HookedTransformer& model, const std::vector<Hook>& h
   for (const Edit& edit : edits) require_none(edit.target.where);
 }
 
-bool may_change(const ActivationName& name, const std::vector<Hook>& hooks, const std::vector<Edit>& edits,
+bool may_change(const ActivationName& name, const Hooks& hooks, const Edits& edits,
                 const PointIndex& points) {
   const std::size_t point = points.require(name);
   const auto selects = [&](const Selection& where) {
