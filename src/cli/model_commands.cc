@@ -61,8 +61,8 @@ std::string short_reason(const Error& error, const std::filesystem::path& folder
 
 Outline examine(const CachedModel& model) {
   Outline outline{
-      .type = named_model_type(model.folder.native()), .parameters = {}, .problem = {}, .short_reason = {}};
-  outline.bytes = stored_bytes(model.folder);
+      .type = named_model_type(model.path().native()), .parameters = {}, .problem = {}, .short_reason = {}};
+  outline.bytes = stored_bytes(model);
   const auto refuse = [&](std::string_view problem, std::string_view reason) {
     outline.problem = problem;
     outline.short_reason = reason;
@@ -72,7 +72,7 @@ Outline examine(const CachedModel& model) {
     return outline;
   }
   try {
-    const auto known = hooked::outline(model.folder.native());
+    const auto known = hooked::outline(model.path().native());
     outline.type = known.family;
     outline.parameters = known.parameters;
   } catch (const Error& error) {
@@ -188,7 +188,7 @@ void perform(const ListOptions& options) {
   for (const auto& model : models) {
     // A problem of an entry belongs to it alone; problems of a folder are shared.
     const auto [outline, fresh] =
-        known.try_emplace(model.problem.empty() ? model.folder : std::filesystem::path(model.id));
+        known.try_emplace(model.problem.empty() ? model.path() : std::filesystem::path(model.id));
     if (fresh) outline->second = examine(model);
     all.push_back({model, outline->second});
   }

@@ -137,9 +137,9 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
   app.require_subcommand(1);
   app.formatter(help_format());
   app.footer(
-      "`hooked COMMAND --help` lists a command's options. MODEL is a folder, a\n"
-      "LoRA adapter, or org/name[@revision] in the local Hugging Face cache; nothing\n"
-      "is ever downloaded.\n"
+      "`hooked COMMAND --help` lists a command's options. MODEL is a model's folder,\n"
+      "a file of weights (.gguf too), a LoRA adapter, or in the local Hugging Face\n"
+      "cache org/name[@revision][:file.gguf]; nothing is ever downloaded.\n"
       "Ctrl-C ends cache, generate, patch and bench after the current step and leaves\n"
       "what is there; once more ends at once.\n"
       "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n\n"

@@ -79,8 +79,9 @@ Reader define_names(CLI::App& app) {
 
 Reader define_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  add_options(app, {{kModelWord, options->model, "a model, a folder with a tokenizer, or a tokenizer.json",
-                     required}});
+  add_options(app,
+              {{kModelWord, options->model,
+                "a model as for other commands, a folder with a tokenizer, or a tokenizer.json", required}});
   add_options(app, kInputHeading,
               {{"--text T", options->text, "text to turn into ids"},
                {"--texts-file F", options->texts_file, "JSON file with an array of texts"},

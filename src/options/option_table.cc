@@ -163,11 +163,11 @@ std::vector<std::string> option_names(const CLI::App& app) {
 }
 
 Row model_row(std::string& model) {
-  return {
-      kModelWord, model,
-      "a model folder, a file of its weights, a LoRA adapter, or org/name[@revision] in the local Hugging "
-      "Face cache",
-      required};
+  return {kModelWord, model,
+          "a model's folder, a file of weights (.gguf too), a LoRA adapter, or "
+          "org/name[@revision][:file.gguf] in "
+          "the local Hugging Face cache",
+          required};
 }
 
 Row json_row(bool& json) { return {"--json", json, "one JSON object on stdout"}; }

@@ -116,6 +116,16 @@ TEST_F(CompletionTest, AModelIsAFolderAFileOrInTheCache) {
   EXPECT_EQ(offered({"run", "m", "--top-k", "3", "or"}), Words{}) << "there is one already";
 }
 
+TEST_F(CompletionTest, AGgufFileOfACachedModel) {
+  add_model("models--org--quantised", "main");
+  for (const auto* file : {"m.Q4_K.gguf", "m.Q8_0.gguf"})
+    write(std::string("cache/models--org--quantised/snapshots/c0ffee/") + file, "");
+  EXPECT_EQ(offered({"run", "org/quantised"}),
+            (Words{"org/quantised:m.Q4_K.gguf", "org/quantised:m.Q8_0.gguf"}));
+  EXPECT_EQ(offered({"run", "org/quantised", ":", "m.Q8"}), Words{"m.Q8_0.gguf"});
+  EXPECT_EQ(offered({"run", "org/quantised", ":", "m.Q8_0.gguf", "--js"}), Words{"--json"});
+}
+
 TEST_F(CompletionTest, FilesAndFolders) {
   EXPECT_EQ(offered({"run", "m", "--text-file", "te"}), Words{"texts.txt"});
   EXPECT_EQ(offered({"run", "m", "--text-file", path("work/te")}), Words{path("work/texts.txt")});

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "tests/cli/cli_fixture.h"
+#include "tests/io/gguf_bytes.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scoped_environment.h"
 
@@ -43,8 +44,16 @@ class ListTest : public CliTest {
     const auto snapshot = model_folder(name) / "snapshots" / "c0ffee";
     fs::create_directories(snapshot);
     refer(name, "main", "c0ffee");
-    for (const auto& [file, text] : files) std::ofstream(snapshot / file) << text;
+    for (const auto& [file, text] : files) {
+      fs::create_directories((snapshot / file).parent_path());
+      std::ofstream(snapshot / file, std::ios::binary) << text;
+    }
     return snapshot;
+  }
+
+  static std::string golden_bytes(const char* name) {
+    std::ifstream file(fs::path(HOOKED_SOURCE_DIR) / "tests/golden/gguf" / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   std::uint64_t model_bytes() const {
@@ -198,10 +207,46 @@ TEST_F(ListTest, TheTableFitsEightyColumnsAndNamesTheReasons) {
 
 TEST_F(ListTest, AModelThatIsNotThereIsAnsweredWithTheNearest) {
   add_model("openai-community--gpt2", "c0ffee", "main");
-  for (const auto* wanted : {"gpt2", "gtp2"}) {
-    expect_failure({"info", wanted}, 1, "the nearest in the cache is 'openai-community/gpt2'");
-    expect_failure({"run", wanted, "--tokens", "1"}, 1, "`hf download ORG/NAME`");
+  expect_failure({"info", "gtp2"}, 1, "the nearest in the cache is 'openai-community/gpt2'");
+  expect_failure({"run", "gtp2", "--tokens", "1"}, 1, "`hf download gtp2`");
+  expect_failure({"info", "gpt2-small"}, 1,
+                 "expected 'openai-community/gpt2', which is in the cache; give that name");
+  expect_failure(
+      {"tokenize", "pythia-70m", "--text", "a"}, 1,
+      "nothing is downloaded: fetch it with `hf download EleutherAI/pythia-70m` and give that name");
+}
+
+// Repositories of GGUF files: each is listed as it is typed.
+TEST_F(ListTest, AGgufFileIsAModel) {
+  const std::string llama = golden_bytes("llama.gguf"), gemma = golden_bytes("gemma2.gguf");
+  add_files("org--one", {{"m.gguf", llama}, {"config.json", R"({"model_type": "rwkv"})"}});
+  add_files("org--two", {{"big/m.gguf", gemma}, {"m.gguf", llama}});
+  add_files("org--both", {{"m.gguf", llama},
+                          {"config.json", read("model/config.json")},
+                          {"model.safetensors", read("model/model.safetensors")}});
+  EXPECT_EQ(succeed({"list", "--quiet"}).out,
+            "org/both\norg/both:m.gguf\norg/one\norg/two:big/m.gguf\norg/two:m.gguf\n");
+  const Json json = succeed({"list", "--json"}).json();
+  for (const auto& model : json["models"]) {
+    const Json info = succeed({"info", model["model"], "--json"}).json();
+    EXPECT_EQ(model["loads"], true) << model.dump();
+    EXPECT_EQ(model["model_type"], info["family"]);
+    EXPECT_EQ(model["parameters"], info["parameters"]);
   }
+  EXPECT_EQ(entry("org/one")["model_type"], "llama") << "not what config.json says";
+  EXPECT_EQ(entry("org/two:big/m.gguf")["bytes"], gemma.size());
+  EXPECT_EQ(entry("org/two:m.gguf")["bytes"], llama.size());
+  expect_failure({"info", "org/two"}, 1, "give one of org/two:big/m.gguf, org/two:m.gguf");
+}
+
+TEST_F(ListTest, GgufFilesThatDoNotLoadSayWhy) {
+  add_files("org--other", {{"m.gguf", GgufBytes().text("general.architecture", "rwkv7").bytes()}});
+  expect_problem("org/other", "metadata 'general.architecture' is 'rwkv7', which is not supported");
+  EXPECT_EQ(entry("org/other")["model_type"], "rwkv7");
+  add_files("org--part", {{"m-00002-of-00003.gguf", golden_bytes("llama.gguf")}});
+  expect_problem("org/part", "fetch them with `hf download org/part --include 'm-*-of-00003.gguf'`");
+  EXPECT_NE(succeed({"list"}).out.find("m-00001-of-00003.gguf: the first file of the model is missing"),
+            std::string::npos);
 }
 
 }  // namespace

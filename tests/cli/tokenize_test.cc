@@ -58,6 +58,15 @@ TEST_F(TokenizeTest, AModelIsAlsoAFileOfWeights) {
   expect_failure({"tokenize", golden("llama.gguf"), "--text", "a"}, 1, "this file has no tokenizer");
 }
 
+// A GGUF file is read as one under any name, never as a tokenizer.json.
+TEST_F(TokenizeTest, AGgufFileWithoutItsEnding) {
+  std::filesystem::copy_file(
+      std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/gguf/sentencepiece.gguf",
+      folder_ / "sha256-0123");
+  EXPECT_EQ(succeed({"tokenize", path("sha256-0123"), "--text", "A", "--json"}).json()["ids"],
+            Json::array({473, 504}));
+}
+
 TEST_F(TokenizeTest, Decodes) {
   write_tokenizer("words");
   EXPECT_EQ(succeed({"tokenize", path("words"), "--decode", "0,5,6", "--json"}).json()["text"],

@@ -5,7 +5,7 @@
     .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
     .venv/bin/python tests/golden/make.py absent-keys | rope-spellings | generation-rules | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders | tokenizer-classes |
-        unicode-differences
+        unicode-differences | short-names
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py half-precision [CASE-GLOB ...]
     .venv/bin/python tests/golden/make.py newest [CASE-GLOB ...]  # in an environment with the newest transformers
@@ -30,7 +30,7 @@ kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_ke
              "sampling": "sampling", "real-models": "real_models", "patching": "patching",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",
              "half-precision": "half_precision", "newest": "newest", "pickles": "pickles", "tokenizers": "tokenizers",
-             "tokenizer-folders": "tokenizer_folders", "tokenizer-classes": "tokenizer_classes", "unicode-differences": "unicode_differences"}
+             "tokenizer-folders": "tokenizer_folders", "tokenizer-classes": "tokenizer_classes", "unicode-differences": "unicode_differences", "short-names": "short_names"}
 
 
 def main(arguments: list) -> int:

@@ -335,7 +335,7 @@ TEST_F(Checkpoint, I9NothingToRead) {
   refused(folder_.path(), {"got only adapter_model.safetensors, training_args.bin"});
 }
 
-// A GGUF file is read only by its path: a folder may hold several, one in each format.
+// Which GGUF file of a folder is meant is for locate_model to say.
 TEST_F(Checkpoint, I9OnlyGgufFiles) {
   put_file(folder_ / "m-Q4_K.gguf", "GGUF");
   refused(folder_.path(),

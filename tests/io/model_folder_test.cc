@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "io/checkpoint/model_files.h"
 #include "io/files/hub_name.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/scoped_environment.h"
@@ -129,7 +130,7 @@ TEST_F(ModelFolder, SaysWhereItLookedAndWhatFetchesIt) {
   refused("org/other", {"not found", (folder_ / "cache/models--org--other/refs/main").native(),
                         "hub cache of HF_HUB_CACHE", "no such model in the cache", "nothing is downloaded",
                         "`hf download org/other`"});
-  refused("other@v3", {"`hf download ORG/NAME --revision v3`"});
+  refused("other@v3", {"`hf download other --revision v3`"});
   refused("org/name@v2",
           {"refs/v2", "only revisions main, refs/pr/1, v1.0;", "`hf download org/name --revision v2`"});
   set("HF_HUB_CACHE", folder_ / "absent");
@@ -141,11 +142,10 @@ TEST_F(ModelFolder, NamesTheNearestModelsOfTheCache) {
                             "models--meta-llama--Llama-3.2-1B", "models--google--gemma-3-1b-it"}) {
     fill(folder_ / "cache", model);
   }
-  refused("gpt2", {"not found; the nearest in the cache are 'openai-community/gpt2', "
-                   "'openai-community/gpt2-large'; expected"});
-  refused("gtp2", {"the nearest in the cache is 'openai-community/gpt2'; expected"});
-  refused("openai/gpt2", {"the nearest in the cache are 'openai-community/gpt2', "});
-  refused("llama-3.2-1b", {"the nearest in the cache is 'meta-llama/Llama-3.2-1B'; expected"});
+  refused("gtp2", {"not found; the nearest in the cache is 'openai-community/gpt2'; expected"});
+  refused("openai/gpt2", {"the nearest in the cache are 'openai-community/gpt2', "
+                          "'openai-community/gpt2-large'; expected"});
+  refused("llama-3.2", {"the nearest in the cache is 'meta-llama/Llama-3.2-1B'; expected"});
   refused("google/gema-3-1b-it", {"the nearest in the cache is 'google/gemma-3-1b-it'; expected"});
   // No name is near: the error lists what exists, as far as fits into a sentence.
   refused("EleutherAI/pythia-70m", {"the cache holds '", " and 2 more (`hooked list` shows them); expected"});
@@ -155,7 +155,8 @@ TEST_F(ModelFolder, NamesTheFolderThatWasMeant) {
   std::filesystem::create_directories("examples/toy_model");
   put_file("examples/toy_mode", "a file");
   refused("examples/toy_modle", {"not found; did you mean the folder 'examples/toy_model'? "});
-  refused("./examples/toy_mdel", {"no such folder; did you mean the folder './examples/toy_model'? "});
+  refused("./examples/toy_mdel",
+          {"no such file or folder; did you mean the folder './examples/toy_model'? "});
   refused("exmples", {"did you mean the folder 'examples'? "});
   refused("examples/gpt2", {"not found; the cache holds"});
 }
@@ -179,10 +180,28 @@ TEST_F(ModelFolder, DamagedReference) {
 }
 
 TEST_F(ModelFolder, NamesThatAreNoHubNames) {
-  for (const auto* id :
-       {"", "a/b/c", "../name", "org/..", "/absent", "./absent", "org/", "/name", "org/na me", "org/a--b",
-        "-a/b", "org/name@", "org/name@../../x", "org/name@/etc", "org/name@a//b/", "org/name@a\\b"}) {
-    refused(id, {"no such folder", "org/name@revision"});
+  for (const auto* id : {"",
+                         "a/b/c",
+                         "../name",
+                         "org/..",
+                         "/absent",
+                         "./absent",
+                         "org/",
+                         "/name",
+                         "org/na me",
+                         "org/a--b",
+                         "-a/b",
+                         "org/name@",
+                         "org/name@../../x",
+                         "org/name@/etc",
+                         "org/name@a//b/",
+                         "org/name@a\\b",
+                         ":x",
+                         "org/name:",
+                         "org/name:../x",
+                         "org/name:/etc/x",
+                         "org/name:a/"}) {
+    refused(id, {"no such file or folder", "org/name@revision"});
   }
 }
 
@@ -194,6 +213,104 @@ TEST_F(ModelFolder, AFileOfTensorsIsAModelToo) {
   }
   put_file("config.json", "{}");
   refused("config.json", {"is a file", "expected a model's folder or a file of tensors", ".pth"});
+}
+
+TEST_F(ModelFolder, AFileThatIsNotThere) {
+  refused("./nothere.gguf", {"no such file; expected a folder or a file"});
+  refused("nothere.gguf", {"no such file; expected"});
+  put_file("there.gguf", "x");
+  refused("./ther.gguf", {"no such file; did you mean the file './there.gguf'? expected"});
+}
+
+// Ollama keeps GGUF files under names such as sha256-…; a safetensors file begins with its header's length.
+TEST_F(ModelFolder, AFileWithoutAnEndingIsKnownByItsFirstBytes) {
+  const std::string_view header = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  for (const auto& [bytes, format] :
+       {std::pair{"GGUF" + std::string(20, '\0'), TensorFormat::kGguf},
+        std::pair{"PK\x03\x04" + std::string(20, '\0'), TensorFormat::kZip},
+        std::pair{safetensors_bytes(header, "abcd"), TensorFormat::kSafetensors}}) {
+    put_file("sha256-0123", bytes);
+    EXPECT_EQ(locate_model("sha256-0123"), "sha256-0123");
+    EXPECT_EQ(format_of("sha256-0123"), format);
+  }
+  for (const auto& bytes : {std::string("GGUF"), length_bytes(3) + "{}", safetensors_bytes("[1, 2, 3]")}) {
+    put_file("sha256-0123", bytes);
+    refused("sha256-0123", {"is a file"});
+    EXPECT_EQ(format_of("sha256-0123"), std::nullopt);
+  }
+  put_file("named.pt", "GGUF" + std::string(20, '\0'));
+  EXPECT_EQ(format_of("named.pt"), TensorFormat::kZip) << "an ending goes before the bytes";
+}
+
+TEST_F(ModelFolder, AFolderWithOneGgufModelIsThatModel) {
+  std::filesystem::create_directories("one/sub");
+  put_file("one/m.gguf", "x");
+  put_file("one/config.json", "{}");
+  EXPECT_EQ(locate_model("one"), "one/m.gguf");
+  put_file("one/sub/n.gguf", "x");
+  refused("one", {"has 2 GGUF models; expected the name of one; give one of one/m.gguf, one/sub/n.gguf"});
+  put_file("one/model.safetensors", "x");
+  EXPECT_EQ(locate_model("one"), "one") << "other weights go first";
+  std::filesystem::create_directories("trained/checkpoints");
+  std::filesystem::create_directories("trained/gguf");
+  put_file("trained/checkpoints/step_1.pth", "x");
+  put_file("trained/gguf/m.gguf", "x");
+  EXPECT_EQ(locate_model("trained"), "trained");
+}
+
+TEST_F(ModelFolder, AModelInSeveralGgufFilesIsOne) {
+  std::filesystem::create_directories("split/Q8");
+  for (const auto* file : {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"})
+    put_file(std::filesystem::path("split/Q8") / file, "x");
+  EXPECT_EQ(locate_model("split"), "split/Q8/m-00001-of-00003.gguf");
+  std::filesystem::remove("split/Q8/m-00001-of-00003.gguf");
+  expect_refused<CheckpointError>([&] { locate_model("split"); }, "split/Q8/m-00001-of-00003.gguf",
+                                  {"the first file of the model is missing; expected all of "
+                                   "m-*-of-00003.gguf; fetch them again"});
+  put_file("split/m-00001-of-00002.gguf", "x");
+  refused("split", {"has 2 GGUF models", "split/Q8/m-00001-of-00003.gguf, split/m-00001-of-00002.gguf"});
+}
+
+TEST_F(ModelFolder, AFileOfACachedModel) {
+  const auto there = snapshot("c0ffee");
+  put_file(there / "m.Q8_0.gguf", "x");
+  EXPECT_EQ(locate_model("org/name"), there / "m.Q8_0.gguf");
+  std::filesystem::create_directories(there / "Q4");
+  put_file(there / "Q4/m-00001-of-00002.gguf", "x");
+  refused("org/name", {"has 2 GGUF models; expected the name of one; give one of "
+                       "org/name:Q4/m-00001-of-00002.gguf, org/name:m.Q8_0.gguf"});
+  for (const auto* file : {"m.Q8_0.gguf", "Q4/m-00001-of-00002.gguf"})
+    EXPECT_EQ(locate_model(std::string("org/name:") + file), there / file);
+  put_file(there / "model.safetensors", "x");
+  EXPECT_EQ(locate_model("org/name"), there);
+  EXPECT_EQ(locate_model("org/name:model.safetensors"), there / "model.safetensors");
+  refused("org/name:m.Q8.gguf",
+          {"the cache has no such file of 'org/name'",
+           "got Q4/m-00001-of-00002.gguf, m.Q8_0.gguf, model.safetensors; the nearest is "
+           "'m.Q8_0.gguf'",
+           "`hf download org/name --include 'm.Q8.gguf'`"});
+  refused("org/name@v1.0:x-00001-of-00002.gguf",
+          {"no such file of 'org/name@v1.0'", "got none",
+           "`hf download org/name --revision v1.0 --include 'x-*-of-00002.gguf'`"});
+  refused("org/other:m.gguf", {"the model was not found", "`hf download org/other --include 'm.gguf'`"});
+  refused("org/name/m.Q8_0.gguf", {"no such file; did you mean 'org/name:m.Q8_0.gguf'? "});
+}
+
+TEST_F(ModelFolder, AShortNameIsAnsweredWithTheWholeOne) {
+  refused("gpt2-small",
+          {"is a short name as in TransformerLens; expected 'openai-community/gpt2', which is not "
+           "in the hub cache",
+           "nothing is downloaded: fetch it with `hf download openai-community/gpt2` and give "
+           "that name"});
+  refused("GPT2", {"expected 'openai-community/gpt2', which is not"});
+  refused("pythia-19m@step1000", {"expected 'EleutherAI/pythia-70m@step1000'",
+                                  "`hf download EleutherAI/pythia-70m --revision step1000`"});
+  fill(folder_ / "cache", "models--gpt2");
+  refused("gpt2-small", {"expected 'gpt2', which is in the cache; give that name"});
+  fill(folder_ / "cache", "models--EleutherAI--pythia-70m");
+  refused("EleutherAI/pythia-19m",
+          {"expected 'EleutherAI/pythia-70m', which is in the cache; give that name"});
+  refused("someone/pythia-19m", {"the model was not found; "});
 }
 
 // I3: opening it says what is wrong with it; it is not a name of the hub.

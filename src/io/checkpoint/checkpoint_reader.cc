@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <system_error>
@@ -15,6 +16,7 @@
 #include "io/checkpoint/shard_index.h"
 #include "io/files/hub_name.h"
 #include "io/files/path_text.h"
+#include "io/files/weight_files.h"
 #include "io/gguf/gguf_splits.h"
 
 namespace hooked {
@@ -32,6 +34,13 @@ std::vector<std::string> missing_among(const std::vector<std::string>& names,
     if (type == std::filesystem::file_type::not_found) missing.push_back(name);
   }
   return missing;
+}
+
+[[noreturn]] void throw_no_format(const std::filesystem::path& file) {
+  throw CheckpointError(path_text(file),
+                        fmt::format("neither the file's name nor its first bytes say its format; expected a "
+                                    "file that ends in {}, {}, {}",
+                                    kSafetensorsEnding, kGgufEnding, fmt::join(kZipEndings, ", ")));
 }
 
 }  // namespace
@@ -59,10 +68,11 @@ CheckpointReader CheckpointReader::open_file(const std::filesystem::path& file, 
                                              PickledNames pickled) {
   CheckpointReader reader(file.parent_path());
   const auto format = format_of(file);
-  if (format == TensorFormat::kGguf) {
+  if (!format) throw_no_format(file);
+  if (*format == TensorFormat::kGguf) {
     reader.add_gguf_files(file, when_missing);
   } else {
-    reader.add_only_file(file, format, pickled);
+    reader.add_only_file(file, *format, pickled);
   }
   reader.index_names();
   return reader;
@@ -105,7 +115,7 @@ void CheckpointReader::miss(std::vector<std::string> names, const std::filesyste
   if (missing_.empty()) return;
   named_in_ = file;
   const auto folder = file.parent_path();
-  const auto files = is_gguf_name(file.native()) ? gguf_split_pattern(all.front()) : std::string();
+  const auto files = is_gguf_name(file.native()) ? gguf_pattern(all.front()) : std::string();
   fetch_ = fetch_command(folder, files);
   auto others = tensor_files(folder);
   std::erase_if(others, [&](const std::string& name) { return std::ranges::find(all, name) != all.end(); });

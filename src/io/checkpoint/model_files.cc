@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "core/json.h"
 #include "core/name_list.h"
 #include "hooked/core/error.h"
+#include "hooked/io/file.h"
 #include "io/files/hub_name.h"
 #include "io/files/path_text.h"
 
@@ -41,13 +45,6 @@ constexpr std::array<KnownFile, 10> kKnownFiles = {{
     {"model.pth", TensorFormat::kZip, Holds::kTensors},
     {"pytorch_model.pt", TensorFormat::kZip, Holds::kTensors},
 }};
-
-constexpr std::array<std::string_view, 4> kZipEndings = {".bin", ".pt", ".pth", ".ckpt"};
-constexpr std::string_view kSafetensorsEnding = ".safetensors";
-
-bool is_zip_name(std::string_view name) {
-  return std::ranges::any_of(kZipEndings, [&](std::string_view ending) { return name.ends_with(ending); });
-}
 
 /// Names of the folder's files that a training script may have left, sorted.
 std::vector<std::string> script_files(const std::filesystem::path& folder) {
@@ -79,6 +76,26 @@ std::optional<ModelFile> only_checkpoint(const std::filesystem::path& folder) {
           below.size(), kCheckpointsFolder, name_list(below)));
 }
 
+/// What the first bytes of a file say. A safetensors file begins with the length of its header, eight bytes,
+/// and the header, a JSON object.
+std::optional<TensorFormat> format_by_bytes(const InputFile& file) {
+  constexpr std::size_t kLength = 8;
+  std::array<unsigned char, kLength + 1> first{};
+  if (file.size() < first.size()) return std::nullopt;
+  file.read(0, std::as_writable_bytes(std::span(first)));
+  const auto begins = [&](std::string_view magic) {
+    return std::equal(magic.begin(), magic.end(), first.begin(), [](char wanted, unsigned char got) {
+      return static_cast<unsigned char>(wanted) == got;
+    });
+  };
+  if (begins("GGUF")) return TensorFormat::kGguf;
+  if (begins("PK\x03\x04")) return TensorFormat::kZip;
+  std::uint64_t length = 0;
+  for (std::size_t i = kLength; i-- > 0;) length = length << 8 | first[i];
+  const bool header = first[kLength] == '{' && length <= file.size() - kLength;
+  return header ? std::optional(TensorFormat::kSafetensors) : std::nullopt;
+}
+
 /// What to do about a folder of a hub cache that has no weights; empty for other folders.
 std::string what_is_known_of(const std::filesystem::path& folder) {
   if (name_of_snapshot(folder)) return fmt::format("; fetch them {}", how_to_fetch(folder));
@@ -89,18 +106,27 @@ std::string what_is_known_of(const std::filesystem::path& folder) {
       name->model());
 }
 
+/// The folder's files of tensors; if it has none, those of its subfolders.
+std::vector<std::string> tensor_files_below(const std::filesystem::path& folder) {
+  auto files = tensor_files(folder);
+  if (!files.empty()) return files;
+  for (const auto& name : names_in(folder)) {
+    for (const auto& file : tensor_files(folder / name)) files.push_back(fmt::format("{}/{}", name, file));
+  }
+  return files;
+}
+
 [[noreturn]] void throw_no_model(const std::filesystem::path& folder) {
   std::vector<std::string_view> wanted;
   for (const auto& file : kKnownFiles) wanted.push_back(file.name);
   const auto last = wanted.back();
   wanted.pop_back();
-  const auto others = tensor_files(folder);
+  const auto others = tensor_files_below(folder);
   throw CheckpointError(
       path_text(folder),
-      fmt::format("the folder has no model file; expected {} or {}, got {}{}", fmt::join(wanted, ", "), last,
-                  others.empty() ? "no file of tensors at all"
-                                 : "only " + name_list(others) + "; give the path of the one to read",
-                  what_is_known_of(folder)));
+      fmt::format("the folder has no model file; expected {} or {}, got {}", fmt::join(wanted, ", "), last,
+                  others.empty() ? "no file of tensors at all" + what_is_known_of(folder)
+                                 : "only " + name_list(others) + "; give the path of the one to read"));
 }
 
 }  // namespace
@@ -131,27 +157,14 @@ bool has_model_file(const std::filesystem::path& folder) {
                              [&](const KnownFile& file) { return is_there(folder / file.name); });
 }
 
-bool is_gguf_name(std::string_view name) { return name.ends_with(".gguf"); }
-
-bool is_tensor_name(std::string_view name) {
-  return name.ends_with(kSafetensorsEnding) || is_gguf_name(name) || is_zip_name(name);
-}
-
-TensorFormat format_of(const std::filesystem::path& file) {
+std::optional<TensorFormat> format_of(const std::filesystem::path& file) {
   const std::string_view name = file.native();
   if (name.ends_with(kSafetensorsEnding)) return TensorFormat::kSafetensors;
   if (is_gguf_name(name)) return TensorFormat::kGguf;
   if (is_zip_name(name)) return TensorFormat::kZip;
-  throw CheckpointError(path_text(file),
-                        fmt::format("the file's name does not say its format; expected one that ends in "
-                                    ".safetensors, .gguf, {}",
-                                    fmt::join(kZipEndings, ", ")));
-}
-
-std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
-  auto names = names_in(folder);
-  std::erase_if(names, [](const std::string& name) { return !is_tensor_name(name); });
-  return names;
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(file, ignored) ? format_by_bytes(InputFile::open(file))
+                                                         : std::nullopt;
 }
 
 std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,

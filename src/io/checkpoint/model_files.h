@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "io/files/weight_files.h"
 #include "io/tensors/tensor_file.h"
 
 namespace hooked {
@@ -15,9 +17,6 @@ struct ModelFile {
   TensorFormat format;
   enum class Holds { kTensors, kIndex } holds;
 };
-
-/// Where training runs in TransformerLens's style keep their checkpoints, below the folder of the model.
-inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 
 /// A native folder's weights in packed form (loading/fill/packed_file.h).
 inline constexpr std::string_view kPackedFile = "packed.safetensors";
@@ -37,17 +36,9 @@ ModelFileChoice choose_model_file(const std::filesystem::path& folder);
 /// Whether the folder has a file under one of the usual names of model files.
 bool has_model_file(const std::filesystem::path& folder);
 
-/// The format of a file by its name's ending. Throws CheckpointError for an unknown ending.
-TensorFormat format_of(const std::filesystem::path& file);
-
-/// Whether a file's name says that it is a GGUF file.
-bool is_gguf_name(std::string_view name);
-
-/// Whether a file's name says that it holds tensors.
-bool is_tensor_name(std::string_view name);
-
-/// Names of the folder's files that may hold tensors, sorted.
-std::vector<std::string> tensor_files(const std::filesystem::path& folder);
+/// The format of a file by its name's ending, else by its first bytes; nothing for a file that neither tells.
+/// Throws IoError for a file without such an ending that cannot be read.
+std::optional<TensorFormat> format_of(const std::filesystem::path& file);
 
 /// Shards of the folder that look like those of this kind of index but are not among `used`, sorted.
 std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,

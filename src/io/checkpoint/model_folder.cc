@@ -1,150 +1,102 @@
 #include "hooked/io/model_folder.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cstddef>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
+#include "core/name_list.h"
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 #include "io/checkpoint/model_files.h"
+#include "io/checkpoint/not_found.h"
 #include "io/files/hub_name.h"
 #include "io/files/path_text.h"
+#include "io/files/weight_files.h"
 
 namespace hooked {
 namespace {
 
-constexpr std::size_t kSuggested = 3;
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
-}
-
-/// How far a cached name is from the wanted one: the smaller distance with or without the organisation.
-struct Distance {
-  bool far;  ///< nobody would mistake one for the other
-  std::size_t edits;
-
-  auto operator<=>(const Distance&) const = default;
+/// What locate_model was given, for errors.
+struct Given {
+  std::string where;
+  std::string prefix;  ///< with a file's name after it, it names that file of the folder
 };
 
-Distance distance(const HubName& wanted, const HubName& cached) {
-  const auto name = lower_case(wanted.name);
-  const auto other = lower_case(cached.name);
-  const auto edits = std::min(edit_distance(name, other),
-                              edit_distance(lower_case(wanted.model()), lower_case(cached.model())));
-  const bool part = other.find(name) != std::string::npos || name.find(other) != std::string::npos;
-  return {.far = !part && edits > std::max<std::size_t>(2, name.size() / 3), .edits = edits};
-}
-
-/// What the message says about the models that the cache has, nearest first; empty if it has none.
-std::string suggestion(const HubName& wanted, const std::vector<CachedModel>& models) {
-  std::vector<std::pair<Distance, std::string>> ranked;
-  std::set<std::string> seen;
-  for (const auto& model : models) {
-    const auto name = parse_hub_name(model.id);
-    if (!name || !model.problem.empty() || !seen.insert(name->model()).second) continue;
-    ranked.emplace_back(distance(wanted, *name), model.id);
+/// The folder, or its only model if that is a GGUF file.
+std::filesystem::path model_in(const std::filesystem::path& folder, const Given& given) {
+  const auto gguf = gguf_models_in(folder);
+  if (gguf.files.empty() || !gguf.only) return folder;
+  if (gguf.files.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto& file : gguf.files) names.push_back(given.prefix + file.native());
+    throw CheckpointError(
+        given.where, fmt::format("has {} GGUF models; expected the name of one; give one of {}", names.size(),
+                                 name_list(names)));
   }
-  if (ranked.empty()) return {};
-  std::ranges::stable_sort(ranked, {}, &std::pair<Distance, std::string>::first);
-  const bool far = ranked.front().first.far;
-  std::vector<std::string> shown;
-  for (const auto& [distance, id] : ranked) {
-    if (shown.size() < kSuggested && distance.far == far) shown.push_back(fmt::format("'{}'", id));
-  }
-  if (!far) {
-    return fmt::format("the nearest in the cache {} {}", shown.size() == 1 ? "is" : "are",
-                       fmt::join(shown, ", "));
-  }
-  const auto others = ranked.size() - shown.size();
-  return fmt::format("the cache holds {}{}", fmt::join(shown, ", "),
-                     others > 0 ? fmt::format(" and {} more (`hooked list` shows them)", others) : "");
-}
-
-/// Revisions of one model that can be loaded.
-std::vector<std::string> revisions(const HubName& wanted, const std::vector<CachedModel>& models) {
-  std::vector<std::string> names;
-  for (const auto& model : models) {
-    const auto name = parse_hub_name(model.id);
-    if (name && name->model() == wanted.model() && model.problem.empty())
-      names.push_back(printable(name->revision));
-  }
-  return names;
-}
-
-/// What the message says about a folder next to the missing `wanted` whose name is nearly the same.
-std::string folder_suggestion(const std::filesystem::path& wanted) {
-  const auto name = wanted.filename().string();
-  const auto parent = wanted.parent_path();
-  std::error_code ignored;
-  std::size_t least = std::max<std::size_t>(2, name.size() / 4) + 1;
-  std::filesystem::path nearest;
-  for (const auto& entry : std::filesystem::directory_iterator(parent.empty() ? "." : parent, ignored)) {
-    const auto other = entry.path().filename();
-    const auto edits = edit_distance(name, other.string());
-    if (edits >= least || !is_folder(entry.path())) continue;
-    least = edits;
-    nearest = parent / other;
-  }
-  return nearest.empty() ? std::string() : fmt::format("did you mean the folder '{}'? ", path_text(nearest));
-}
-
-[[noreturn]] void throw_not_found(std::string_view where, std::string_view wanted, const HubName& name,
-                                  const HubCache& cache, const CachePlaces& places) {
-  const auto models = cached_models(cache);
-  const auto known = revisions(name, models);
-  const auto near = known.empty() ? suggestion(name, models) : std::string();
+  const auto file = folder / gguf.files.front();
+  if (is_there(file)) return file;
+  const auto pattern = gguf_pattern(file.filename().native());
   throw CheckpointError(
-      where,
-      fmt::format(
-          "the model was not found; {}{}{}expected a folder of that name, or '{}' or '{}' (hub cache of "
-          "{}), got {}; nothing is downloaded: fetch it with `{}`",
-          folder_suggestion(std::filesystem::path(wanted)), near, near.empty() ? "" : "; ",
-          path_text(places.reference), path_text(places.snapshot), cache.chosen_by,
-          !is_folder(cache.path)     ? "no cache there"
-          : !is_folder(places.model) ? "no such model in the cache"
-          : known.empty()            ? "no revision of the model"
-                                     : fmt::format("only revisions {}", fmt::join(known, ", ")),
-          download_command(name)));
+      path_text(file),
+      fmt::format("the first file of the model is missing; expected all of {}; fetch them {}",
+                  path_text(pattern), how_to_fetch(file.parent_path(), pattern)));
+}
+
+/// The model at a path, or nothing if nothing is there.
+std::optional<std::filesystem::path> model_at(const std::filesystem::path& path, const Given& given) {
+  if (is_folder(path)) return model_in(path, given);
+  // Also a dangling link: opening it says what is wrong with it.
+  if (is_there(path) && is_tensor_name(path.native())) return path;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  if (format_of(path)) return path;
+  throw CheckpointError(given.where,
+                        "is a file; expected a model's folder or a file of tensors (.safetensors, .gguf, "
+                        ".pt, .pth, .bin or .ckpt); give the folder it is in");
+}
+
+[[noreturn]] void throw_no_file(const std::filesystem::path& snapshot, const HubName& name,
+                                const Given& given) {
+  std::vector<std::string> names;
+  for (const auto& file : gguf_models_in(snapshot).files) names.push_back(file.native());
+  for (auto& file : tensor_files(snapshot)) {
+    if (!is_gguf_name(file)) names.push_back(std::move(file));
+  }
+  const auto near = nearest(name.file, names);
+  throw CheckpointError(
+      given.where,
+      fmt::format("the cache has no such file of '{}'; expected one of its files of tensors, got {}{}; "
+                  "nothing is downloaded: fetch it with `{}`",
+                  path_text(name.without_file().id()), names.empty() ? "none" : name_list(names),
+                  near.empty() ? "" : fmt::format("; the nearest is '{}'", path_text(near)),
+                  download_command(name)));
 }
 
 }  // namespace
 
 std::filesystem::path locate_model(std::string_view id) {
   const auto where = path_text(id);
-  const std::filesystem::path folder(id);
-  if (is_folder(folder)) return folder;
-  // Also a dangling link: opening it says what is wrong with it.
-  if (is_there(folder) && is_tensor_name(folder.filename().native())) return folder;
-  std::error_code ignored;
-  if (std::filesystem::exists(folder, ignored)) {
-    throw CheckpointError(where,
-                          "is a file; expected a model's folder or a file of tensors (.safetensors, .gguf, "
-                          ".pt, .pth, .bin or .ckpt); give the folder it is in");
-  }
-  const auto hub_name = parse_hub_name(id);
-  if (!hub_name) {
-    throw CheckpointError(where,
-                          fmt::format("no such folder; {}expected a folder, or a model of the hub cache as "
-                                      "name, org/name or org/name@revision, got '{}'",
-                                      folder_suggestion(folder), where));
-  }
+  const std::filesystem::path path(id);
+  if (auto found = model_at(path, {.where = where, .prefix = (path / "").native()})) return *std::move(found);
+  const auto name = parse_hub_name(id);
+  if (!name) throw_no_path(id);
   const auto cache = hub_cache();
-  const auto places = places_of(*hub_name, cache);
-  if (is_folder(places.snapshot)) return places.snapshot;
-  throw_not_found(where, id, *hub_name, cache, places);
+  const auto places = places_of(*name, cache);
+  if (!is_folder(places.snapshot)) {
+    if (name->file.empty() && is_tensor_name(id)) throw_no_path(id);
+    throw_not_cached(id, *name, cache, places);
+  }
+  if (name->file.empty()) return model_in(places.snapshot, {.where = where, .prefix = name->id() + ":"});
+  const Given given{.where = where, .prefix = name->id() + "/"};
+  auto found = model_at(places.snapshot / name->file, given);
+  if (!found) throw_no_file(places.snapshot, *name, given);
+  return *std::move(found);
 }
 
 std::filesystem::path folder_of_model(const std::filesystem::path& model) {

@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "io/files/hub_name.h"
+#include "io/files/weight_files.h"
 
 namespace hooked {
 namespace {
@@ -31,7 +32,7 @@ std::vector<std::string> references_in(const std::filesystem::path& folder) {
 }
 
 CachedModel referenced(const HubName& name, const HubCache& cache) {
-  CachedModel model{.id = name.id(), .commit = {}, .folder = {}, .problem = {}};
+  CachedModel model{.id = name.id(), .commit = {}, .folder = {}, .file = {}, .problem = {}};
   try {
     const auto places = places_of(name, cache);
     const bool there = is_folder(places.snapshot);
@@ -45,6 +46,19 @@ CachedModel referenced(const HubName& name, const HubCache& cache) {
   return model;
 }
 
+/// Adds the models of a revision. One without other weights and with one GGUF model needs no file's name.
+void add_models(const CachedModel& revision, std::vector<CachedModel>& models) {
+  const auto gguf = revision.problem.empty() ? gguf_models_in(revision.folder) : GgufModels{};
+  const bool several = gguf.files.size() > 1;
+  if (!gguf.only || !several) models.push_back(revision);
+  if (gguf.only && !several) return;
+  for (const auto& file : gguf.files) {
+    models.push_back(revision);
+    models.back().id += ":" + file.native();
+    models.back().file = file;
+  }
+}
+
 void add_revisions(const HubName& name, const HubCache& cache, std::vector<CachedModel>& models) {
   const auto folder = model_place(name, cache);
   const auto first = models.size();
@@ -55,19 +69,22 @@ void add_revisions(const HubName& name, const HubCache& cache, std::vector<Cache
   };
   std::set<std::string> named_commits;
   for (const auto& reference : references_in(folder / "refs")) {
-    if (!is_revision(reference)) continue;
-    models.push_back(referenced(revision(reference), cache));
-    named_commits.insert(models.back().commit);
+    if (!is_path_below(reference)) continue;
+    const auto named = referenced(revision(reference), cache);
+    add_models(named, models);
+    named_commits.insert(named.commit);
   }
   for (const auto& commit : names_in(folder / "snapshots")) {
     const auto snapshot = folder / "snapshots" / commit;
-    if (named_commits.contains(commit) || !is_revision(commit) || !is_folder(snapshot)) continue;
-    models.push_back({.id = revision(commit).id(), .commit = commit, .folder = snapshot, .problem = {}});
+    if (named_commits.contains(commit) || !is_path_below(commit) || !is_folder(snapshot)) continue;
+    add_models({.id = revision(commit).id(), .commit = commit, .folder = snapshot, .file = {}, .problem = {}},
+               models);
   }
   if (models.size() > first) return;
   models.push_back({.id = name.id(),
                     .commit = {},
                     .folder = folder,
+                    .file = {},
                     .problem = "no revision of it is in the cache; its download was not finished"});
 }
 
@@ -103,6 +120,7 @@ std::vector<CachedModel> cached_models(const HubCache& cache) {
       models.push_back({.id = printable(folder),
                         .commit = {},
                         .folder = cache.path / folder,
+                        .file = {},
                         .problem = "no model of the hub has such a name"});
     }
   }
@@ -110,17 +128,24 @@ std::vector<CachedModel> cached_models(const HubCache& cache) {
   return models;
 }
 
-std::uint64_t stored_bytes(const std::filesystem::path& folder) {
+std::uint64_t stored_bytes(const CachedModel& model) {
   std::set<std::filesystem::path> counted;
   std::uint64_t bytes = 0;
-  std::error_code stopped;
-  for (std::filesystem::recursive_directory_iterator at(folder, kSkipUnreadable, stopped), end;
-       !stopped && at != end; at.increment(stopped)) {
+  const auto count = [&](const std::filesystem::path& link) {
     std::error_code problem;
-    const auto file = std::filesystem::canonical(at->path(), problem);
-    if (problem || !std::filesystem::is_regular_file(file, problem) || !counted.insert(file).second) continue;
+    const auto file = std::filesystem::canonical(link, problem);
+    if (problem || !std::filesystem::is_regular_file(file, problem) || !counted.insert(file).second) return;
     const auto size = std::filesystem::file_size(file, problem);
     if (!problem) bytes += size;
+  };
+  if (!model.file.empty()) {
+    for (const auto& file : gguf_files_of(model.path())) count(file);
+    return bytes;
+  }
+  std::error_code stopped;
+  for (std::filesystem::recursive_directory_iterator at(model.folder, kSkipUnreadable, stopped), end;
+       !stopped && at != end; at.increment(stopped)) {
+    count(at->path());
   }
   return bytes;
 }

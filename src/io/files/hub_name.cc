@@ -12,6 +12,7 @@
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "io/files/path_text.h"
+#include "io/files/weight_files.h"
 
 namespace hooked {
 namespace {
@@ -91,12 +92,11 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-/// Branches may have slashes (`refs/pr/1`); no part may step out of the folder.
-bool is_revision(std::string_view revision) {
-  const std::filesystem::path path(revision);
-  if (revision.empty() || revision.size() > 255 || path.is_absolute()) return false;
+bool is_path_below(std::string_view text) {
+  const std::filesystem::path path(text);
+  if (text.empty() || text.size() > 255 || path.is_absolute()) return false;
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\\'; };
-  return std::none_of(revision.begin(), revision.end(), control) &&
+  return std::none_of(text.begin(), text.end(), control) &&
          std::none_of(path.begin(), path.end(),
                       [](const auto& part) { return part.empty() || part == ".." || part == "."; });
 }
@@ -106,11 +106,21 @@ std::string HubName::model() const {
 }
 
 std::string HubName::id() const {
-  return revision == kMainRevision ? model() : fmt::format("{}@{}", model(), revision);
+  const auto part = [](char mark, const std::string& text) {
+    return text.empty() ? std::string() : fmt::format("{}{}", mark, text);
+  };
+  return fmt::format("{}{}{}", model(), revision == kMainRevision ? "" : part('@', revision),
+                     part(':', file));
 }
 
 std::optional<HubName> parse_hub_name(std::string_view id) {
-  HubName parsed{.organisation = {}, .name = {}};
+  HubName parsed{.organisation = {}, .name = {}, .file = {}};
+  // No name and no revision has a colon: Git allows none.
+  if (const auto colon = id.find(':'); colon != std::string_view::npos) {
+    parsed.file = id.substr(colon + 1);
+    id = id.substr(0, colon);
+    if (!is_path_below(parsed.file)) return std::nullopt;
+  }
   if (const auto at = id.find('@'); at != std::string_view::npos) {
     parsed.revision = id.substr(at + 1);
     id = id.substr(0, at);
@@ -121,15 +131,22 @@ std::optional<HubName> parse_hub_name(std::string_view id) {
     if (!is_hub_word(parsed.organisation)) return std::nullopt;
   }
   parsed.name = id;
-  if (!is_hub_word(parsed.name) || !is_revision(parsed.revision)) return std::nullopt;
+  if (!is_hub_word(parsed.name) || !is_path_below(parsed.revision)) return std::nullopt;
   return parsed;
+}
+
+std::string in_lower_case(std::string_view name) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return lower;
 }
 
 std::optional<HubName> name_of_folder(std::string_view folder) {
   if (!folder.starts_with(kModelPrefix)) return std::nullopt;
   std::string id(folder.substr(kModelPrefix.size()));
   if (const auto dashes = id.find("--"); dashes != std::string::npos) id.replace(dashes, 2, "/");
-  return id.find('@') == std::string::npos ? parse_hub_name(id) : std::nullopt;
+  return id.find_first_of("@:") == std::string::npos ? parse_hub_name(id) : std::nullopt;
 }
 
 std::filesystem::path model_place(const HubName& name, const HubCache& cache) {
@@ -184,22 +201,25 @@ void require_outside_hub_cache(const std::filesystem::path& folder, std::string_
 }
 
 std::string download_command(const HubName& name) {
-  const std::string model = name.organisation.empty() ? "ORG/NAME" : name.model();
-  return name.revision == kMainRevision ? fmt::format("hf download {}", model)
-                                        : fmt::format("hf download {} --revision {}", model, name.revision);
+  std::string command = fmt::format("hf download {}", name.model());
+  if (name.revision != kMainRevision) command += fmt::format(" --revision {}", name.revision);
+  if (!name.file.empty()) {
+    const std::filesystem::path file(name.file);
+    const auto pattern = file.parent_path() / gguf_pattern(file.filename().native());
+    command += fmt::format(" --include '{}'", path_text(pattern));
+  }
+  return command;
 }
 
 std::string fetch_command(const std::filesystem::path& folder, std::string_view files) {
   std::error_code ignored;
   const auto whole = std::filesystem::weakly_canonical(folder, ignored);
   for (auto above = whole; above != above.parent_path(); above = above.parent_path()) {
-    const auto name = name_of_snapshot(above);
+    auto name = name_of_snapshot(above);
     if (!name) continue;
-    const auto command = download_command(*name);
-    if (files.empty()) return command;
-    const auto pattern =
-        whole == above ? std::filesystem::path(files) : whole.lexically_relative(above) / files;
-    return fmt::format("{} --include '{}'", command, path_text(pattern));
+    if (!files.empty())
+      name->file = whole == above ? std::string(files) : (whole.lexically_relative(above) / files).native();
+    return download_command(*name);
   }
   return {};
 }

@@ -24,22 +24,29 @@ struct HubName {
   std::string organisation;  ///< empty for the models without one
   std::string name;
   std::string revision{kMainRevision};
+  std::string file;  ///< the path of one of the revision's files; empty for the model of all
 
   /// `org/name`, or `name`.
   std::string model() const;
-  /// `model()`, and `@revision` unless that is main: as locate_model takes it.
+  /// `model()`, `@revision` unless that is main, and `:file` if there is one: as locate_model takes it.
   std::string id() const;
+  /// The same name without a file.
+  HubName without_file() const { return {organisation, name, revision, {}}; }
 };
 
-/// `name`, `org/name` or either with `@revision`; nothing for what the hub's rules do not allow. Those rules
-/// also keep a name from leading out of the cache.
+/// `name` or `org/name`, with `@revision` and `:file` if wanted; nothing for what the hub's rules do not
+/// allow. Those rules also keep a name from leading out of the cache.
 std::optional<HubName> parse_hub_name(std::string_view id);
+
+/// A name in lower case. The hub has no two names that differ in case alone.
+std::string in_lower_case(std::string_view name);
 
 /// The model whose folder has that name, or nothing if it is not the name of a model's folder.
 std::optional<HubName> name_of_folder(std::string_view folder);
 
-/// Whether a branch, tag or commit can have that name.
-bool is_revision(std::string_view revision);
+/// Whether a text is a relative path of at most 255 bytes with no part that leads out of its folder: only
+/// such names do branches, tags, commits and files have here.
+bool is_path_below(std::string_view revision);
 
 /// Where the files of a name are, if they are in the cache.
 struct CachePlaces {
@@ -64,7 +71,7 @@ std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder);
 /// the layout of a cache.
 void require_outside_hub_cache(const std::filesystem::path& folder, std::string_view where);
 
-/// What a user types to download the model: `hf download org/name --revision v1.0`.
+/// What a user types to download the model, or its file: `hf download org/name --revision v1.0`.
 std::string download_command(const HubName& name);
 
 /// What a user types to download what belongs in `folder`, which is a snapshot or is inside one; with a

@@ -9,12 +9,6 @@
 #include "hooked/core/error.h"
 
 namespace hooked {
-namespace {
-
-constexpr std::string_view kNumberForm = "-00001", kCountForm = "-of-00003.gguf";
-
-}  // namespace
-
 std::vector<std::string> gguf_split_names(const std::string& file_name, const GgufMetadata& metadata,
                                           const std::string& where) {
   const auto number = [&](std::string_view key) -> std::int64_t {
@@ -45,11 +39,6 @@ std::vector<std::string> gguf_split_names(const std::string& file_name, const Gg
                                              index + 1, count, names.front()));
   }
   return names;
-}
-
-std::string gguf_split_pattern(const std::string& first) {
-  const std::size_t count = first.size() - kCountForm.size(), number = count - kNumberForm.size();
-  return fmt::format("{}-*{}", first.substr(0, number), first.substr(count));
 }
 
 void check_gguf_split(const GgufMetadata& metadata, std::size_t index, std::size_t count,

@@ -14,9 +14,6 @@ namespace hooked {
 std::vector<std::string> gguf_split_names(const std::string& file_name, const GgufMetadata& metadata,
                                           const std::string& where);
 
-/// A pattern that matches the names of all files of a model, given the first: `m-*-of-00003.gguf`.
-std::string gguf_split_pattern(const std::string& first);
-
 /// Throws CheckpointError unless a file says that it is number `index`, from 0, of `count`.
 void check_gguf_split(const GgufMetadata& metadata, std::size_t index, std::size_t count,
                       const std::string& where);

@@ -43,7 +43,7 @@ std::pair<std::string, std::filesystem::path> locate_base(const std::filesystem:
   std::string base = named;
   std::filesystem::path place;
   if (path.is_relative() && is_folder(folder / path)) {
-    place = folder / path;
+    place = locate_model((folder / path).native());
   } else {
     if (!revision.empty() && !is_folder(path)) base += "@" + revision;
     try {

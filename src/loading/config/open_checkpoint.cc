@@ -8,7 +8,7 @@ namespace hooked {
 
 bool is_gguf_file(const std::filesystem::path& model) {
   std::error_code ignored;
-  return is_gguf_name(model.native()) && !std::filesystem::is_directory(model, ignored);
+  return !std::filesystem::is_directory(model, ignored) && format_of(model) == TensorFormat::kGguf;
 }
 
 CheckpointReader open_checkpoint(const std::filesystem::path& model, MissingShards when_missing) {

@@ -14,6 +14,8 @@
 namespace hooked {
 namespace {
 
+constexpr std::string_view kArchitectureKey = "general.architecture";
+
 using enum GgufLayout;
 
 // Names that a file does not have are harmless: the family says which tensors exist.
@@ -315,11 +317,14 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
 
 std::span<const GgufArchitecture> gguf_architectures() { return kGgufArchitectures; }
 
+std::optional<std::string_view> gguf_architecture_name(const CheckpointReader& reader) {
+  const GgufValue* value = find_value(*reader.gguf(), kArchitectureKey);
+  return value == nullptr || value->is_array() ? std::nullopt : value->text();
+}
+
 const GgufArchitecture& gguf_architecture(const CheckpointReader& reader) {
   const std::string where = path_text(reader.gguf_file());
-  constexpr std::string_view kKey = "general.architecture";
-  const GgufValue* value = find_value(*reader.gguf(), kKey);
-  const auto name = value == nullptr || value->is_array() ? std::nullopt : value->text();
+  const auto name = gguf_architecture_name(reader);
   std::vector<std::string_view> known;
   for (const GgufArchitecture& row : kGgufArchitectures) {
     const bool here = row.when.empty() || reader.contains(fmt::format("blk.0.{}", row.when));
@@ -327,7 +332,7 @@ const GgufArchitecture& gguf_architecture(const CheckpointReader& reader) {
     if (known.empty() || known.back() != row.name) known.push_back(row.name);
   }
   throw CheckpointError(where,
-                        fmt::format("metadata '{}' {}; expected one of [{}]", kKey,
+                        fmt::format("metadata '{}' {}; expected one of [{}]", kArchitectureKey,
                                     name ? fmt::format("is '{}', which is not supported", printable(*name))
                                          : "is missing or no text",
                                     fmt::join(known, ", ")));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -63,6 +64,9 @@ struct GgufArchitecture {
 
 /// All of them, by name.
 std::span<const GgufArchitecture> gguf_architectures();
+
+/// The `general.architecture` of a GGUF file, whether it is supported or not; nothing if it is no text.
+std::optional<std::string_view> gguf_architecture_name(const CheckpointReader& reader);
 
 /// The row of a GGUF file. Throws CheckpointError unless the file names a supported one.
 const GgufArchitecture& gguf_architecture(const CheckpointReader& reader);

@@ -15,6 +15,7 @@
 #include "io/checkpoint/source_tensor.h"
 #include "io/files/hub_name.h"
 #include "loading/adapter/adapter.h"
+#include "loading/gguf/gguf_architectures.h"
 #include "loading/gguf/gguf_model.h"
 #include "loading/plan/plan_weights.h"
 #include "loading/plan/score_head.h"
@@ -75,9 +76,14 @@ IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_
 }
 
 std::string named_model_type(std::string_view id) try {
-  const Json config = parse_python_json(
-      read_text_file(folder_of_model(base_of(locate_model(id))) / "config.json", kModelConfigBytes),
-      {.bytes = kModelConfigBytes});
+  const auto place = base_of(locate_model(id));
+  if (is_gguf_file(place)) {
+    const CheckpointReader reader = open_checkpoint(place, MissingShards::left_out);
+    return printable(gguf_architecture_name(reader).value_or(""));
+  }
+  const Json config =
+      parse_python_json(read_text_file(folder_of_model(place) / "config.json", kModelConfigBytes),
+                        {.bytes = kModelConfigBytes});
   const auto type = config.find("model_type");
   return type != config.end() && type->is_string() ? printable(type->get<std::string>()) : std::string();
 } catch (const std::exception&) {  // the reader of models reports what is wrong with it

@@ -379,7 +379,7 @@ ModelOutline outline(std::string_view id) {
 
 Tokenizer load_tokenizer(std::string_view id) {
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(id, ignored) && !is_tensor_name(id)) return tokenizer_in_file(id);
+  if (std::filesystem::is_regular_file(id, ignored) && !format_of(id)) return tokenizer_in_file(id);
   const auto model = locate_model(id);
   if (!is_gguf_file(model)) return Tokenizer::load(folder_with_tokenizer(model));
   const CheckpointReader reader = open_checkpoint(model, MissingShards::left_out);
