@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   const auto model = hooked::HookedTransformer::load(argc > 1 ? argv[1] : "examples/toy_model");
   const std::filesystem::path folder = argc > 2 ? argv[2] : ".";
 
-  // Random tokens said twice show induction heads: [layer, head].
+  // Random tokens, repeated once, show induction heads: [layer, head].
   auto repeated = hooked::repeated_tokens_of(model);
   repeated.seed = 3;
   const auto tokens = hooked::repeated_random_tokens(repeated);

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   // From which tokens the heads brought it, and why the strongest one looks there.
   const auto sources = hooked::source_attribution(model, run.cache, {.answer = mary, .against = john});
   const auto best = sources.largest(1).front();
-  std::cout << best.labels[1] << " from column " << best.labels[3] << ": " << best.value << " logits\n";
+  std::cout << best.labels[1] << " from " << best.labels[3] << ": " << best.value << " logits\n";
   sources.slice("row", 0).slice("pos", 0).save(folder / "sources.svg");  // [part, key]
   const auto scores = hooked::score_attribution(
       model, run.cache, {.scores = act::attn_scores(1).head(3), .grain = Grain::head, .keys = {3, 10}});

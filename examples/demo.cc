@@ -111,7 +111,7 @@ Head find_induction_head(const hooked::HookedTransformer& model) {
   chapter(2, "Find the induction heads");
   say("   An induction head looks for an earlier occurrence of the present word and attends to what followed "
       "it: that is");
-  say("   how a model repeats. Random words said twice make such heads visible. Their attention to that "
+  say("   how a model repeats. Random words, repeated once, make such heads visible. Their attention to that "
       "place:\n");
   const auto tokens = hooked::repeated_random_tokens(
       {.rows = 20, .half = 20, .vocab_begin = 1, .vocab_end = model.config().d_vocab, .bos = 0, .seed = 3});

@@ -5,8 +5,6 @@
 #include <hooked/hooked.h>
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 namespace act = hooked::act;
 
@@ -17,13 +15,8 @@ int main(int argc, char** argv) {
   const auto corrupted = model.to_tokens("When John and Mary went to the shop, Mary gave a bag to");
   const auto run = model.run_with_cache(clean);
 
-  // Attention: probabilities, so the scale runs from 0; keys after the query stay blank.
-  std::vector<std::string> words = model.to_str_tokens(clean[0]);
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = std::to_string(i) + ' ' + words[i];
-  const hooked::Grid attention(run.cache[act::pattern(1)][0],  // [head, query, key]
-                               {{"head", {"0", "1", "2", "3"}}, {"query", words}, {"key", words}},
-                               {.title = "Attention of layer 1", .unit = "probability"});
-  attention.save(folder / "attention.svg");
+  // Attention: shares, so the scale runs from 0; keys after the query stay blank.
+  hooked::attention_grid(model, run.cache, act::pattern(1)).save(folder / "attention.svg");
 
   // Patching: what changes nothing is white, because the corrupted run's score is the centre.
   const auto metric = hooked::logit_difference(model.to_token(" Mary"), model.to_token(" John"));
@@ -38,8 +31,9 @@ int main(int argc, char** argv) {
   // Any numbers: how alike the streams of two tokens are; the half above the diagonal says the same again.
   const auto stream = run.cache[act::resid_post(1)][0];  // [pos, d_model]
   const auto unit = stream / stream.norm(2, -1, true);
-  const auto n_tokens = static_cast<std::int64_t>(words.size());
-  const hooked::Grid alike(unit.matmul(unit.t()), {{"pos", words}, {"other pos", words}},
+  const auto n_tokens = clean.size(1);
+  const hooked::Grid alike(unit.matmul(unit.t()),
+                           {hooked::token_axis(model, clean), hooked::token_axis(model, clean, "other pos")},
                            {.title = "Streams after layer 1", .unit = "cosine"});
   alike.save(folder / "cosine.svg", {.palette = "PRGn",
                                      .low = -1,

@@ -254,6 +254,7 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
   const auto share = probability(mary).score(model, corrupted);
   const Metric own([=](const at::Tensor& logits) { return logits.select(-1, mary).squeeze(1); });
   std::cout << "  the corrupted run gives Mary " << share.item<double>() << '\n';
+  attention_grid(model, clean, act::pattern(1)).save(folder / "attention.svg");
   std::cout << head_scores(clean, HeadScore::induction, {.tokens = tokens})
             << head_scores(clean, HeadScore::duplicate_token, {.tokens = tokens, .measure = HeadMeasure::mul})
             << head_scores(clean, HeadScore::previous_token,

@@ -87,7 +87,7 @@ inline std::vector<Refusal> of_runs() {
                 (c.norm_place == NormPlace::output && c.pre_norm_layers.empty());
        }},
       row<obstacles::kConstantValues>({"`ValueBiases::in_bias`"}),
-      {joined({{"`head_scores`", "`source_attribution`", "`score_attribution`"}, paths}),
+      {joined({{"`head_scores`", "`attention_grid`", "`source_attribution`", "`score_attribution`"}, paths}),
        "caches of runs after a prefix", "the prefix's attention, keys and values are not in the cache",
        [](Config, Asked a) { return a.prefix; }},
       row<obstacles::kLinearHeads>({"`score_attribution`"}),

@@ -3,6 +3,7 @@
 // Everything a user needs, and the tensor operations that go with it. Smaller parts: run.h, patching.h,
 // circuits.h.
 
+#include "hooked/analysis/attention_grid.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/lens_maps.h"
@@ -12,4 +13,5 @@
 #include "hooked/analysis/residual.h"
 #include "hooked/analysis/score_attribution.h"
 #include "hooked/analysis/superposition.h"
+#include "hooked/analysis/token_axis.h"
 #include "hooked/circuits.h"

@@ -11,7 +11,8 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
+#include "hooked/analysis/attention_grid.h"
 #include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/repetition.h"
 
@@ -82,16 +83,16 @@ HeadsFound find_heads(const HookedTransformer& model, const HeadsOptions& option
 // The mean over rows of each half.
 std::pair<double, double> halves(const Grid& scores) {
   const Grid mean = scores.mean("row");
-  return {unsigned_nan(mean.at({0})), unsigned_nan(mean.at({1}))};
+  return {mean.at({0}), mean.at({1})};
 }
 
 void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
   const auto [loss_once, loss_again] = halves(found.repetition->loss);
   const auto [right_once, right_again] = halves(found.repetition->accuracy);
-  fmt::print("{} rows of {} random tokens said twice\n", found.repeated_rows, options.half);
+  fmt::print("{} rows of {} random tokens, repeated once\n", found.repeated_rows, options.half);
   Table table({{""}, {"loss (nats)", Align::right}, {"predicted right", Align::right}});
-  table.add({"first half", fmt::format("{:.4f}", loss_once), fmt::format("{:.1f} %", 100 * right_once)});
-  table.add({"second half", fmt::format("{:.4f}", loss_again), fmt::format("{:.1f} %", 100 * right_again)});
+  table.add({"first half", fixed_text(loss_once, 4), percent_text(right_once)});
+  table.add({"second half", fixed_text(loss_again, 4), percent_text(right_again)});
   table.print("  ");
   fmt::print("\n");
 }
@@ -108,10 +109,50 @@ Json heads_json(const HeadsFound& found, const GivenInput& given) {
   return json;
 }
 
+/// The attention of one head, or of all heads of a layer: a grid for each row of the input.
+void show_pattern(const HeadsOptions& options, const CommandReads& reads) {
+  require_can_write(options.out, Grid::require_can_save, reads, options.force);
+  const auto model = load_model(options.model);
+  const GivenInput given = read_input(options.input, model);
+  const std::int64_t rows = given.input.batch();
+  const auto file = [&](std::int64_t row) {
+    return file_of(options.out, fmt::format("row-{}", row), rows > 1);
+  };
+  for (std::int64_t row = 0; row < rows; ++row)
+    require_can_write(file(row), Grid::require_can_save, reads, options.force);
+  const act::BlockSite site = options.of == "cross" ? act::cross_pattern : act::pattern;
+  const auto layer = static_cast<std::int32_t>(options.pattern->layer);
+  Address pattern = site.in(options.of == "encoder" ? Stack::encoder : Stack::none, layer);
+  if (options.pattern->head) pattern = pattern.head(*options.pattern->head);
+  const auto run =
+      model.run_with_cache(given.input, pattern.name(),
+                           {.edits = read_edits(options.edits, model, given.input), .output = Output::none});
+  const std::vector<std::string> notes = notes_of(run);
+  std::vector<Grid> grids;
+  for (std::int64_t row = 0; row < rows; ++row)
+    grids.push_back(attention_grid(model, run.cache, rows > 1 ? pattern.row(row) : pattern));
+  if (options.json) {
+    Json json = {{"patterns", Json::array()}, {"not_finite", not_finite_json(notes)}};
+    for (const Grid& grid : grids) json["patterns"].push_back(grid_json(grid));
+    add_tokens(given, json);
+    print_json(json);
+  } else {
+    for (const Grid& grid : grids) {
+      if (&grid != &grids.front()) fmt::print("\n");
+      print_printed(grid);
+    }
+  }
+  std::fflush(stdout);
+  print_notes(notes);
+  for (std::int64_t row = 0; row < rows && !options.out.empty(); ++row)
+    grids[static_cast<std::size_t>(row)].save(file(row), overwrite_of(options.force));
+}
+
 }  // namespace
 
 void perform(const HeadsOptions& options) {
   const CommandReads reads(options);
+  if (options.pattern) return show_pattern(options, reads);
   const auto names = scores_of(options);
   for (const auto& name : names) {
     require_can_write(file_of(options.out, name, names.size() > 1), Grid::require_can_save, reads,

@@ -1,7 +1,11 @@
 // hooked lens and hooked attribute: what the stream would predict, and what wrote a logit.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/spelling.h"
@@ -69,38 +73,85 @@ Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const GivenI
   return json;
 }
 
-void print_lens(const LogitLens& lens) {
+/// A grid of parts without those that the lens does not list: they wrote nothing, or were not read.
+Grid listed_points(const Grid& grid, const LogitLens& lens) {
+  std::set<std::string> listed;
+  for (const LogitLensRow& row : lens.top) listed.insert(row.part);
+  std::vector<GridAxis> axes = grid.axes();
+  const GridAxis all = grid.axis("point");
+  GridAxis left{.name = all.name, .labels = {}};
+  std::vector<std::int64_t> kept;
+  for (std::size_t i = 0; i < all.labels.size(); ++i) {
+    if (!listed.contains(all.labels[i])) continue;
+    kept.push_back(static_cast<std::int64_t>(i));
+    left.labels.push_back(all.labels[i]);
+    left.places.push_back(all.places[i]);
+  }
+  const auto point = std::ranges::find(axes, all.name, &GridAxis::name);
+  *point = std::move(left);
+  const auto dimension = point - axes.begin();
+  return Grid(grid.values().index_select(dimension, at::tensor(kept, at::kLong)), std::move(axes),
+              {.title = grid.title(), .unit = grid.unit()});
+}
+
+void print_lens(const LogitLens& lens, bool of_parts) {
   print_printed(lens);
   for (const Grid* grid : {&lens.ranks, &lens.probabilities}) {
     if (grid->values().numel() == 0) continue;
     fmt::print("\n");
-    print_printed(without_missing(*grid, "point"));
+    print_printed(of_parts ? listed_points(*grid, lens) : without_missing(*grid, "point"));
   }
 }
 
-/// The largest parts of one row and position.
-void print_parts(const Grid& parts, std::int64_t top_k) {
-  const bool sources = parts.axes().size() > 3;
-  const auto n_positions = static_cast<std::int64_t>(parts.axis("pos").labels.size());
-  for (std::size_t row = 0; row < parts.axis("row").labels.size(); ++row) {
-    for (std::int64_t pos = 0; pos < n_positions; ++pos) {
-      const Grid one =
-          parts.slice("row", static_cast<std::int64_t>(row)).slice("pos", pos);  // [part] or [part, key]
+/// What is printed of an attribution.
+struct ShownParts {
+  const HookedTransformer& model;
+  const TokenColumns& tokens;  ///< of the run
+  const std::vector<Position>& positions;
+  std::int64_t top_k;
+
+  /// `10  Mary`: a column of a row and its token.
+  std::string column(std::int64_t row, std::int64_t column) const {
+    const std::int64_t place = column - tokens.first;
+    if (!model.has_tokenizer() || place < 0 || place >= tokens.ids.size(1)) return std::to_string(column);
+    return fmt::format("{} {}", column, model.to_str_tokens(tokens.ids[row].narrow(0, place, 1)).front());
+  }
+  std::string position(std::int64_t row, std::int64_t pos) const {
+    const std::int64_t rows = tokens.ids.size(0);
+    return column(row, positions.empty()
+                           ? tokens.first + pos
+                           : positions[static_cast<std::size_t>(pos)].column_in(row, rows, tokens));
+  }
+};
+
+/// The largest parts of one row and position, [part] or [part, key]. Parts of exactly 0, such as biases that
+/// the model does not have, are not listed.
+void print_largest(const Grid& parts, std::int64_t row, const ShownParts& shown) {
+  const bool sources = parts.axes().size() > 1;
+  std::vector<Table::Column> columns = {{"part"}, {parts.unit(), Align::right}, {"activation"}};
+  if (sources) columns.insert(columns.begin() + 1, {"from"});
+  Table table(std::move(columns));
+  const auto largest = parts.largest(static_cast<std::size_t>(shown.top_k), LargestBy::size);
+  const ColumnFormat number(largest.empty() ? 0 : std::abs(largest.front().value), 4);
+  for (const auto& cell : largest) {
+    if (cell.value == 0) break;
+    std::vector<std::string> cells = {cell.labels[0], number(cell.value),
+                                      cell.place ? cell.place->to_string() : ""};
+    if (sources) cells.insert(cells.begin() + 1, shown.column(row, cell.index[1]));
+    table.add(std::move(cells));
+  }
+  table.print("  ");
+  const bool all = !parts.values().isnan().any().item<bool>();
+  fmt::print("  {} {}{} together {} {}\n", all ? "all" : "the", sources ? "heads" : "parts",
+             all ? "" : " so far", number(parts.values().nansum().item<double>()), parts.unit());
+}
+
+void print_parts(const Grid& parts, const ShownParts& shown) {
+  for (std::int64_t row = 0; row < std::ssize(parts.axis("row").labels); ++row) {
+    for (std::int64_t pos = 0; pos < std::ssize(parts.axis("pos").labels); ++pos) {
       if (row > 0 || pos > 0) fmt::print("\n");
-      fmt::print("row {}, position {}\n", row, parts.axis("pos").labels[static_cast<std::size_t>(pos)]);
-      std::vector<Table::Column> columns = {{"part"}, {parts.unit(), Align::right}, {"activation"}};
-      if (sources) columns.insert(columns.begin() + 1, {"from column", Align::right});
-      Table table(std::move(columns));
-      for (const auto& cell : one.largest(static_cast<std::size_t>(top_k), LargestBy::size)) {
-        std::vector<std::string> cells = {cell.labels[0], fmt::format("{:.4f}", unsigned_nan(cell.value)),
-                                          cell.place ? cell.place->to_string() : ""};
-        if (sources) cells.insert(cells.begin() + 1, cell.labels[1]);
-        table.add(std::move(cells));
-      }
-      table.print("  ");
-      const bool all = !one.values().isnan().any().item<bool>();
-      fmt::print("  {} {}{} together {:.4f} {}\n", all ? "all" : "the", sources ? "heads" : "parts",
-                 all ? "" : " so far", one.values().nansum().item<double>(), parts.unit());
+      fmt::print("row {}, position {}\n", row, shown.position(row, pos));
+      print_largest(parts.slice("row", row).slice("pos", pos), row, shown);
     }
   }
 }
@@ -131,7 +182,7 @@ void perform(const LensOptions& options) {
   const auto made = logit_lens(model, run.cache, lens);
   work.end();
   if (!options.json) {
-    print_lens(made);
+    print_lens(made, lens.parts.has_value());
     if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
   } else {
     Json json = lens_json(made, lens, given, model.config());
@@ -182,7 +233,8 @@ void perform(const AttributeOptions& options) {
     add_tokens(given, json);
     print_json(json);
   } else {
-    print_parts(parts, options.top_k);
+    print_parts(parts, {model, *run.cache.tokens(), positions, options.top_k});
+    if (options.against.empty()) print_centred(model.config());
     if (!work.complete())
       print_ended_early(work.done(), work.total(), options.sources ? "layers" : "modules");
   }

@@ -169,10 +169,28 @@ Json encoding_json(const Encoding& encoding) {
   return {{"ids", encoding.ids}, {"pieces", encoding.pieces}, {"offsets", offsets}};
 }
 
-void print_encoding(const Encoding& encoding) {
-  Table table({{"id", Align::right}, {"piece"}, {"bytes"}});
+// The ids that a run of the model puts in front of a text; none if they are there already.
+std::vector<std::int64_t> put_in_front(const TokenizeOptions& options, const Tokenizer& tokenizer) {
+  if (options.add_special_tokens || options.chat.chat) return {};
+  if (const auto& around = tokenizer.around()) return around->before;
+  try {
+    const auto known = describe(options.model, {.processing = WeightProcessing::none()});
+    return known.tokens_around ? known.tokens_around->before : std::vector<std::int64_t>();
+  } catch (const Error&) {
+    return {};  // a tokenizer without a model
+  }
+}
+
+// Positions are those of a run, as --positions counts them.
+void print_encoding(const Encoding& encoding, const Tokenizer& tokenizer,
+                    const std::vector<std::int64_t>& in_front) {
+  Table table({{"position", Align::right}, {"id", Align::right}, {"piece"}, {"bytes"}});
+  std::size_t position = 0;
+  for (const std::int64_t id : in_front)
+    table.add({std::to_string(position++), std::to_string(id), printable(tokenizer.piece(id)),
+               "none: a run puts it in front"});
   for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
-    table.add({std::to_string(encoding.ids[i]), printable(encoding.pieces[i]),
+    table.add({std::to_string(position++), std::to_string(encoding.ids[i]), printable(encoding.pieces[i]),
                fmt::format("{}-{}", encoding.offsets[i].begin, encoding.offsets[i].end)});
   }
   table.print();
@@ -247,7 +265,7 @@ void perform(const TokenizeOptions& options) {
   if (options.text) {
     const std::string text = chat_texts({*options.text}, options.chat, tokenizer).front();
     const auto encoding = tokenizer.encode(text, encode);
-    if (!options.json) return print_encoding(encoding);
+    if (!options.json) return print_encoding(encoding, tokenizer, put_in_front(options, tokenizer));
     Json json = encoding_json(encoding);
     if (options.chat.chat) json["text"] = text;  // the text that offsets refer to
     return print_json(json);
@@ -255,13 +273,14 @@ void perform(const TokenizeOptions& options) {
   auto list = Json::array();
   const auto texts = chat_texts(read_texts(*options.texts_file), options.chat, tokenizer);
   const auto encodings = tokenizer.encode_batch(texts, {.encode = encode});
+  const auto in_front = options.json ? std::vector<std::int64_t>() : put_in_front(options, tokenizer);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (options.json) {
       list.push_back(encoding_json(encodings[i]));
       if (options.chat.chat) list.back()["text"] = texts[i];
     } else {
       fmt::print("\"{}\"\n", printable(texts[i]));
-      print_encoding(encodings[i]);
+      print_encoding(encodings[i], tokenizer, in_front);
       fmt::print("\n");
     }
   }

@@ -86,6 +86,13 @@ void print_steps(const std::vector<StepReport>& steps) {
   table.print("  ");
 }
 
+void print_centred(const ModelConfig& config) {
+  if (!config.logits_centred()) return;
+  fmt::print(
+      "\nLogits are centred: center_unembed took the mean over the vocabulary from them, which changes no "
+      "probability;\n--no-processing shows the checkpoint's own\n");
+}
+
 std::string grouped(std::int64_t number) {
   auto text = std::to_string(number);
   const std::size_t first = text.front() == '-' ? 1 : 0;

@@ -16,7 +16,7 @@
 #include "cli/input_options.h"
 #include "cli/output.h"
 #include "core/json.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
@@ -157,33 +157,30 @@ Json result_json(const HookedTransformer& model, const GivenInput& given, const 
 }
 
 std::string token_text(const HookedTransformer& model, std::int64_t id) {
-  const auto piece = piece_of(model, id);
-  return piece ? fmt::format("{} ({})", printable(*piece), id) : std::to_string(id);
+  if (!piece_of(model, id)) return std::to_string(id);
+  return fmt::format("'{}' ({})", model.tokenizer().printable_piece(id), id);
 }
 
 // Ranks count from 0, here as in every output.
 void print_guesses(const HookedTransformer& model, const NextTokens& row) {
   const bool with_pieces = model.has_tokenizer();
   std::vector<Table::Column> columns = {{"rank", Align::right}, {"id", Align::right}};
-  if (with_pieces) columns.push_back({"piece"});
+  if (with_pieces) columns.push_back({"token"});
   columns.push_back({model.config().logits_centred() ? "logit (centred)" : "logit", Align::right});
   columns.push_back({"probability", Align::right});
   Table table(std::move(columns));
   const auto add = [&](std::size_t rank, const Guess& guess) {
     std::vector<std::string> cells = {std::to_string(rank), std::to_string(guess.id)};
-    if (with_pieces) cells.push_back(printable(guess.piece.value_or("")));
-    cells.push_back(fmt::format("{:.4f}", unsigned_nan(guess.logit)));
-    cells.push_back(fmt::format("{:.4f}", unsigned_nan(guess.probability)));
+    if (with_pieces) cells.push_back(guess.piece ? model.tokenizer().printable_piece(guess.id) : "");
+    cells.push_back(fixed_text(guess.logit, 4));
+    cells.push_back(probability_text(guess.probability, 4));
     table.add(std::move(cells));
   };
   for (std::size_t i = 0; i < row.guesses.size(); ++i) add(i, row.guesses[i]);
   table.print("  ");
   for (const auto& [guess, rank] : row.asked) {
-    const std::string name =
-        guess.piece ? fmt::format("'{}' ({})", text_of(model, guess.id).get<std::string>(), guess.id)
-                    : std::to_string(guess.id);
-    fmt::print("  answer {}: rank {}, logit {:.4f}, probability {:.4f}\n", name, rank, guess.logit,
-               guess.probability);
+    fmt::print("  answer {}: rank {}, logit {}, probability {}\n", token_text(model, guess.id), rank,
+               fixed_text(guess.logit, 4), probability_text(guess.probability, 4));
   }
 }
 
@@ -198,6 +195,7 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
     print_guesses(model, row);
   }
   if (std::isfinite(loss)) fmt::print("\nloss {:.4f} nats per predicted token\n", loss);
+  print_centred(model.config());
 }
 
 }  // namespace

@@ -124,9 +124,16 @@ struct AttributeOptions : InputCommandOptions, OutOptions {
   bool json = false;
 };
 
+/// A layer, or one head of it.
+struct HeadsOfLayer {
+  std::int64_t layer;
+  std::optional<std::int64_t> head = std::nullopt;
+};
+
 struct HeadsOptions : InputCommandOptions, OutOptions {
-  std::int64_t half = 0;  ///< of random tokens that are repeated once; 0: the input
-  std::int64_t rows = 8;  ///< of such tokens
+  std::optional<HeadsOfLayer> pattern;  ///< whose attention is shown, instead of scores
+  std::int64_t half = 0;                ///< of random tokens that are repeated once; 0: the input
+  std::int64_t rows = 8;                ///< of such tokens
   std::uint64_t seed = 0;
   std::vector<std::string> scores;
   std::string measure = "share";

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/parse_integer.h"
 #include "options/command.h"
 #include "options/option_table.h"
 
@@ -22,6 +23,16 @@ std::vector<std::string> score_names() {
 
 Row positions_row(IntegerList& positions) {
   return {"--positions P", positions, "positions such as 0,5,-1 (default: each row's last real token)"};
+}
+
+HeadsOfLayer read_heads_of_layer(std::string_view text) {
+  const auto dot = text.find('.');
+  const auto layer = parse_integer(text.substr(0, dot));
+  const auto head = dot == std::string_view::npos ? std::nullopt : parse_integer(text.substr(dot + 1));
+  if (layer && head.has_value() == (dot != std::string_view::npos)) return {*layer, head};
+  throw UsageError(fmt::format(
+      "--pattern: '{}' is neither a layer nor a head; expected LAYER such as 5, or LAYER.HEAD such as 5.3",
+      printable(text)));
 }
 
 Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
@@ -183,11 +194,12 @@ Reader define_attribute(CLI::App& app) {
 
 Reader define_heads(CLI::App& app) {
   auto options = std::make_shared<HeadsOptions>();
+  const auto pattern = std::make_shared<std::string>();
   add_model_options(app, options->model);
   add_input_options(app, options->input);
   add_options(app, kInputHeading,
               {{"--half N", options->half,
-                "N random tokens instead, said twice: what shows induction heads; also how well the model "
+                "N random tokens instead, repeated once: what shows induction heads; also how well the model "
                 "repeats them",
                 at_least_one}});
   add_options(app, {{"--rows N", options->rows, "rows of random tokens (default: 8)", at_least_one},
@@ -195,30 +207,36 @@ Reader define_heads(CLI::App& app) {
   add_edit_options(app, options->edits);
   add_options(
       app,
-      {{"--score LIST", options->scores,
+      {{"--pattern L[.H]", *pattern,
+        "the attention itself instead of scores: of one head, or of all heads of a layer",
+        excludes({"--half"})},
+       {"--score LIST", options->scores,
         fmt::format("separated by commas: {} (default: previous_token, current_token and first_token; with "
                     "--half previous_token, duplicate_token and induction)",
                     fmt::join(score_names(), ", ")),
-        listed, one_of(score_names())},
+        listed, one_of(score_names()), excludes({"--pattern"})},
        {"--measure M", options->measure,
         "share of the attention of the tokens that have such a key (default), or TransformerLens's mul and "
         "abs",
-        one_of({"share", "mul", "abs"})},
-       {"--exclude-bos", options->exclude_bos, "attention to each row's first token does not count"},
+        one_of({"share", "mul", "abs"}), excludes({"--pattern"})},
+       {"--exclude-bos", options->exclude_bos, "attention to each row's first token does not count",
+        excludes({"--pattern"})},
        {"--exclude-current-token", options->exclude_current_token,
-        "attention of a token to itself does not count"},
+        "attention of a token to itself does not count", excludes({"--pattern"})},
        {"--of STACK", options->of, "of an encoder-decoder: the encoder's heads, or those of cross-attention",
         one_of({"encoder", "cross"})},
-       {"--per-row", options->per_row, "the scores of each row instead of all rows together"},
+       {"--per-row", options->per_row, "the scores of each row instead of all rows together",
+        excludes({"--pattern"})},
        {"--out F", options->out,
-        "writes the scores: .csv, .json, .svg or .safetensors; of several each has a file, F with the "
-        "score's name before the ending"},
+        "writes the scores or the attention: .csv, .json, .svg or .safetensors; of several scores or rows "
+        "each has a file, F with its name before the ending"},
        force_row(options->force, {"--out"}),
        json_row(options->json)});
-  return [&app, options] {
+  return [&app, options, pattern] {
     auto inputs = input_names();
     inputs.emplace_back("--half");
     require_one(app, inputs);
+    if (!pattern->empty()) options->pattern = read_heads_of_layer(*pattern);
     require_grid_file(options->out);
     require_each_once(options->scores, "--score", "score");
     require(options->half > 0 || app.count("--rows") + app.count("--seed") == 0,

@@ -160,7 +160,7 @@ TEST(Attribution, PlacesAreWhatWasAdded) {
   int compared = 0;
   for (const auto& cell : grid.largest(100)) {
     if (!cell.place) continue;
-    const auto x = cache[cell.place->row(0).pos(-1)];  // [d_model]
+    const auto x = cache[cell.place->row(0)];  // [d_model] at the last position
     const auto logits = ((x - x.mean()) / scale * weights.at("ln_final.w")).dot(direction).item<double>();
     EXPECT_NEAR(cell.value, logits, kFloat64Tolerance) << cell.labels[1];
     ++compared;

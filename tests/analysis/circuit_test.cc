@@ -127,16 +127,9 @@ TEST_F(CircuitOf, IsChosenByScores) {
   EXPECT_THAT(text({}), HasSubstr("expected one of the two"));
   EXPECT_THAT(text({.count = 2, .threshold = 1.0}), HasSubstr("expected one of the two"));
   EXPECT_THAT(text({.count = 2, .greedy = true}), HasSubstr("expected scores of edges"));
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
-                choose_circuit(model_,
-                               attribution_patching(model_, {.sweep = {.site = act::z,
-                                                                       .over = {Axis::layer},
-                                                                       .from = from_,
-                                                                       .into = clean_,
-                                                                       .metric = metric_}}),
-                               {.count = 1});
-              }),
-              HasSubstr("got [layer]"));
+  const Grid neurons(at::ones({2}, at::kDouble), {{"neuron", {"0", "1"}}}, {.title = "t", .unit = ""});
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { choose_circuit(model_, neurons, {.count = 1}); }),
+              HasSubstr("got [neuron]"));
 }
 
 /// Edges with scores written by hand: unconnected edges are pruned, and the greedy search skips them.

@@ -133,8 +133,34 @@ TEST(PathPatching, DirectPathsToTheLogitsAreSums) {
     const at::Tensor added = (there[head] - here[head]).matmul(model.weights().W_O(layer)[2]);
     const double expected =
         metric.score(model, corrupted, {.edits = {add(act::resid_post(2), added)}}).item<double>();
-    EXPECT_NEAR(heads.slice("sender", head.to_string()).values().item<double>(), expected, 1e-10);
+    const std::string name = "head " + std::to_string(layer) + ".2";
+    EXPECT_NEAR(heads.slice("sender", name).values().item<double>(), expected, 1e-10);
   }
+}
+
+// The names of edges, which are short enough for a table.
+TEST(PathPatching, NamesEndsAsEdgesAreNamed) {
+  ModelConfig config = three_layer_paths();
+  const auto labels_of = [&](const std::vector<Address>& senders, const std::vector<Address>& receivers) {
+    const auto model = random_model(config);
+    const at::Tensor prompt = random_row(6, 11, 1);
+    const Grid paths =
+        path_patching(model, {.senders = senders,
+                              .receivers = receivers,
+                              .cells = PathCells::each,
+                              .sweep = {.from = PatchSource::zero(), .into = prompt, .metric = logit(3)}});
+    std::vector<std::string> labels = paths.axis("sender").labels;
+    for (const std::string& label : paths.axis("receiver").labels) labels.push_back(label);
+    EXPECT_EQ(paths.axis("sender").places[0], senders[0]);
+    return labels;
+  };
+  EXPECT_THAT(labels_of({act::z(0).head(1), act::z(0), act::mlp_out(0), act::resid_pre(0), act::attn_out(0)},
+                        {act::q(1).head(3), act::k(1), act::mlp_in(2), act::resid_post(-1)}),
+              testing::ElementsAre("head 0.1", "z 0", "mlp 0", "resid_pre 0", "attn_out 0", "head 1.3 q",
+                                   "k 1", "mlp 2", "logits"));
+  config.n_kv_heads = 2;
+  EXPECT_THAT(labels_of({act::z(0).head(-1)}, {act::v(1).head(1), act::q(1).head(1)}),
+              testing::ElementsAre("head 0.3", "kv head 1.1 v", "head 1.1 q"));
 }
 
 /// Senders at some places only, which may be elsewhere in the run that values come from.

@@ -156,6 +156,14 @@ void read_heads(const Subject& s, const Asking& a) {
   }
 }
 
+void read_attention(const Subject& s, const Asking& a) {
+  for (std::int32_t layer = 0; layer < s.config.n_layers; ++layer) {
+    if (a.crosses) return void(attention_grid(s.model, s.cache_for(a), act::cross_pattern(layer)));
+    if (a.stack == Stack::encoder || s.config.attends(layer))
+      return void(attention_grid(s.model, s.cache_for(a), act::pattern.in(a.stack, layer)));
+  }
+}
+
 /// Throws what the last of these scores throws, if all of them do.
 void read_scores_of_one_text(const Subject& s, const Asking&) {
   std::optional<HookError> refused;
@@ -253,6 +261,7 @@ std::vector<Call> reading_calls() {
        },
        {.stacks = true, .crosses = true, .layers = true, .prefix = true}},
       {"`head_scores`", read_heads, {.stacks = true, .crosses = true, .prefix = true}},
+      {"`attention_grid`", read_attention, {.stacks = true, .crosses = true, .prefix = true}},
       {"`head_scores` by `previous_token`, `current_token`, `duplicate_token`, `induction` or `distance`",
        read_scores_of_one_text,
        {.crosses = true},

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "hooked/analysis/attention_grid.h"
 #include "hooked/analysis/repetition.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/cli/running_program.h"
@@ -66,7 +67,7 @@ TEST_F(HeadsTest, RandomTokensSaidTwice) {
   EXPECT_EQ(json["tokens"][0].size(), 6u);
 
   const auto text = succeed(with({"--half", "3", "--rows", "2"})).out;
-  EXPECT_NE(text.find("2 rows of 3 random tokens said twice"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 rows of 3 random tokens, repeated once"), std::string::npos) << text;
   EXPECT_NE(text.find("second half"), std::string::npos);
   EXPECT_NE(text.find("Attention to the previous token"), std::string::npos);
 }
@@ -78,6 +79,35 @@ TEST_F(HeadsTest, FilesOfOneScoreAndOfSeveral) {
   EXPECT_EQ(Grid::load(path("h.induction.json")).unit(), "share of attention");
   EXPECT_EQ(Grid::load(path("h.distance.json")).unit(), "tokens");
   EXPECT_FALSE(std::filesystem::exists(path("h.json")));
+}
+
+// The attention itself: of one head as a table, of a layer as panels, tokens as labels.
+TEST_F(HeadsTest, PatternsAreTheLibrarysWithTheirTokens) {
+  write_tokenizer();
+  const auto head = succeed(with({"--text", "w2 w3", "--pattern", "1.2", "--out", path("head.svg")})).out;
+  EXPECT_TRUE(
+      head.starts_with("Attention, layer 1, head 2 (share of attention)\n"
+                       "query \\ key  0 <bos>   1 w2   2 w3\n"
+                       "    0 <bos>    1.000  0.000  0.000\n"))
+      << head;
+  EXPECT_NE(read("head.svg").find("1 w2"), std::string::npos);
+  const auto model = in_float64();
+  const auto cache = model.run_with_cache("w2 w3", act::pattern).cache;
+  const Json json = succeed(with({"--text", "w2 w3", "--pattern", "-1", "--json"})).json();
+  const Grid layer = attention_grid(model, cache, act::pattern(1));
+  ASSERT_EQ(json["patterns"].size(), 1u);
+  EXPECT_EQ(json["patterns"][0]["axes"][2]["labels"], Json::parse(R"(["0 <bos>", "1 w2", "2 w3"])"));
+  EXPECT_NEAR(json["patterns"][0]["values"][2][2][1].get<double>(), layer.at({2, 2, 1}), 1e-9);
+  EXPECT_EQ(json["tokens"], Json::parse("[[0, 2, 3]]"));
+  // Each row has its own.
+  succeed(with({"--tokens", "1,2,3", "--tokens", "4,5,6", "--pattern", "0.1", "--out", path("rows.csv")}));
+  EXPECT_EQ(Grid::load(path("rows.row-1.csv")).title(), "Attention, layer 0, head 1, row 1");
+  EXPECT_FALSE(std::filesystem::exists(path("rows.csv")));
+  expect_failure(with({"--tokens", "1,2", "--pattern", "1.x"}), 2, "LAYER.HEAD such as 5.3");
+  expect_failure(with({"--tokens", "1,2", "--pattern", "2"}), 1, "layer 2");
+  expect_failure(with({"--tokens", "1,2", "--pattern", "1.3"}), 1, "head");
+  expect_failure(with({"--half", "3", "--pattern", "1"}), 2, "--pattern");
+  expect_failure(with({"--tokens", "1,2", "--pattern", "1", "--score", "entropy"}), 2, "--pattern");
 }
 
 TEST_F(HeadsTest, EditsHold) {

@@ -73,10 +73,47 @@ TEST_F(LensTest, AttributionIsTheLibrarys) {
 TEST_F(LensTest, SourcesAndFiles) {
   const auto text =
       succeed(with("attribute", {"--answer-token", "5", "--sources", "--out", path("s.csv")})).out;
-  EXPECT_NE(text.find("from column"), std::string::npos);
+  EXPECT_NE(text.find("part      from"), std::string::npos) << text;
   EXPECT_EQ(Grid::load(path("s.csv")).axis("key").labels.size(), 4u);
   succeed(with("lens", {"--answer-token", "5", "--out", path("lens.svg")}));
   EXPECT_NE(read("lens.svg").find("resid_post 1"), std::string::npos);
+}
+
+// Positions are named by their tokens, in tables and in pictures.
+TEST_F(LensTest, NamesTheTokens) {
+  write_tokenizer();
+  const auto with_text = [&](const char* command, const Words& more) {
+    Words words{command, model(), "--text", "w2 w3", "--answer", "w5"};
+    words.insert(words.end(), more.begin(), more.end());
+    return succeed(words).out;
+  };
+  const auto parts = with_text("attribute", {"--out", path("parts.svg")});
+  EXPECT_NE(parts.find("row 0, position 2 w3\n"), std::string::npos) << parts;
+  EXPECT_NE(parts.find("Logits are centred"), std::string::npos) << parts;
+  EXPECT_NE(read("parts.svg").find("last w3"), std::string::npos);
+  EXPECT_EQ(with_text("attribute", {"--against", "w6"}).find("centred"), std::string::npos)
+      << "a difference is the same";
+  const auto sources = with_text("attribute", {"--sources"});
+  for (const char* key : {" 0 <bos> ", " 1 w2 ", " 2 w3 "})
+    EXPECT_NE(sources.find(key), std::string::npos) << sources;
+  const auto lens = with_text("lens", {"--positions", "0,1", "--out", path("lens.svg")});
+  EXPECT_NE(lens.find("row 0, pos 1 w2\n"), std::string::npos) << lens;
+  EXPECT_NE(lens.find("point \\ pos  0 <bos>  1 w2\n"), std::string::npos) << lens;
+  EXPECT_NE(read("lens.svg").find("1 w2"), std::string::npos);
+  // Each row has tokens of its own.
+  const auto rows =
+      succeed({"attribute", model(), "--text", "w2 w3", "--text", "w4 w6", "--answer", "w5"}).out;
+  EXPECT_NE(rows.find("row 1, position 2 w6\n"), std::string::npos) << rows;
+}
+
+// The model has no biases: they are parts, but there is nothing to say about them.
+TEST_F(LensTest, DoesNotListWhatIsNothing) {
+  const auto parts = succeed(with("attribute", {"--answer-token", "5", "--grain", "head"})).out;
+  EXPECT_NE(parts.find("head 0.1 "), std::string::npos) << parts;
+  EXPECT_EQ(parts.find("attn bias"), std::string::npos) << parts;
+  const auto lens = succeed(with("lens", {"--answer-token", "5", "--parts", "head"})).out;
+  EXPECT_NE(lens.find("head 0.1 "), std::string::npos) << lens;
+  EXPECT_EQ(lens.find("attn bias"), std::string::npos) << lens;
 }
 
 /// A model of many layers and neurons, and what makes it read each of them.

@@ -94,8 +94,11 @@ TEST_F(RunTest, TextGetsPiecesAndTheBosPolicy) {
   EXPECT_EQ(succeed({"run", model(), "--text", "w2", "--prepend-bos", "yes", "--json"}).json()["tokens"],
             parse_json("[[0, 2]]", {}));
   const auto table = succeed({"run", model(), "--text", "w2 w3"}).out;
-  EXPECT_NE(table.find("after position 2, token w3 (3)"), std::string::npos) << table;
+  EXPECT_NE(table.find("after position 2, token 'w3' (3)"), std::string::npos) << table;
   EXPECT_NE(table.find("loss "), std::string::npos) << table;
+  EXPECT_NE(table.find("Logits are centred"), std::string::npos) << table;
+  const auto own = succeed({"run", model(), "--text", "w2 w3", "--no-processing"}).out;
+  EXPECT_EQ(own.find("centred"), std::string::npos) << own;
 }
 
 // A BOS token that no file asks for is a note on stderr, and `file` leaves it out.

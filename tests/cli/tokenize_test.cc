@@ -16,6 +16,27 @@ TEST_F(TokenizeTest, GivesIdsPiecesAndOffsets) {
   EXPECT_NE(succeed({"tokenize", path("words"), "--text", text}).out.find("<unk>"), std::string::npos);
 }
 
+// A table counts as --positions does, with the tokens that a run puts in front.
+TEST_F(TokenizeTest, PositionsAreThoseOfARun) {
+  write_tokenizer();
+  const std::string in_front = "       0   0  <bos>  none: a run puts it in front\n";
+  const auto table = [&](const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words{"tokenize", model(), "--text", "w3 w4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return succeed(words).out;
+  };
+  EXPECT_NE(table().find(in_front), std::string::npos) << table();
+  EXPECT_NE(table().find("       2   4  w4     3-5"), std::string::npos) << table();
+  EXPECT_EQ(table({"--add-special-tokens"}).find("in front"), std::string::npos);
+  // Where no file speaks of it, the model decides; a tokenizer alone has no runs.
+  std::string json = read("model/tokenizer.json");
+  const auto begin = json.find(R"("post_processor")"), end = json.find(R"("decoder")");
+  write("model/tokenizer.json", json.erase(begin, end - begin));
+  EXPECT_NE(table().find(in_front), std::string::npos) << table();
+  const auto alone = succeed({"tokenize", path("model/tokenizer.json"), "--text", "w3 w4"}).out;
+  EXPECT_NE(alone.find("       0   3  w3     0-2"), std::string::npos) << alone;
+}
+
 TEST_F(TokenizeTest, AFileOfTextsGivesAnArray) {
   write_tokenizer("words");
   write("texts.json", R"(["w2", "", "w3 w4"])");

@@ -34,6 +34,7 @@ const std::map<std::string, std::string>& on_the_host() {
       {"repeated_random_tokens", "ids"},
       {"require_can_keep", "a file"},
       {"repeated_tokens_of", "ids"},
+      {"token_axis", "texts and ids"},
       {"spelling_notes", "texts and ids; what it runs is the metric rank"},
       {"welch_bound", "two numbers"},
       {"write_prompt_pairs", "texts and their ids"},

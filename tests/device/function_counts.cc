@@ -90,6 +90,7 @@ std::vector<CountedFunction> counted_functions() {
       {"norm_shares", "", [&] { norm_shares(model, cache, difference); }},
       {"leave_one_out", "", [&] { leave_one_out(model, cache, difference); }},
       {"unnormed_reading", "", [&] { unnormed_reading(model, cache); }},
+      {"attention_grid", "of one layer", [&] { attention_grid(model, cache, act::pattern(1)); }},
       {"head_scores", "one score", [&] { head_scores(cache, HeadScore::previous_token); }},
       {"head_scores", "a pattern", [&] { head_scores(cache, looked_for); }},
       {"head_scores", "with their run",

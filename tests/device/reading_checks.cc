@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hooked/analysis/attention_grid.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/head_runs.h"
@@ -111,6 +112,10 @@ NamedTensors scores_of_heads(const Subject& s) {
   const auto ran = head_scores_report(
       s.model, s.input(), {.scores = {HeadScore::previous_token}, .how = {.rows = HeadRows::each}});
   all["ran"] = numbers(ran.scores.front());
+  for (std::int32_t layer = 0; layer < s.config().n_layers; ++layer) {
+    if (!s.config().attends(layer)) continue;
+    all["attention"] = numbers(attention_grid(s.model, cache, act::pattern(layer)));
+  }
   return all;
 }
 

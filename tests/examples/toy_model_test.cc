@@ -397,7 +397,7 @@ TEST_F(Guide, FollowsPaths) {
 TEST_F(Guide, TakesTheStreamApart) {
   const auto output = output_of("analysis_residual");
   EXPECT_THAT(output, HasSubstr("14 places: Parts of blocks.1.hook_resid_post"));
-  EXPECT_THAT(output, HasSubstr("head 1.3 from column 4: "));  // where Mary is
+  EXPECT_THAT(output, HasSubstr("head 1.3 from 4 Mary: "));
   EXPECT_THAT(output, HasSubstr("(rank)"));
   EXPECT_THAT(read(folder_ / "sources.svg"), HasSubstr("head 1.3"));
 }

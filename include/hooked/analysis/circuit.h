@@ -39,6 +39,13 @@ class Circuit {
   /// A circuit of heads and MLPs, by the names of model_parts. Throws HookError for a name that the model
   /// does not have, and suggests the nearest.
   static Circuit of_nodes(const HookedTransformer& model, const std::vector<std::string>& nodes);
+  /// A circuit of the heads and MLPs that cells of a grid are about: the largest of a sweep over heads, of
+  /// node_attribution, of an attribution by head, of head_scores. A head is told by any of its activations,
+  /// all heads of a layer by one without a head, an MLP by mlp_out. Throws HookError for a cell that is not
+  /// about a node, or only about a part of one.
+  ///
+  ///     Circuit::of_cells(model, change.largest(4, LargestBy::size))
+  static Circuit of_cells(const HookedTransformer& model, const std::vector<GridCell>& cells);
   /// A circuit of edges. Throws HookError likewise, and for a reader that does not come after the writer.
   static Circuit of_edges(const HookedTransformer& model, const std::vector<CircuitEdge>& edges);
 
@@ -48,6 +55,9 @@ class Circuit {
   const std::vector<std::string>& nodes() const& noexcept { return nodes_; }
   /// The same of a temporary, as a copy.
   std::vector<std::string> nodes() const&& { return nodes_; }
+  /// What its nodes write with, as ablate() and edits take it: `.sets = {circuit.places(model)}`. Throws
+  /// HookError for a circuit of another model.
+  std::vector<Address> places(const HookedTransformer& model) const;
   /// The edges, in the order of the model, each once; empty for a circuit of nodes.
   const std::vector<CircuitEdge>& edges() const& noexcept { return edges_; }
   /// The same of a temporary, as a copy.
@@ -89,10 +99,11 @@ struct CircuitChoice {
   bool by_size = true;  ///< whether negative scores count by their size, or not at all
 };
 
-/// The circuit of the parts with the largest scores, pruned. `scores` is a Grid [node] as from
-/// node_attribution, or [writer, reader] as from edge_attribution (several rows are averaged). Throws
-/// ShapeError for a grid with other axes, HookError for names that the model does not have and for a choice
-/// that specifies nothing or too much.
+/// The circuit of the parts with the largest scores, pruned. `scores` is a Grid [writer, reader] as from
+/// edge_attribution, or any grid with a number for each node: [node] as from node_attribution, [layer, head],
+/// [part] (cells that are about no node, such as biases, are left out). Several rows are averaged. Throws
+/// ShapeError for a grid of which no cell is about a node, HookError for names that the model does not have,
+/// for cells that are only about a part of a node, and for a choice that specifies nothing or too much.
 Circuit choose_circuit(const HookedTransformer& model, const Grid& scores, const CircuitChoice& choice);
 
 /// attribution_patching of every head and MLP of model_parts, summed over positions: a Grid [node], preceded

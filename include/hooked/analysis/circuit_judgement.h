@@ -11,11 +11,12 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The scores of runs in which only a circuit is left: a Grid [circuit], preceded by `row` if there are
-/// several rows. `sweep` says what replaces all other nodes or edges (`from`: zeros, a mean, other prompts, a
-/// run), in which prompts (`into`), and how it is scored; `site`, `over`, `table` and `partial` stay empty. A
-/// node outside the circuit writes its value in `from`. An edge outside it carries what its writer has in
-/// `from`, while other edges may read the same writer unchanged.
+/// The scores of runs in which only a circuit is left: a Grid [circuit], labelled by what each consists of
+/// (Grid::with_labels gives other names), preceded by `row` if there are several rows. `sweep` says what
+/// replaces all other nodes or edges (`from`: zeros, a mean, other prompts, a run), in which prompts
+/// (`into`), and how it is scored; `site`, `over`, `table` and `partial` stay empty. A node outside the
+/// circuit writes its value in `from`. An edge outside it carries what its writer has in `from`, while other
+/// edges may read the same writer unchanged.
 ///
 /// Throws as sweep(), and HookError for a mix of node and edge circuits. Edges are also refused in a model
 /// with two stacks, with latent attention, or with norms on the stream or after what is written to it,

@@ -18,8 +18,11 @@ namespace HOOKED_EXPORT hooked {
 
 /// One axis of a grid: its name, a label for each place on it and, if its places are activations, which.
 struct GridAxis {
-  std::string name;                 ///< `layer`, `head`, `pos`
-  std::vector<std::string> labels;  ///< one per place
+  std::string name;  ///< `layer`, `head`, `pos`
+  /// One per place. On an axis of tokens (`pos`, `query`, `key`) a label is the token's column, or the name
+  /// of its place, and may continue with the token's text after a blank: `10  Mary`. Functions that match
+  /// labels compare only what is before that text.
+  std::vector<std::string> labels;
   /// The activation at each place, by its full name as in a cache's entries, one per place; nothing for a
   /// place that is not an activation (a bias). Empty: no place of this axis is an activation.
   std::vector<std::optional<Address>> places = {};
@@ -31,8 +34,10 @@ struct GridAxis {
 struct GridCell {
   std::vector<std::int64_t> index;  ///< one per axis
   std::vector<std::string> labels;  ///< one per axis
-  std::optional<Address> place;     ///< the activation, if one of the axes has places; else nothing
-  double value;                     ///< the number
+  /// The activation, if one of the axes has places, with the cell's indices on the other axes that the
+  /// activation has: `blocks.9.attn.hook_z[head=6]` in a grid of layers and heads. Else nothing.
+  std::optional<Address> place;
+  double value;  ///< the number
 };
 
 /// Which numbers of a grid count as large.
@@ -98,11 +103,22 @@ class Grid {
   /// The value at one index per axis; negative ones count from the end. Throws ShapeError out of range.
   double at(const std::vector<std::int64_t>& index) const;
 
+  /// The number at one index per axis, and where it is. Throws as at().
+  GridCell cell(const std::vector<std::int64_t>& index) const;
+
   /// The grid at one place of an axis, without that axis. A negative index counts from the end. Throws
   /// ShapeError for a missing axis or place, and for a label that several places have.
   Grid slice(std::string_view axis, std::int64_t index) const;
-  /// The same, by the place's label.
+  /// The same, by the place's label; for a token its column is enough.
   Grid slice(std::string_view axis, std::string_view label) const;
+
+  /// The same numbers under another title.
+  Grid with_title(std::string title) const;
+  /// The same numbers, which are now called this.
+  Grid with_unit(std::string unit) const;
+  /// The same numbers with other labels on an axis. Throws ShapeError for a missing axis and for another
+  /// number of labels.
+  Grid with_labels(std::string_view axis, std::vector<std::string> labels) const;
 
   /// The mean over an axis, without that axis. NaN is left out; the mean of only NaN is NaN. Throws
   /// ShapeError for a missing axis.
@@ -143,19 +159,32 @@ class Grid {
   static Grid load(const std::filesystem::path& file);
 
  private:
+  friend Grid operator-(const Grid& left, const Grid& right);
   std::size_t axis_index(std::string_view name) const;
+  /// The values of a grid with some of this one's axes, shaped to broadcast with values().
+  at::Tensor aligned(const Grid& numbers) const;
 
   at::Tensor values_;
   std::vector<GridAxis> axes_;
   Description description_;
 };
 
-/// The differences, cell by cell; NaN if either is NaN. Throws ShapeError unless axes, labels and units are
-/// the same.
+/// The differences, cell by cell; NaN if either is NaN. `right` may lack some axes: then the same number is
+/// subtracted along them, as a score of each row is from all cells of that row. Throws ShapeError for other
+/// units, and for an axis that `left` does not have, or whose places lack some of its labels.
 Grid operator-(const Grid& left, const Grid& right);
 
-/// Aligned tables with title and labels: rows are the second-to-last axis, columns the last; each place of
-/// the axes before them gets a table.
+/// The same grid with a number subtracted from, added to, or multiplied with each of its own.
+Grid operator-(const Grid& grid, double number);
+/// The same.
+Grid operator+(const Grid& grid, double number);
+/// The same.
+Grid operator*(const Grid& grid, double number);
+/// The same.
+Grid operator*(double number, const Grid& grid);
+
+/// Aligned tables with title and labels: rows are the second-to-last axis, columns the last, or the other way
+/// round if the table would otherwise be wider than a page; each place of the axes before them gets a table.
 std::ostream& operator<<(std::ostream& out, const Grid& grid);
 
 }  // namespace hooked

@@ -49,6 +49,7 @@ struct LogitLensRow {
   std::int64_t column;                  ///< the token's absolute column
   std::vector<Prediction> predictions;  ///< likeliest first
   std::string part = {};                ///< the part that was read; empty: a point of the stream
+  std::string token = {};               ///< the text of the token at the column; empty if it is not known
 };
 
 /// What the logit lens reads at some points, rows and positions of the stream. Prints its likeliest tokens.
@@ -59,7 +60,8 @@ struct LogitLens {
   Grid probabilities;  ///< the same as probabilities
   /// The same as ranks: the number of tokens with a larger logit; 0 is the likeliest.
   Grid ranks;
-  std::vector<LogitLensRow> top;  ///< the likeliest tokens: by row, then position, then point; no padding
+  /// The likeliest tokens: by row, then position, then point; no padding, and no parts that wrote zeros.
+  std::vector<LogitLensRow> top;
   bool complete;  ///< not ended by `progress`; else missing numbers are NaN, and `top` lacks them
 };
 

@@ -11,6 +11,7 @@
 
 #include "analysis/figures/svg.h"
 #include "analysis/values/row_major.h"
+#include "core/number_text.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -156,8 +157,7 @@ std::optional<NumberFormat> NumberFormat::that_fits(std::span<const double> numb
 
 std::string NumberFormat::operator()(double number) const {
   if (number == 0 || !std::isfinite(number)) return readable_number(number);
-  auto text = fmt::format("{:.{}f}", number / std::pow(10.0, exponent), decimals);
-  return text.front() == '-' && text.find_first_not_of("-0.") == std::string::npos ? text.substr(1) : text;
+  return fixed_text(number / std::pow(10.0, exponent), decimals);
 }
 
 std::string NumberFormat::if_it_fits(double number, std::int64_t cell) const {

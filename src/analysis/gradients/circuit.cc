@@ -1,16 +1,21 @@
 #include "hooked/analysis/circuit.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "analysis/gradients/kept_parts.h"
+#include "analysis/gradients/nodes_at.h"
 #include "analysis/runs/source_reader.h"
+#include "analysis/values/row_major.h"
 #include "core/config_reader.h"
 #include "core/json.h"
 #include "core/nearest.h"
@@ -148,10 +153,13 @@ EdgeNumbers greedy_edges(const EdgeSpace& space, const at::Tensor& scores, const
   return chosen;
 }
 
-Grid without_rows(const Grid& scores) {
-  const bool rows = std::any_of(scores.axes().begin(), scores.axes().end(),
-                                [](const auto& axis) { return axis.name == "row"; });
-  return rows ? scores.mean("row") : scores;
+/// Without the axis of rows, and without one that has a single position.
+Grid one_number_each(Grid scores) {
+  for (const GridAxis& axis : std::vector(scores.axes())) {
+    if (axis.name == "row") scores = scores.mean("row");
+    if (axis.name == "pos" && axis.labels.size() == 1) scores = scores.slice("pos", 0);
+  }
+  return scores;
 }
 
 [[noreturn]] void refuse_axes(const Grid& scores) {
@@ -159,8 +167,36 @@ Grid without_rows(const Grid& scores) {
   for (const GridAxis& axis : scores.axes()) names.push_back(axis.name);
   throw ShapeError(scores.title(),
                    fmt::format("a circuit is chosen by a number for each node or edge; expected the axis "
-                               "node, or writer and reader, got [{}]",
+                               "node, layer and head, or writer and reader, got [{}]",
                                fmt::join(names, ", ")));
+}
+
+/// The nodes that a cell is about.
+std::vector<std::string> nodes_of(const HookedTransformer& model, const Grid& scores, const GridCell& cell) {
+  if (cell.place) return nodes_at(model, *cell.place);
+  const auto& axes = scores.axes();
+  if (axes.size() == 1 && axes[0].name == "node") return {cell.labels[0]};
+  const bool heads = axes.size() == 2 && axes[0].name == "layer" && axes[1].name == "head";
+  return heads ? std::vector{fmt::format("head {}.{}", cell.labels[0], cell.labels[1])}
+               : std::vector<std::string>();
+}
+
+Circuit largest_nodes(const HookedTransformer& model, const Grid& scores, const CircuitChoice& choice) {
+  if (choice.greedy)
+    throw HookError("circuit choice", "greedy search follows edges; expected scores of edges");
+  at::Tensor numbers = scores.values().clone();
+  std::vector<std::vector<std::string>> nodes;
+  for (std::int64_t i = 0; i < numbers.numel(); ++i) {
+    nodes.push_back(nodes_of(model, scores, scores.cell(index_of(i, scores.axes()))));
+    if (nodes.back().empty()) numbers.view(-1)[i].fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+  if (std::ranges::all_of(nodes, &std::vector<std::string>::empty)) refuse_axes(scores);
+  std::vector<std::string> chosen;
+  for (const std::int64_t place : chosen_places(numbers, choice)) {
+    const auto& own = nodes[static_cast<std::size_t>(place)];
+    chosen.insert(chosen.end(), own.begin(), own.end());
+  }
+  return Circuit::of_nodes(model, chosen);
 }
 
 }  // namespace
@@ -172,6 +208,29 @@ Circuit Circuit::of_nodes(const HookedTransformer& model, const std::vector<std:
   Circuit circuit;
   for (const std::int64_t number : numbers) circuit.nodes_.push_back(names[static_cast<std::size_t>(number)]);
   return circuit;
+}
+
+Circuit Circuit::of_cells(const HookedTransformer& model, const std::vector<GridCell>& cells) {
+  std::vector<std::string> nodes;
+  for (const GridCell& cell : cells) {
+    const auto own = cell.place ? nodes_at(model, *cell.place) : std::vector<std::string>();
+    if (own.empty()) {
+      throw HookError(fmt::format("{}", fmt::join(cell.labels, ", ")),
+                      "this cell is not about a node; expected one whose place is an activation of a head or "
+                      "of an MLP; for others give the names (of_nodes)");
+    }
+    nodes.insert(nodes.end(), own.begin(), own.end());
+  }
+  return of_nodes(model, nodes);
+}
+
+std::vector<Address> Circuit::places(const HookedTransformer& model) const {
+  const std::vector<ModelPart> parts = model_parts(model);
+  const std::vector<std::string> names = names_of(parts);
+  std::vector<Address> places;
+  for (const std::string& node : nodes_)
+    places.push_back(parts[static_cast<std::size_t>(number_in(names, node, "head or MLP"))].place);
+  return places;
 }
 
 Circuit Circuit::of_edges(const HookedTransformer& model, const std::vector<CircuitEdge>& edges) {
@@ -260,17 +319,10 @@ Circuit Circuit::load(const HookedTransformer& model, const std::filesystem::pat
 
 Circuit choose_circuit(const HookedTransformer& model, const Grid& given, const CircuitChoice& choice) {
   require(choice);
-  const Grid scores = without_rows(given);
+  const Grid scores = one_number_each(given);
   const auto& axes = scores.axes();
-  if (axes.size() == 1 && axes[0].name == "node") {
-    if (choice.greedy)
-      throw HookError("circuit choice", "greedy search follows edges; expected scores of edges");
-    std::vector<std::string> nodes;
-    for (const std::int64_t place : chosen_places(scores.values(), choice))
-      nodes.push_back(axes[0].labels[static_cast<std::size_t>(place)]);
-    return Circuit::of_nodes(model, nodes);
-  }
-  if (axes.size() != 2 || axes[0].name != "writer" || axes[1].name != "reader") refuse_axes(scores);
+  if (axes.size() != 2 || axes[0].name != "writer" || axes[1].name != "reader")
+    return largest_nodes(model, scores, choice);
   const EdgeSpace space(model);
   if (axes[0].labels != space.writers() || axes[1].labels != space.readers())
     throw ShapeError(scores.title(),

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -160,6 +161,29 @@ class Runs {
   bool complete_ = true;
 };
 
+/// The circuits by what they consist of, `head 0.2 + mlp 1`; no two alike.
+GridAxis circuit_axis(const std::vector<Circuit>& circuits) {
+  constexpr std::size_t kMost = 6;  // of the parts that are named
+  GridAxis axis{.name = "circuit", .labels = {}};
+  for (const Circuit& circuit : circuits) {
+    std::vector<std::string> parts = circuit.nodes();
+    if (circuit.kind() == CircuitKind::edges) {
+      parts.clear();
+      for (const CircuitEdge& edge : circuit.edges())
+        parts.push_back(fmt::format("{} -> {}", edge.writer, edge.reader));
+    }
+    const std::size_t all = parts.size(), named = std::min(all, kMost);
+    parts.resize(named);
+    std::string label = all == 0 ? "nothing" : fmt::format("{}", fmt::join(parts, " + "));
+    if (all > named) label += fmt::format(" + {} more", all - named);
+    const auto same = std::ranges::count_if(axis.labels, [&](const std::string& other) {
+      return other == label || other.starts_with(label + " (");
+    });
+    axis.labels.push_back(same == 0 ? label : fmt::format("{} ({})", label, same + 1));
+  }
+  return axis;
+}
+
 }  // namespace
 
 Grid run_circuits(const HookedTransformer& model, const std::vector<Circuit>& circuits,
@@ -172,7 +196,7 @@ Grid run_circuits(const HookedTransformer& model, const std::vector<Circuit>& ci
   const at::Tensor kept = parts.scores(sets).kept;
   std::vector<GridAxis> axes;
   if (parts.rows() > 1) axes.push_back(numbered_axis("row", parts.rows()));
-  axes.push_back(numbered_axis("circuit", static_cast<std::int64_t>(circuits.size())));
+  axes.push_back(circuit_axis(circuits));
   return Grid(parts.rows() > 1 ? kept : kept[0], std::move(axes),
               {.title = titled("Circuits by themselves, the rest replaced", sweep.from),
                .unit = sweep.metric.front().name()});

@@ -14,6 +14,7 @@
 #include "analysis/gradients/edge_walk.h"
 #include "analysis/gradients/gradient_run.h"
 #include "analysis/patching/sweep_grid.h"
+#include "analysis/places/named_tokens.h"
 #include "analysis/places/row_columns.h"
 #include "analysis/runs/row_metrics.h"
 #include "analysis/runs/standing_edits.h"
@@ -227,13 +228,15 @@ AttributionCheck Edges::check(const SweepLayout& layout, const at::Tensor& estim
 }
 
 /// The axes of all edges of a model.
-CellPlan plan_of_edges(const ModelConfig& config, const StreamGraph& graph, const SweepInput& into,
+CellPlan plan_of_edges(const HookedTransformer& model, const StreamGraph& graph, const SweepInput& into,
                        bool by_position) {
   CellPlan plan{.axes = {graph.writer_axis, graph.reader_axis}, .title = "Edge attribution"};
   if (!by_position) return plan;
   std::int64_t columns = into.all().length();
-  if (config.has_encoder()) columns = std::max<std::int64_t>(columns, into.columns(/*of_encoder=*/true).end);
+  const bool two_streams = model.config().has_encoder();
+  if (two_streams) columns = std::max<std::int64_t>(columns, into.columns(/*of_encoder=*/true).end);
   plan.axes.push_back(numbered_axis("pos", columns));
+  if (!two_streams && into.rows() == 1) name_tokens(plan.axes.back(), model, into.all().main_tokens()[0]);
   return plan;
 }
 
@@ -248,7 +251,7 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
   const WorkClock clock;
   const SweepInput into(model, options.sweep.into);
   const StreamGraph graph = StreamGraph::of(model);
-  const CellPlan plan = plan_of_edges(model.config(), graph, into, options.by_position);
+  const CellPlan plan = plan_of_edges(model, graph, into, options.by_position);
   const SweepLayout layout(options.sweep, into, plan);
   Edges edges(model, options, into, graph);
   const CellScores made = edges.estimated(layout.rows());

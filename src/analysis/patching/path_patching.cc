@@ -16,6 +16,7 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooks/stream.h"
 
 namespace hooked {
 namespace {
@@ -196,11 +197,35 @@ CellPatches PatchedPaths::patches(const Set& sender_sets, const PatchedRuns& run
 
 namespace {
 
+/// The end of a path as edges are named: `head 0.2`, `head 1.3 q`, `mlp 1`, `logits`. Everything else is its
+/// word and layer: `z 0`.
+std::string end_label(const ModelConfig& config, const Address& place) {
+  for (const StreamWriter& writer : sublayers(config)) {
+    if (writer.place == place) return writer.label;
+  }
+  const ActivationName name = place.name();
+  if (name == end_of_stream(config)) return "logits";
+  std::string_view word = row(name.site).word;
+  const bool crosses = word.starts_with("cross_");
+  if (crosses) word.remove_prefix(std::string_view("cross_").size());
+  std::string label = crosses ? "cross " : "";
+  if (place.indices().empty()) {
+    label += name.site == Site::mlp_in ? "mlp" : std::string(word);
+    if (name.layer >= 0) label += fmt::format(" {}", name.layer);
+  } else {
+    const bool shared =
+        axis_on(name.site, Axis::head) == Axis::kv_head && config.kv_heads(name.layer) != config.n_heads;
+    const auto& [axis, head] = place.indices().entries().front();
+    label += fmt::format("{} {}.{} {}", shared ? "kv head" : "head", name.layer, head.to_string(), word);
+  }
+  return in_stack(label, name.stack);
+}
+
 /// An axis with one place per address.
-GridAxis axis_of(const char* name, const std::vector<Address>& places) {
+GridAxis axis_of_ends(const char* name, const ModelConfig& config, const std::vector<Address>& places) {
   GridAxis axis{.name = name, .labels = {}, .places = {}};
   for (const Address& place : places) {
-    axis.labels.push_back(place.to_string());
+    axis.labels.push_back(end_label(config, place));
     axis.places.emplace_back(place);
   }
   return axis;
@@ -224,9 +249,9 @@ CellPlan PatchedPaths::plan() const {
   std::vector<Address> senders;
   for (const PathSender& sender : sets_.senders()) senders.push_back(sender.place);
   if (options_.cells == PathCells::each_sender || options_.cells == PathCells::each)
-    plan.axes.push_back(axis_of("sender", senders));
+    plan.axes.push_back(axis_of_ends("sender", config_, senders));
   if (options_.cells == PathCells::each_receiver || options_.cells == PathCells::each)
-    plan.axes.push_back(axis_of("receiver", sets_.receivers()));
+    plan.axes.push_back(axis_of_ends("receiver", config_, sets_.receivers()));
   const auto keep = [&](const ActivationName& name) {
     if (std::find(plan.patched.begin(), plan.patched.end(), name) == plan.patched.end())
       plan.patched.push_back(name);

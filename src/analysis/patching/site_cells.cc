@@ -1,5 +1,6 @@
 // The cells of a sweep over a site's axes.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +10,7 @@
 #include <set>
 
 #include "analysis/patching/cell_plan.h"
+#include "analysis/places/named_tokens.h"
 #include "analysis/places/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/point_index.h"
@@ -163,13 +165,12 @@ GridAxis SiteCells::labelled(const CellAxis& axis) const {
   for (const SweptPlace& place : axis.places) labels.labels.push_back(place.into.label());
   if (!axis.of_tokens || !model_.has_tokenizer() || into_.rows() > 1) return labels;
   const at::Tensor& tokens = axis.of_encoder ? into_.all().tokens : into_.all().main_tokens();
-  const auto pieces = model_.to_str_tokens(tokens[0]);
   const TokenColumns columns = into_.columns(axis.of_encoder);
-  for (std::size_t i = 0; i < axis.places.size(); ++i) {
-    const std::int64_t column =
-        axis.all ? static_cast<std::int64_t>(i) : axis.places[i].into.columns(1, columns).front();
-    labels.labels[i] += ' ' + pieces[static_cast<std::size_t>(column)];
-  }
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 0; i < axis.places.size(); ++i)  // among all columns there may be padding
+    places.push_back(axis.all ? static_cast<std::int64_t>(i)
+                              : axis.places[i].into.columns(1, columns).front());
+  name_tokens(labels, model_, tokens[0].to(at::kCPU).index_select(0, at::tensor(places, at::kLong)));
   return labels;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/searchsorted.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "analysis/places/cache_reading.h"
+#include "analysis/places/named_tokens.h"
 #include "analysis/stream/logit_reading.h"
 #include "analysis/stream/vector_stack.h"
 #include "analysis/values/numberless.h"
@@ -150,9 +152,11 @@ Grid source_attribution(const HookedTransformer& model, const ActivationCache& c
   std::ranges::reverse(values);
   auto by_key = at::cat(values).permute({1, 0, 3, 2});  // [row, part, key, pos]
   by_key = without_padding(by_key, run.columns).transpose(2, 3);
+  GridAxis keys = numbered_axis("key", by_key.size(3));
+  const Stack read = options.pattern.site == Site::pattern ? Stack::none : Stack::encoder;
+  name_tokens(keys, model, cache.tokens(read), at::arange(by_key.size(3), at::kLong).unsqueeze(0));
   return Grid(by_key,
-              {numbered_axis("row", run.columns.rows()), std::move(heads), run.columns.axis,
-               numbered_axis("key", by_key.size(3))},
+              {numbered_axis("row", run.columns.rows()), std::move(heads), run.columns.axis, std::move(keys)},
               {.title = "Direct logit attribution by source", .unit = reading.unit});
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "analysis/places/cache_reading.h"
@@ -74,26 +75,19 @@ double smallest_normal(at::ScalarType dtype) {
   return dtype == at::kHalf ? 0x1p-14 : std::numeric_limits<float>::min();
 }
 
-Sums spread_sums(const at::Tensor& attention, const Counted& counted, HeadScore score) {
+/// How the attention of each query is spread over the keys that count.
+struct Spread {
+  at::Tensor shares;  ///< [row, head, query, key], of each query 1 in all
+  at::Tensor any;     ///< [row, head, query]: whether it attends to any such key
+};
+
+Spread spread_of(const at::Tensor& attention, const Counted& counted) {
   const auto left = attention * counted.keys;
   const auto total = left.sum(-1);  // [row, head, query]
   // If an excluded token takes all attention, only a few of the smallest numbers are left, and their
   // distribution depends on the implementation.
   const auto any = total.ge(counted.least);
-  const auto of_one = left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1);
-  switch (score) {
-    case HeadScore::entropy:
-      return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
-    case HeadScore::distance:
-      return {(of_one * counted.distance).sum(kQueriesAndKeys), any.sum(2)};
-    case HeadScore::previous_token:
-    case HeadScore::current_token:
-    case HeadScore::first_token:
-    case HeadScore::duplicate_token:
-    case HeadScore::induction:
-      break;  // of the kinds `columns` and `ids`: compared with a pattern
-  }
-  throw HookError(head_score_row(score).name, "this score has a pattern; expected one of spread");
+  return {left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1), any};
 }
 
 /// `attention` [row, head, query, key] in float64; `wanted` [row, 1, query, key] is zero for what does not
@@ -111,6 +105,81 @@ Sums sums_of(const at::Tensor& attention, const Counted& counted, const at::Tens
   if (counted.excluded.defined())
     given = given - (attention * counted.excluded * looking.unsqueeze(-1)).sum(kQueriesAndKeys);
   return {found, given};
+}
+
+/// Where a head of some kind looks, bool, broadcast to [row, query, key].
+using Pattern = std::function<at::Tensor(const QueryRange&)>;
+
+/// What patterns are made from.
+struct Seen {
+  const ActivationCache& cache;
+  const ScoredPatterns& attended;
+  const HeadScoreOptions& options;
+};
+
+Pattern at_distance(const Seen& seen, std::int64_t back) {
+  return [&attended = seen.attended, back](const QueryRange& some) {
+    return attended.key_places().eq(some.places() - back).unsqueeze(0);
+  };
+}
+
+/// Earlier keys with the query's token, or the ones after them. Rows are padded only at their ends, so
+/// everything between two real tokens is real.
+Pattern of_same_token(const Seen& seen, bool after) {
+  const at::Tensor ids = seen.attended.tokens(seen.cache, seen.options.tokens);
+  return [&attended = seen.attended, ids, after](const QueryRange& some) {
+    const at::Tensor before = after ? ids.roll({1}, {1}) : ids;
+    const at::Tensor same =
+        ids.slice(1, some.begin, some.end).unsqueeze(2).eq(before.unsqueeze(1));  // [row, query, key]
+    const at::Tensor keys = attended.key_places();
+    const at::Tensor earlier =
+        after ? keys.le(some.places()).logical_and(keys.gt(0)) : keys.lt(some.places());
+    return same.logical_and(earlier);
+  };
+}
+
+// A function for each row of the table, under the row's name and in the namespace of its kind.
+
+namespace columns_scores {
+
+Pattern first_token(const Seen& seen) {
+  return [&attended = seen.attended](const QueryRange&) { return attended.first_keys().unsqueeze(1); };
+}
+Pattern current_token(const Seen& seen) { return at_distance(seen, 0); }
+Pattern previous_token(const Seen& seen) { return at_distance(seen, 1); }
+
+}  // namespace columns_scores
+
+namespace ids_scores {
+
+Pattern duplicate_token(const Seen& seen) { return of_same_token(seen, /*after=*/false); }
+Pattern induction(const Seen& seen) { return of_same_token(seen, /*after=*/true); }
+
+}  // namespace ids_scores
+
+namespace spread_scores {
+
+Sums entropy(const Spread& spread, const Counted&) {
+  return {-at::xlogy(spread.shares, spread.shares).sum(kQueriesAndKeys), spread.any.sum(2)};
+}
+Sums distance(const Spread& spread, const Counted& counted) {
+  return {(spread.shares * counted.distance).sum(kQueriesAndKeys), spread.any.sum(2)};
+}
+
+}  // namespace spread_scores
+
+using PatternFunction = Pattern (*)(const Seen&);
+using SpreadFunction = Sums (*)(const Spread&, const Counted&);
+
+#define HOOKED_HEAD_SCORE(score, kind, crosses, unit, says) &kind##_scores::score,
+/// In the order of the table. A row without its function does not compile.
+constexpr std::variant<PatternFunction, SpreadFunction> kScoreFunctions[] = {
+#include "hooked/core/head_scores.inc"
+};
+
+template <typename Function>
+Function function_of(HeadScore score) {
+  return std::get<Function>(kScoreFunctions[static_cast<std::size_t>(score)]);
 }
 
 // The most float64 numbers in a tile of attention: several tensors of its size exist at a time.
@@ -166,7 +235,8 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
                     device)
               .to(at::kDouble);
       for (std::size_t i = 0; i < sought.size(); ++i) {
-        const Sums of_some = sought[i].spread ? spread_sums(attention, counted, *sought[i].spread)
+        const Sums of_some = sought[i].spread ? function_of<SpreadFunction>(*sought[i].spread)(
+                                                    spread_of(attention, counted), counted)
                                               : sums_of(attention, counted, wanted[i], sought[i].measure);
         all[i].above[static_cast<std::int64_t>(l)] += of_some.above;
         all[i].below[static_cast<std::int64_t>(l)] += of_some.below;
@@ -174,48 +244,6 @@ std::vector<HeadSums> all_sums(const ActivationCache& cache, const ScoredPattern
     }
   }
   return all;
-}
-
-/// Where a head of that kind looks, bool, broadcast to [row, query, key]: an earlier position with the
-/// query's token, or the position after it. Rows are padded only at their ends, so everything between two
-/// real tokens is real.
-std::function<at::Tensor(const QueryRange&)> pattern_of(HeadScore score, const ActivationCache& cache,
-                                                        const ScoredPatterns& attended,
-                                                        const HeadScoreOptions& options) {
-  const auto at_distance = [&](std::int64_t back) {
-    return [&attended, back](const QueryRange& some) {
-      return attended.key_places().eq(some.places() - back).unsqueeze(0);
-    };
-  };
-  // Keys with the query's token, or the ones after them.
-  const auto of_same_token = [&](bool after) {
-    const at::Tensor ids = attended.tokens(cache, options.tokens);
-    return [&attended, ids, after](const QueryRange& some) {
-      const at::Tensor before = after ? ids.roll({1}, {1}) : ids;
-      const at::Tensor same =
-          ids.slice(1, some.begin, some.end).unsqueeze(2).eq(before.unsqueeze(1));  // [row, query, key]
-      const at::Tensor keys = attended.key_places();
-      const at::Tensor earlier =
-          after ? keys.le(some.places()).logical_and(keys.gt(0)) : keys.lt(some.places());
-      return same.logical_and(earlier);
-    };
-  };
-  switch (score) {
-    case HeadScore::first_token:
-      return [&](const QueryRange&) { return attended.first_keys().unsqueeze(1); };
-    case HeadScore::current_token:
-      return at_distance(0);
-    case HeadScore::previous_token:
-      return at_distance(1);
-    case HeadScore::duplicate_token:
-      return of_same_token(false);
-    case HeadScore::induction:
-      return of_same_token(true);
-    case HeadScore::entropy:
-    case HeadScore::distance:
-      break;  // of the kind `spread`: no pattern is looked for
-  }
-  throw HookError(head_score_row(score).name, "this score has no pattern; expected one of columns or ids");
 }
 
 std::string_view unit_of(HeadMeasure measure) {
@@ -288,7 +316,7 @@ std::vector<HeadSums> head_sums(const ActivationCache& cache, const std::vector<
     if (row.kind == HeadScoreKind::spread) {
       sought.push_back({.spread = score, .description = described(row.says, row.unit, options)});
     } else {
-      sought.push_back({.pattern = pattern_of(score, cache, attended, options),
+      sought.push_back({.pattern = function_of<PatternFunction>(score)({cache, attended, options}),
                         .measure = options.measure,
                         .description = described(row.says, unit_of(options.measure), options)});
     }

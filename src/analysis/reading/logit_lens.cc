@@ -6,6 +6,7 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@
 #include "analysis/values/numberless.h"
 #include "analysis/work/obstacles.h"
 #include "analysis/work/work_steps.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/analysis/answers.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -108,6 +109,7 @@ class ReadPoints {
       top_probabilities_.push_back(shares.gather(1, best_ids));
       top_logits_.push_back(std::move(best));
       ids_.push_back(std::move(best_ids));
+      if (options_.parts) says_nothing_.push_back(residuals.slice(0, begin, begin + at_once).eq(0).all(-1));
       done_ += some.size(0);
       ended_ = !steps_.done(done_);
     }
@@ -118,6 +120,11 @@ class ReadPoints {
   /// The number of vectors that were read.
   std::int64_t done() const { return done_; }
   bool complete() const { return !ended_; }
+  /// Bool [residual], of parts: those that wrote zeros, such as a bias that the model does not have. There is
+  /// nothing to read in them.
+  at::Tensor say_nothing() const {
+    return says_nothing_.empty() ? at::zeros({done_}, at::kBool) : at::cat(says_nothing_).to(at::kCPU);
+  }
 
   Reading reading() const {
     return {all_of(logits_), all_of(probabilities_), all_of(ranks_),
@@ -141,6 +148,7 @@ class ReadPoints {
   std::int64_t done_ = 0;
   bool ended_ = false;
   std::vector<at::Tensor> logits_, probabilities_, ranks_, ids_, top_logits_, top_probabilities_;
+  std::vector<at::Tensor> says_nothing_;
 };
 
 /// A point of the stream that is read.
@@ -231,6 +239,14 @@ Grid grid_of(const at::Tensor& values, const RowColumns& columns, std::vector<Gr
   return Grid(without_padding(by_point.permute({1, 3, 0, 2}), columns), std::move(axes), description);
 }
 
+/// The text of the token at a position of a row, if it is known.
+std::string token_at(const RunReading& run, std::int64_t row, std::int64_t position) {
+  const auto& tokens = run.cache.tokens();
+  if (!run.model.has_tokenizer() || !tokens || !tokens->ids.defined()) return "";
+  const std::int64_t column = run.columns.columns[row][position].item<std::int64_t>();
+  return run.model.to_str_tokens(tokens->ids[row].slice(0, column - tokens->first).slice(0, 0, 1)).front();
+}
+
 }  // namespace
 
 LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cache,
@@ -252,18 +268,22 @@ LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cach
                  .top = {},
                  .complete = points.complete()};
   const auto places = columns.rows() * columns.positions();
+  const at::Tensor say_nothing = points.say_nothing();
   for (std::int64_t i = 0; i < places; ++i) {
     const auto row = i / columns.positions(), position = i % columns.positions();
     if (columns.real.defined() && !columns.real[row][position].item<bool>()) continue;
+    const std::string token = token_at(run, row, position);
     for (std::size_t point = 0; point < points.axis().labels.size(); ++point) {
       const auto number = static_cast<std::int64_t>(point) * places + i;
       if (number >= points.done()) break;
+      if (say_nothing[number].item<bool>()) continue;
       const auto& place = points.axis().places[point];
       lens.top.push_back({.name = place ? place->name() : ActivationName(),
                           .row = row,
                           .column = columns.columns[row][position].item<std::int64_t>(),
                           .predictions = predictions_of(model, reading, number),
-                          .part = options.parts ? points.axis().labels[point] : std::string()});
+                          .part = options.parts ? points.axis().labels[point] : std::string(),
+                          .token = token});
     }
   }
   return lens;
@@ -271,9 +291,8 @@ LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cach
 
 std::ostream& operator<<(std::ostream& out, const LogitLensRow& row) {
   out << fmt::format("{:<26}", row.part.empty() ? row.name.to_string() : row.part);
-  for (const auto& prediction : row.predictions) {
-    out << fmt::format("  {:<12} {:5.1f} %", prediction.piece, 100 * unsigned_nan(prediction.probability));
-  }
+  for (const auto& prediction : row.predictions)
+    out << fmt::format("  {:<12} {:>7}", prediction.piece, percent_text(prediction.probability));
   return out;
 }
 
@@ -285,7 +304,8 @@ std::ostream& operator<<(std::ostream& out, const LogitLens& lens) {
   for (std::size_t i = 0; i < lens.top.size(); ++i) {
     const auto& row = lens.top[i];
     if (several && (i == 0 || is_other(row, lens.top[i - 1])))
-      out << fmt::format("row {}, pos {}\n", row.row, row.column);
+      out << fmt::format("row {}, pos {}{}{}\n", row.row, row.column, row.token.empty() ? "" : " ",
+                         row.token);
     out << row << '\n';
   }
   return out;

@@ -114,8 +114,8 @@ RepetitionScores repetition_scores(const HookedTransformer& model, const Repeate
                 {numbered_axis("row", options.rows), {.name = "half", .labels = {"first", "second"}}},
                 {.title = title, .unit = unit});
   };
-  return {grid(losses, "Loss of random tokens said twice", "nats"),
-          grid(right, "Random tokens said twice that are predicted", "share of tokens"), runs.complete};
+  return {grid(losses, "Loss of random tokens, repeated once", "nats"),
+          grid(right, "Random tokens, repeated once, that are predicted", "share of tokens"), runs.complete};
 }
 
 RepetitionScores repetition_scores(const HookedTransformer& model) {

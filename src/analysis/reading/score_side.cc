@@ -15,6 +15,7 @@
 
 #include "analysis/places/cache_reading.h"
 #include "analysis/places/input_rows.h"
+#include "analysis/places/named_tokens.h"
 #include "analysis/work/as_memory_allows.h"
 #include "hooks/norm_points.h"
 
@@ -107,7 +108,9 @@ std::vector<ActivationName> ScoreSide::scales() const {
 const TokenColumns& ScoreSide::tokens() const { return *cache_.tokens(stream_.stack); }
 
 RowColumns ScoreSide::columns(const std::vector<Position>& positions) const {
-  return RowColumns::of(positions, cache_[shown_].size(0), tokens());
+  RowColumns columns = RowColumns::of(positions, cache_[shown_].size(0), tokens());
+  name_tokens(columns.axis, model_, tokens(), columns.columns);
+  return columns;
 }
 
 Parts ScoreSide::parts(const Split& split, const RowColumns& columns) const {

@@ -14,7 +14,6 @@
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
-namespace {
 
 void require_no_prefix(const std::optional<TokenColumns>& columns, std::string_view where) {
   if (!columns || columns->first == 0) return;
@@ -23,6 +22,8 @@ void require_no_prefix(const std::optional<TokenColumns>& columns, std::string_v
                               "attention; expected that of a run from its first token on",
                               columns->first));
 }
+
+namespace {
 
 /// Bool [row, column]: which tokens of a run are real.
 at::Tensor real_tokens(const std::optional<TokenColumns>& columns, at::IntArrayRef sizes) {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct QueryRange {
   /// Their positions, int64 [query, 1].
   at::Tensor places() const;
 };
+
+/// Throws HookError in the name of `where` for a run that went on from a prefix.
+void require_no_prefix(const std::optional<TokenColumns>& columns, std::string_view where);
 
 /// The attention patterns of a run that heads are scored by, and which of their queries and keys count, some
 /// queries at a time: for a long text nothing of size [query, key] is held whole. Masks are on the CPU.

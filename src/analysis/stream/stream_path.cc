@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analysis/places/cache_reading.h"
+#include "analysis/places/named_tokens.h"
 #include "analysis/values/numberless.h"
 #include "analysis/work/work_steps.h"
 #include "hooked/core/error.h"
@@ -60,7 +61,9 @@ Parts with_remainder(const StreamPath& path, std::vector<at::Tensor> values, con
 
 RunReading reading_of(const HookedTransformer& model, const ActivationCache& cache, const ReadAt& at) {
   require_cache_of(model, cache, "cache");
-  return {model, cache, columns_of(cache, at.like, at.positions)};
+  RowColumns columns = columns_of(cache, at.like, at.positions);
+  name_tokens(columns.axis, model, cache.tokens(cache.entry(at.like.name()).name.stack), columns.columns);
+  return {model, cache, std::move(columns)};
 }
 
 at::Tensor RunReading::operator()(const Address& address) const {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "analysis/values/place_labels.h"
 #include "analysis/values/row_major.h"
 #include "hooked/core/error.h"
 
@@ -35,9 +36,10 @@ VectorStack::VectorStack(const Grid& grid, const RowColumns& columns, std::int64
   };
   require("row", places_on(grid.axis("row")), columns.rows());
   require("d_model", places_on(grid.axis("d_model")), d_model);
-  if (const auto& labels = grid.axis("pos").labels; labels != columns.axis.labels) {
-    throw ShapeError(where, fmt::format("the stack's positions are [{}]; expected those of `positions`, [{}]",
-                                        fmt::join(labels, ", "), fmt::join(columns.axis.labels, ", ")));
+  if (place_labels(grid.axis("pos")) != place_labels(columns.axis)) {
+    throw ShapeError(
+        where, fmt::format("the stack's positions are [{}]; expected those of `positions`, [{}]",
+                           fmt::join(grid.axis("pos").labels, ", "), fmt::join(columns.axis.labels, ", ")));
   }
   for (std::int64_t axis = 0; axis <= last; ++axis) {
     if (axis == row || axis == pos || axis == model) continue;

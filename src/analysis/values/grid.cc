@@ -13,10 +13,13 @@
 #include <numeric>
 #include <set>
 
+#include "analysis/values/place_labels.h"
 #include "analysis/values/row_major.h"
+#include "core/parse_integer.h"
 #include "hooked/core/error.h"
 #include "hooked/core/shared.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/hooks/site.h"
 
 namespace hooked {
 namespace {
@@ -32,9 +35,9 @@ std::vector<GridAxis> without(std::vector<GridAxis> axes, std::size_t dropped) {
   return axes;
 }
 
-/// The place of each label among others; nothing if one is missing.
-std::optional<std::vector<std::int64_t>> places_of(const std::vector<std::string>& labels,
-                                                   const std::vector<std::string>& among) {
+/// The place on another axis of each place of an axis; nothing if one is missing.
+std::optional<std::vector<std::int64_t>> places_of(const GridAxis& axis, const GridAxis& other) {
+  const std::vector<std::string> labels = place_labels(axis), among = place_labels(other);
   std::vector<std::int64_t> places;
   for (const auto& label : labels) {
     const auto found = std::find(among.begin(), among.end(), label);
@@ -42,6 +45,25 @@ std::optional<std::vector<std::int64_t>> places_of(const std::vector<std::string
     places.push_back(found - among.begin());
   }
   return places;
+}
+
+/// The index on an activation's axis that a label says; nothing for a place with a name.
+std::optional<AxisIndex> index_of_label(const std::string& label) {
+  if (const AxisIndex last{AxisIndex::Last()}; label == last.to_string()) return last;
+  if (const auto number = parse_integer(label)) return AxisIndex(*number);
+  return std::nullopt;
+}
+
+/// `address` with the indices of a cell on those axes of the grid that the activation has as well.
+Address with_indices(Address address, const GridCell& cell, const std::vector<GridAxis>& axes) {
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto named = parse_axis(axes[i].name);
+    const auto own = named ? axis_on(address.name().site, *named) : std::nullopt;
+    if (!own || !axes[i].places.empty() || address.indices().find(*own) != nullptr) continue;
+    const auto index = index_of_label(place_label(axes[i], cell.index[i]));
+    if (index) address = address.at(*own, *index);
+  }
+  return address;
 }
 
 GridCell cell_at(const Grid& grid, std::int64_t flat) {
@@ -55,6 +77,7 @@ GridCell cell_at(const Grid& grid, std::int64_t flat) {
     cell.labels.push_back(axis.labels[place]);
     if (!axis.places.empty() && axis.places[place]) cell.place = axis.places[place];
   }
+  if (cell.place) cell.place = with_indices(*cell.place, cell, grid.axes());
   return cell;
 }
 
@@ -64,6 +87,17 @@ std::int64_t checked_place(const Grid& grid, std::size_t axis, std::int64_t inde
   if (index >= -size && index < size) return index < 0 ? index + size : index;
   throw ShapeError(grid.title(), fmt::format("index {} is out of range on axis {} of size {}", index,
                                              grid.axes()[axis].name, size));
+}
+
+/// The place of a number among the values.
+std::int64_t checked_flat(const Grid& grid, const std::vector<std::int64_t>& index) {
+  const auto& axes = grid.axes();
+  if (index.size() != axes.size())
+    throw ShapeError(grid.title(), fmt::format("expected {} indices, got {}", axes.size(), index.size()));
+  std::int64_t flat = 0;
+  for (std::size_t i = 0; i < index.size(); ++i)
+    flat = flat * places_on(axes[i]) + checked_place(grid, i, index[i]);
+  return flat;
 }
 
 }  // namespace
@@ -117,13 +151,11 @@ std::size_t Grid::axis_index(std::string_view name) const {
 const GridAxis& Grid::axis(std::string_view name) const& { return axes_[axis_index(name)]; }
 
 double Grid::at(const std::vector<std::int64_t>& index) const {
-  if (index.size() != axes_.size()) {
-    throw ShapeError(title(), fmt::format("expected {} indices, got {}", axes_.size(), index.size()));
-  }
-  std::int64_t flat = 0;
-  for (std::size_t i = 0; i < index.size(); ++i)
-    flat = flat * places_on(axes_[i]) + checked_place(*this, i, index[i]);
-  return values().const_data_ptr<double>()[flat];
+  return values().const_data_ptr<double>()[checked_flat(*this, index)];
+}
+
+GridCell Grid::cell(const std::vector<std::int64_t>& index) const {
+  return cell_at(*this, checked_flat(*this, index));
 }
 
 Grid Grid::slice(std::string_view axis, std::int64_t index) const {
@@ -135,11 +167,15 @@ Grid Grid::slice(std::string_view axis, std::int64_t index) const {
 }
 
 Grid Grid::slice(std::string_view axis, std::string_view label) const {
-  const auto& labels = this->axis(axis).labels;
-  const auto found = std::find(labels.begin(), labels.end(), label);
+  std::vector<std::string> labels = this->axis(axis).labels;
+  auto found = std::find(labels.begin(), labels.end(), label);
+  if (found == labels.end()) {
+    labels = place_labels(this->axis(axis));
+    found = std::find(labels.begin(), labels.end(), label);
+  }
   if (found == labels.end()) {
     throw ShapeError(title(), fmt::format("axis {} has no place '{}'; expected one of [{}]", axis, label,
-                                          fmt::join(labels, ", ")));
+                                          fmt::join(this->axis(axis).labels, ", ")));
   }
   if (std::find(found + 1, labels.end(), label) != labels.end()) {
     throw ShapeError(
@@ -148,6 +184,20 @@ Grid Grid::slice(std::string_view axis, std::string_view label) const {
                     label, axis));
   }
   return slice(axis, found - labels.begin());
+}
+
+Grid Grid::with_title(std::string title) const {
+  return Grid(values(), axes_, {.title = std::move(title), .unit = unit()});
+}
+
+Grid Grid::with_unit(std::string unit) const {
+  return Grid(values(), axes_, {.title = title(), .unit = std::move(unit)});
+}
+
+Grid Grid::with_labels(std::string_view axis, std::vector<std::string> labels) const {
+  std::vector<GridAxis> axes = axes_;
+  axes[axis_index(axis)].labels = std::move(labels);
+  return Grid(values(), std::move(axes), description_);
 }
 
 Grid Grid::mean(std::string_view axis) const {
@@ -182,31 +232,35 @@ Grid Grid::rescaled(double zero, double one, std::string unit) const {
   return Grid((values() - zero) / (one - zero), axes_, {.title = title(), .unit = std::move(unit)});
 }
 
-Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
-  const auto spread = [&](const Grid& numbers) {
-    at::Tensor aligned = numbers.values();
-    std::vector<std::int64_t> shape(axes_.size(), 1), order;
-    for (std::size_t i = 0; i < axes_.size(); ++i) {
-      const auto found = std::find_if(numbers.axes().begin(), numbers.axes().end(),
-                                      [&](const GridAxis& axis) { return axis.name == axes_[i].name; });
-      if (found == numbers.axes().end()) continue;
-      const std::int64_t dim = found - numbers.axes().begin();
-      const auto places = places_of(axes_[i].labels, found->labels);
-      if (!places) continue;
-      aligned = aligned.index_select(dim, at::tensor(*places, at::kLong));
-      shape[i] = values().size(static_cast<std::int64_t>(i));
-      order.push_back(dim);
-    }
-    if (order.size() != numbers.axes().size()) {
+at::Tensor Grid::aligned(const Grid& numbers) const {
+  at::Tensor aligned = numbers.values();
+  std::vector<std::int64_t> shape(axes_.size(), 1), order;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    const auto found = std::ranges::find(numbers.axes(), axes_[i].name, &GridAxis::name);
+    if (found == numbers.axes().end()) continue;
+    const std::int64_t dim = found - numbers.axes().begin();
+    const auto places = places_of(axes_[i], *found);
+    if (!places) {
       throw ShapeError(
           numbers.title(),
-          fmt::format("the grid has other axes than the one that is rescaled; expected some of "
-                      "[{}] with all of their labels, got [{}]",
-                      fmt::join(names_of(axes_), ", "), fmt::join(names_of(numbers.axes()), ", ")));
+          fmt::format("the grids have other axes; expected {} [{}], got {} [{}]", axes_[i].name,
+                      fmt::join(axes_[i].labels, ", "), found->name, fmt::join(found->labels, ", ")));
     }
-    return aligned.permute(order).reshape(shape);
-  };
-  const at::Tensor low = spread(zero), range = spread(one) - low;
+    aligned = aligned.index_select(dim, at::tensor(*places, at::kLong));
+    shape[i] = values().size(static_cast<std::int64_t>(i));
+    order.push_back(dim);
+  }
+  if (order.size() != numbers.axes().size()) {
+    throw ShapeError(
+        numbers.title(),
+        fmt::format("the grids have other axes; expected some of [{}], got [{}]",
+                    fmt::join(names_of(axes_), ", "), fmt::join(names_of(numbers.axes()), ", ")));
+  }
+  return aligned.permute(order).reshape(shape);
+}
+
+Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
+  const at::Tensor low = aligned(zero), range = aligned(one) - low;
   const auto nan = std::numeric_limits<double>::quiet_NaN();
   return Grid((values() - low) / range.masked_fill(range.eq(0), nan), axes_,
               {.title = title(), .unit = std::move(unit)});
@@ -214,24 +268,29 @@ Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
 
 Grid operator-(const Grid& left, const Grid& right) {
   const auto where = fmt::format("{} - {}", left.title(), right.title());
-  if (left.axes().size() != right.axes().size()) {
-    throw ShapeError(
-        where, fmt::format("the grids have other axes; expected [{}] on both sides, got [{}]",
-                           fmt::join(names_of(left.axes()), ", "), fmt::join(names_of(right.axes()), ", ")));
-  }
-  for (std::size_t i = 0; i < left.axes().size(); ++i) {
-    const auto &a = left.axes()[i], &b = right.axes()[i];
-    if (a.name == b.name && a.labels == b.labels) continue;
-    throw ShapeError(
-        where, fmt::format("the grids have other axes; expected {} [{}] on both sides, got {} [{}]", a.name,
-                           fmt::join(a.labels, ", "), b.name, fmt::join(b.labels, ", ")));
-  }
   if (left.unit() != right.unit()) {
     throw ShapeError(where, fmt::format("the grids have other units; expected '{}' on both sides, got '{}'; "
-                                        "bring them to one scale (rescaled)",
+                                        "bring them to one scale (rescaled), or rename it (with_unit)",
                                         left.unit(), right.unit()));
   }
-  return Grid(left.values() - right.values(), left.axes(), {.title = where, .unit = left.unit()});
+  std::vector<GridAxis> axes = left.axes();
+  for (GridAxis& axis : axes) {
+    const auto other = std::ranges::find(right.axes(), axis.name, &GridAxis::name);
+    if (other != right.axes().end() && other->labels != axis.labels) axis.labels = place_labels(axis);
+  }
+  return Grid(left.values() - left.aligned(right), std::move(axes), {.title = where, .unit = left.unit()});
 }
+
+Grid operator-(const Grid& grid, double number) { return grid + -number; }
+
+Grid operator+(const Grid& grid, double number) {
+  return Grid(grid.values() + number, grid.axes(), {.title = grid.title(), .unit = grid.unit()});
+}
+
+Grid operator*(const Grid& grid, double number) {
+  return Grid(grid.values() * number, grid.axes(), {.title = grid.title(), .unit = grid.unit()});
+}
+
+Grid operator*(double number, const Grid& grid) { return grid * number; }
 
 }  // namespace hooked

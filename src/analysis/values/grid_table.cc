@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "analysis/values/row_major.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/analysis/grid.h"
 
 namespace hooked {
 namespace {
+
+constexpr std::size_t kPage = 100;  // characters: wider tables are turned if that makes them narrower
 
 /// Characters of a UTF-8 text, for alignment.
 std::size_t width(std::string_view text) {
@@ -23,76 +29,99 @@ std::string padded_left(const std::string& text, std::size_t columns) {
   return std::string(columns - std::min(columns, width(text)), ' ') + text;
 }
 
-/// Three decimals, or three significant digits if all numbers are too small or one is too large for that.
-class TableFormat {
- public:
-  explicit TableFormat(const at::Tensor& values) {
-    const auto* numbers = values.const_data_ptr<double>();
-    double largest = 0;
-    for (std::int64_t i = 0; i < values.numel(); ++i) {
-      if (std::isfinite(numbers[i])) largest = std::max(largest, std::abs(numbers[i]));
+/// How the numbers of a grid are written: all in the same way, except probabilities that are too small for
+/// it.
+std::function<std::string(double)> format_of(const Grid& grid) {
+  constexpr int kDecimals = 3;
+  const at::Tensor held = grid.values();
+  const auto* numbers = held.const_data_ptr<double>();
+  double largest = 0;
+  bool whole = true;
+  for (std::int64_t i = 0; i < held.numel(); ++i) {
+    if (!std::isfinite(numbers[i])) continue;
+    largest = std::max(largest, std::abs(numbers[i]));
+    whole = whole && numbers[i] == std::round(numbers[i]);
+  }
+  if (whole && largest < 1e9) return [](double number) { return fixed_text(number, 0); };
+  if (grid.unit() == "probability") return [](double number) { return probability_text(number, kDecimals); };
+  return ColumnFormat(largest, kDecimals);
+}
+
+/// Cells with labels above them and to their left.
+struct CellTable {
+  std::string corner;
+  std::vector<std::string> rows, columns;  ///< labels
+  std::vector<std::string> cells;          ///< one row after another
+
+  std::vector<std::size_t> widths() const {
+    std::vector<std::size_t> all;
+    for (const auto& label : columns) all.push_back(width(label));
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      all[i % columns.size()] = std::max(all[i % columns.size()], width(cells[i]));
+    return all;
+  }
+  std::size_t margin() const {
+    std::size_t most = width(corner);
+    for (const auto& label : rows) most = std::max(most, width(label));
+    return most;
+  }
+  std::size_t total_width() const {
+    std::size_t total = margin();
+    for (const std::size_t column : widths()) total += 2 + column;
+    return total;
+  }
+  CellTable turned(std::string new_corner) const {
+    CellTable other{std::move(new_corner), columns, rows, {}};
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      for (std::size_t r = 0; r < rows.size(); ++r) other.cells.push_back(cells[r * columns.size() + c]);
     }
-    digits_ = largest != 0 && (largest < 0.1 || largest >= 1e6);
+    return other;
   }
-
-  std::string operator()(double value) const {
-    const double number = unsigned_nan(value);
-    return digits_ ? fmt::format("{:.3g}", number) : fmt::format("{:.3f}", number);
+  void print(std::ostream& out) const {
+    const auto column_widths = widths();
+    const auto line = [&](const std::string& label, const auto& text_of) {
+      std::string text = padded_left(label, margin());
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        text += "  " + padded_left(text_of(c), column_widths[c]);
+      text.erase(text.find_last_not_of(' ') + 1);
+      out << text << '\n';
+    };
+    line(corner, [&](std::size_t c) { return columns[c]; });
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      line(rows[r], [&](std::size_t c) { return cells[r * columns.size() + c]; });
   }
-
- private:
-  bool digits_ = false;
 };
 
-/// Prints values [row, column] with labels to the left and above.
-void print_table(std::ostream& out, const at::Tensor& values, const GridAxis* rows, const GridAxis& columns,
-                 const TableFormat& format) {
-  const std::string corner = rows ? rows->name + " \\ " + columns.name : columns.name;
-  std::size_t margin = width(corner);
-  if (rows) {
-    for (const auto& label : rows->labels) margin = std::max(margin, width(label));
-  }
-  const auto n_columns = columns.labels.size();
-  const auto* numbers = values.const_data_ptr<double>();
-  std::vector<std::string> texts;
-  std::vector<std::size_t> widths;
-  for (const auto& label : columns.labels) widths.push_back(width(label));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(values.numel()); ++i) {
-    texts.push_back(format(numbers[i]));
-    widths[i % n_columns] = std::max(widths[i % n_columns], texts.back().size());
-  }
-  out << padded_left(corner, margin);
-  for (std::size_t c = 0; c < n_columns; ++c) out << "  " << padded_left(columns.labels[c], widths[c]);
-  out << '\n';
-  for (std::size_t r = 0; r < static_cast<std::size_t>(values.size(0)); ++r) {
-    out << padded_left(rows ? rows->labels[r] : "", margin);
-    for (std::size_t c = 0; c < n_columns; ++c)
-      out << "  " << padded_left(texts[r * n_columns + c], widths[c]);
-    out << '\n';
-  }
+/// The table of one panel.
+CellTable table_of(const Grid& grid, std::int64_t panel, const std::function<std::string(double)>& format) {
+  const auto& axes = grid.axes();
+  const GridAxis& columns = axes.back();
+  const GridAxis* rows = axes.size() > 1 ? &axes[axes.size() - 2] : nullptr;
+  CellTable table{rows ? rows->name + " \\ " + columns.name : columns.name,
+                  rows ? rows->labels : std::vector<std::string>{""},
+                  columns.labels,
+                  {}};
+  const at::Tensor held = grid.values();
+  const auto count = table.rows.size() * table.columns.size();
+  const auto* numbers = held.const_data_ptr<double>() + static_cast<std::size_t>(panel) * count;
+  for (std::size_t i = 0; i < count; ++i) table.cells.push_back(format(numbers[i]));
+  if (table.total_width() <= kPage) return table;
+  CellTable turned = table.turned(rows ? columns.name + " \\ " + rows->name : columns.name);
+  return turned.total_width() < table.total_width() ? turned : table;
 }
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Grid& grid) {
-  const auto& axes = grid.axes();
-  const TableFormat format(grid.values());
+  const auto format = format_of(grid);
   out << grid.title() << " (" << grid.unit() << ")\n";
-  if (axes.empty()) return out << format(grid.at({})) << '\n';
-  if (axes.size() == 1) {
-    print_table(out, grid.values().unsqueeze(0), nullptr, axes[0], format);
-    return out;
-  }
-  const GridAxis& rows = axes[axes.size() - 2];
-  const auto n_panels = panel_count(grid);
-  const auto panels = grid.values().reshape({n_panels, static_cast<std::int64_t>(rows.labels.size()),
-                                             static_cast<std::int64_t>(axes.back().labels.size())});
-  for (std::int64_t panel = 0; panel < n_panels; ++panel) {
+  if (grid.axes().empty()) return out << format(grid.at({})) << '\n';
+  for (std::int64_t panel = 0; panel < panel_count(grid); ++panel) {
     std::string heading;
     for (const auto& [axis, place] : panel_place(grid, panel))
       heading += (heading.empty() ? "" : ", ") + axis->name + ' ' + axis->labels[place];
     if (!heading.empty()) out << heading << '\n';
-    print_table(out, panels[panel], &rows, axes.back(), format);
+    table_of(grid, panel, format).print(out);
   }
   return out;
 }
