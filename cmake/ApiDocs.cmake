@@ -1,5 +1,5 @@
 # The target `api-docs`: HTML of the public headers by Doxygen, in <build>/api-docs/html, where any warning is an error.
-# cmake/ApiDocs.awk prepares the headers; docs/api.md is the first page, and README's table says what the rooms are.
+# cmake/ApiDocs.awk prepares the headers; docs/api.md is the first page, and the table of docs/architecture.md says what the rooms are.
 find_package(Doxygen 1.9.4 QUIET)
 if(NOT DOXYGEN_FOUND)
   message(STATUS "Doxygen 1.9.4 or newer was not found; there is no target api-docs (install the package doxygen for it)")
@@ -7,16 +7,16 @@ if(NOT DOXYGEN_FOUND)
 endif()
 
 set(folder ${PROJECT_BINARY_DIR}/api-docs)
-file(READ ${PROJECT_SOURCE_DIR}/README.md readme)
+file(READ ${PROJECT_SOURCE_DIR}/docs/architecture.md architecture)
 set(groups "/** @namespace hooked\n * @brief Everything that the public headers declare, by room under *Modules*. */\n")
 foreach(room ${HOOKED_ROOMS})
   if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/include/hooked/${room})
-    string(REGEX MATCH "\n\\| ${room} \\| ([^|]*) \\|" row "${readme}")
+    string(REGEX MATCH "\n\\| ${room} \\| ([^|]*) \\|" row "${architecture}")
     string(APPEND groups "/** @defgroup ${room} ${room}\n * @brief ${CMAKE_MATCH_1} */\n")
   endif()
 endforeach()
 file(WRITE ${folder}/rooms.dox "${groups}")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/README.md)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/architecture.md)
 
 set(DOXYGEN_OUTPUT_DIRECTORY ${folder})
 set(DOXYGEN_INPUT_FILTER "awk -f ${CMAKE_CURRENT_LIST_DIR}/ApiDocs.awk")

@@ -1,7 +1,8 @@
 # What is installed: the program, the library `hooked` (hooked::hooked; one archive of all rooms' objects, or a shared
 # library with BUILD_SHARED_LIBS) with its headers and CMake package, and on request LibTorch. docs/deploying.md shows it
 # from the user's side. Components:
-#   program           bin/hooked, the engine that it starts, and the toy model
+#   program           bin/hooked, the engine that it starts, its manual, shell completion, and the toy model
+#   documents         README, CHANGELOG, docs/, and the sources of the examples
 #   library           headers, archive, CMake package
 #   libtorch          on request: the LibTorch that it was built with, as far as a CPU program needs it, so that the
 #                     prefix runs without the checkout
@@ -56,11 +57,20 @@ endif()
 hooked_set_install_rpath(hooked ${CMAKE_INSTALL_LIBDIR})
 
 # Everything that `cmake --install` copies; scripts/demo.sh builds it together with the demo.
+# The manual and the completion of the shells are what the program says of itself.
+set(hooked_share ${PROJECT_BINARY_DIR}/share)
+set(shell_files ${hooked_share}/hooked.bash ${hooked_share}/_hooked)
+add_custom_command(OUTPUT ${hooked_share}/man/hooked.1 ${shell_files}
+                   COMMAND hooked-man ${hooked_share}/man
+                   COMMAND hooked-cli completion bash > ${hooked_share}/hooked.bash
+                   COMMAND hooked-cli completion zsh > ${hooked_share}/_hooked
+                   DEPENDS hooked-man hooked-cli VERBATIM)
+add_custom_target(hooked-share ALL DEPENDS ${hooked_share}/man/hooked.1 ${shell_files})
 add_custom_target(product)
-add_dependencies(product hooked hooked-cli)
+add_dependencies(product hooked hooked-cli hooked-share)
 set(built_files $<TARGET_FILE:hooked> $<TARGET_FILE:hooked-cli> $<TARGET_FILE:hooked-engine>)
 # First of all, so that nothing is copied if something is not built yet.
-install(CODE "set(hooked_built \"${built_files}\")
+install(CODE "set(hooked_built \"${built_files};${hooked_share}/_hooked\")
 if(NOT CMAKE_INSTALL_COMPONENT MATCHES \"^libtorch\")
   foreach(file IN LISTS hooked_built)
     if(NOT EXISTS \${file})
@@ -74,6 +84,23 @@ install(TARGETS hooked-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT
 install(TARGETS hooked-engine RUNTIME DESTINATION ${hooked_engine_folder} COMPONENT program)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/toy_model DESTINATION ${CMAKE_INSTALL_DATADIR}/hooked/examples
         COMPONENT program)
+install(FILES ${PROJECT_SOURCE_DIR}/examples/pairs.jsonl DESTINATION ${CMAKE_INSTALL_DATADIR}/hooked/examples
+        COMPONENT program)
+install(DIRECTORY ${hooked_share}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program FILES_MATCHING PATTERN "*.1")
+install(FILES ${hooked_share}/hooked.bash RENAME hooked
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
+foreach(folder site-functions vendor-completions)  # zsh's own, and Debian's for packages
+  install(FILES ${hooked_share}/_hooked DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} COMPONENT program)
+endforeach()
+
+# In the folders of the checkout, so that their links lead somewhere.
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        COMPONENT documents)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documents
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN generators EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT documents
+        FILES_MATCHING PATTERN "*.cc" PATTERN "*.h" PATTERN toy_model EXCLUDE PATTERN toy_task EXCLUDE
+        PATTERN train_toy_model.cc EXCLUDE)
 foreach(component program library)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES.md
           DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})

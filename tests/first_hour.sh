@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # A newcomer's first hour, run in an empty folder outside the checkout with the results of a build: install, a project and a
 # plug-in over the installed package, and the same without the checkout. Fails at the first thing that goes wrong.
-# Usage: tests/first_hour.sh BUILD [step]...     steps: install newcomer consumer strings vocabulary plugin reasons deploy
+# Usage: tests/first_hour.sh BUILD [step]...
+# Steps: install documents examples newcomer consumer strings vocabulary plugin reasons deploy
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 shift
 steps=("$@")
-((${#steps[@]})) || steps=(install newcomer consumer strings vocabulary plugin reasons deploy)
+((${#steps[@]})) || steps=(install documents examples newcomer consumer strings vocabulary plugin reasons deploy)
 
 title='first hour'
 source "$checkout/tests/script_helpers.sh"
@@ -38,6 +39,11 @@ step_install() {
   done
   [[ -z $(find "$prefix" -name 'libtorch*') ]] || fail "LibTorch was installed without being asked for"
 }
+
+step_documents() { check_documents "$prefix"; }
+
+# Every example of `--help`, as the installed program shows it.
+step_examples() { quietly bash "$checkout/tests/cli/help_examples.sh" "$prefix"; }
 
 # A newcomer's first commands: an empty cache, a model in it, a name that is nearly right, the Tab key.
 step_newcomer() {

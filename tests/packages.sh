@@ -27,6 +27,8 @@ check_prefix() {
   for file in LICENSE THIRD_PARTY_NOTICES.md system-libraries.txt; do
     [[ -e $prefix/share/doc/hooked/$file ]] || fail "share/doc/hooked/$file is missing"
   done
+  check_documents "$prefix"
+  quietly bash "$checkout/tests/cli/help_examples.sh" "$prefix"
   [[ -n $(ls "$prefix/share/doc/hooked/libtorch") ]] || fail "LibTorch's licences are missing"
   binaries "$prefix" | while read -r file; do
     if ldd "$file" | grep 'not found'; then fail "$file lacks the library above"; fi

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::pair<std::string_view, std::string_view> kMethods[] = {
     {"accumulated_resid",
-     "`accumulated_residual`; for `layer` and `mlp_input` write `.until`, for `apply_ln` write `.norm`"},
+     "`accumulated_residual`; for `layer` and `mlp_input` write `.until`, for `apply_ln` write `.norm` with "
+     "`NormScale::own`"},
     {"decompose_resid",
      "`residual_parts`; for `layer`, `mlp_input` and `apply_ln` write `.of`; modes are labels of the axis "
      "`part`"},

@@ -81,8 +81,10 @@ void print_fields(const std::vector<Field>& fields) {
 
 void print_steps(const std::vector<StepReport>& steps) {
   Table table({{}, {}});
-  for (const StepReport& step : steps)
-    table.add({std::string(processing_step_name(step.step)), step.outcome});
+  for (const StepReport& step : steps) {
+    const bool is_reason = !step.outcome.ends_with("applied") && step.outcome != "not requested";
+    table.add({std::string(processing_step_name(step.step)), (is_reason ? "left out: " : "") + step.outcome});
+  }
   table.print("  ");
 }
 

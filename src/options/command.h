@@ -25,11 +25,14 @@ using Reader = std::function<Request()>;
 struct Command {
   std::string_view name;
   std::string_view summary;
-  /// Command lines for `--help`, one on each line or continued as in a shell. They run unchanged in the
-  /// folder of examples/toy_model; a test runs them.
+  /// Command lines for `--help`, one on each line or continued as in a shell. They run in the folder that
+  /// holds examples/; an installed program's help shows them with the path of its own examples. A test runs
+  /// both.
   std::string_view examples;
   /// Adds the command's options to its part of the parser.
   Reader (*define)(CLI::App& app);
+  /// Ctrl-C ends it after the current step, and what was computed is shown or written.
+  bool ends_early = false;
 };
 
 /// All commands, in the order in which `--help` lists them.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,8 +24,10 @@ struct CommandLine {
 
 /// Reads the arguments of a call. If they ask for help, the version or something that needs no engine, or if
 /// they are wrong, the answer is written here, to stdout or as one line to stderr, and the exit code is
-/// returned. Loads nothing and does not throw.
-std::variant<int, CommandLine> read_command_line(int argc, const char* const* argv);
+/// returned. Loads nothing and does not throw. Help shows its examples with the path of the folder
+/// `examples`, in which toy_model is.
+std::variant<int, CommandLine> read_command_line(int argc, const char* const* argv,
+                                                 const std::filesystem::path& examples = "examples");
 
 /// Writes `PROGRAM: MESSAGE` to stderr as one line and returns the code.
 int report(ExitCode code, std::string_view program, std::string_view message);

@@ -3,6 +3,11 @@
 #include "options/command.h"
 
 namespace hooked::cli {
+namespace {
+
+constexpr bool kEndsEarly = true;
+
+}  // namespace
 
 std::span<const Command> commands() {
   static constexpr std::array kCommands = {
@@ -33,7 +38,7 @@ std::span<const Command> commands() {
               "      --names '*.hook_pattern,*.hook_resid_post' --out cache.safetensors\n"
               "  hooked cache examples/toy_model --tokens 1,2,3 --out gradients.safetensors \\\n"
               "      --gradients --answer-token \" Mary\" --against-token \" John\"",
-              define_cache},
+              define_cache, kEndsEarly},
       Command{"show", "what a safetensors file holds, and where its activations come from",
               "  hooked show cache.safetensors\n"
               "  hooked show examples/toy_model/model.safetensors --list",
@@ -43,26 +48,26 @@ std::span<const Command> commands() {
               "      --max-new-tokens 12 --greedy\n"
               "  hooked generate examples/toy_model --text \"Then Mary\" --temperature 0.7 \\\n"
               "      --top-k 50 --seed 1 --capture '*.hook_resid_post' --out resid.safetensors",
-              define_generate},
+              define_generate, kEndsEarly},
       Command{"lens", "what the model would predict if it stopped at each point of its stream",
               "  hooked lens examples/toy_model --answer \" Mary\" --mid \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"
               "  hooked lens examples/toy_model --tokens 1,2,3 --parts head --top-k 1 --json",
-              define_lens},
+              define_lens, kEndsEarly},
       Command{"attribute", "what each layer, head, expert or neuron adds to a logit",
               "  hooked attribute examples/toy_model --answer \" Mary\" --against \" John\" \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\" \\\n"
               "      --grain head\n"
               "  hooked attribute examples/toy_model --tokens 1,2,3 --answer-token 4 \\\n"
               "      --sources --out sources.csv",
-              define_attribute},
+               define_attribute, kEndsEarly},
       Command{"heads", "where each head looks: as scores (previous token, induction, ...) or as a picture",
               "  hooked heads examples/toy_model --half 20\n"
               "  hooked heads examples/toy_model --pattern 1.3 --out attention.svg \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"
               "  hooked heads examples/toy_model --score previous_token,entropy --per-row \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"",
-              define_heads},
+              define_heads, kEndsEarly},
       Command{"patch", "activation patching: puts activations of one run into another, everywhere",
               "  hooked patch examples/toy_model \\\n"
               "      --clean \"When John and Mary went to the shop, John gave a bag to\" \\\n"
@@ -71,8 +76,8 @@ std::span<const Command> commands() {
               "  hooked patch examples/toy_model --pairs examples/pairs.jsonl \\\n"
               "      --sweep attn_head_out_all_pos --metric logit_difference,probability \\\n"
               "      --rescaled --out heads.svg",
-              define_patch},
-      Command{"circuits", "which heads, MLPs or edges do it: by gradients, judged by runs",
+              define_patch, kEndsEarly},
+      Command{"circuits", "which heads, MLPs or edges give the answer: by gradients, judged by runs",
               "  hooked circuits examples/toy_model --pairs examples/pairs.jsonl \\\n"
               "      --check 5 --top 4 --judge 50\n"
               "  hooked circuits examples/toy_model \\\n"
@@ -80,16 +85,17 @@ std::span<const Command> commands() {
               "      --corrupted \"When John and Mary went to the shop, Mary gave a bag to\" \\\n"
               "      --answer \" Mary\" --against \" John\" --edges --steps 5 --top 12 --greedy \\\n"
               "      --save circuit.json",
-              define_circuits},
+              define_circuits, kEndsEarly},
       Command{"weights", "circuits from weights alone: composition, copying, singular directions",
               "  hooked weights examples/toy_model --composition q,k,v\n"
               "  hooked weights examples/toy_model --copying\n"
               "  hooked weights examples/toy_model --singular ov_written --layer 1 --index 3",
-              define_weights},
+              define_weights, kEndsEarly},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "  hooked save examples/toy_model --out toy_model_processed", define_save},
       Command{"bench", "times plain and cached runs on this machine",
-              "  hooked bench examples/toy_model --batch 1 --length 32 --iterations 20", define_bench},
+              "  hooked bench examples/toy_model --batch 1 --length 32 --iterations 20", define_bench,
+              kEndsEarly},
       Command{"completion", "prints what makes the shell complete commands, options and models",
               "  source <(hooked completion bash)", define_completion},
   };

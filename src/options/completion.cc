@@ -27,6 +27,17 @@ _hooked_add() {
   done
 }
 
+# Folders, and files whose names are those of weights, that begin with $1.
+_hooked_models() {
+  local line
+  while IFS= read -r line; do
+    case $line in
+      *.gguf|*.safetensors|*.bin|*.pt|*.pth|*.ckpt|*/sha256-*|sha256-*) printf '%s\n' "$line" ;;
+      *) if [[ -d ${line/#\~/$HOME} ]]; then printf '%s\n' "$line"; fi ;;
+    esac
+  done < <(compgen -f -- "$1")
+}
+
 # $1 is what there is of the word, $2 how the program was called; kind and choices say what it can become.
 _hooked_complete() {
   local before=
@@ -37,7 +48,7 @@ _hooked_complete() {
     file) _hooked_add "$1" '' < <(compgen -f -- "$1") ;;
     model)
       _hooked_add "$1" '' < <("$2" list --quiet 2>/dev/null)
-      _hooked_add "$1" '' < <(compgen -f -- "$1") ;;
+      _hooked_add "$1" '' < <(_hooked_models "$1") ;;
   esac
   case $kind in
     folder|file|model) if type compopt >/dev/null 2>&1; then compopt -o filenames 2>/dev/null; fi ;;
@@ -159,16 +170,19 @@ std::string option_table(const CLI::App& app) {
   return text + fmt::format("    '') choices={} ;;\n    *) choices= ;;\n  esac\n}}\n", lines_of(first));
 }
 
-// zsh has the functions of bash's completion in bashcompinit; it must be told that words may be files.
+// zsh has the functions of bash's completion in bashcompinit; it must be told that words may be files. As a
+// file
+// `_hooked` of its search path the script is itself the function that zsh calls at the first Tab.
 std::string completion_script(const CLI::App& app, bool zsh) {
   return fmt::format(
-      "# Completion of hooked {}, made from the program's own tables:\n"
-      "#   source <(hooked completion {})\n\n{}{}\n{}{}complete{} -F _hooked hooked\n",
-      version(), zsh ? "zsh" : "bash",
+      "{}# Completion of hooked {}, made from the program's own tables:\n"
+      "#   source <(hooked completion {})\n\n{}{}\n{}{}complete{} -F _hooked hooked\n{}",
+      zsh ? "#compdef hooked\n" : "", version(), zsh ? "zsh" : "bash",
       zsh ? "type compdef >/dev/null || { autoload -U +X compinit && compinit; }\n"
             "autoload -U +X bashcompinit && bashcompinit\n\n"
           : "",
-      value_table(app), option_table(app), kFunctions, zsh ? " -o filenames" : "");
+      value_table(app), option_table(app), kFunctions, zsh ? " -o filenames" : "",
+      zsh ? "if [[ ${funcstack[1]} == _hooked ]]; then _bash_complete -o filenames -F _hooked; fi\n" : "");
 }
 
 }  // namespace

@@ -5,6 +5,10 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "options/option_table.h"
 
 namespace hooked::cli {
 namespace {
@@ -23,6 +27,17 @@ class HelpFormat : public CLI::Formatter {
     return out.str();
   }
 
+  // As CLI11's own, with the groups in our order.
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string text = make_description(app) + make_usage(app, std::move(name)) + make_positionals(app);
+    for (const std::string& group : groups_in_order(*app)) {
+      const auto shown = app->get_options(
+          [&](const CLI::Option* option) { return option->get_group() == group && option->nonpositional(); });
+      if (!shown.empty()) text += make_group(group, false, shown);
+    }
+    return text + make_subcommands(app, mode) + "\n" + make_footer(app);
+  }
+
   // The value's name alone: the description says the rest.
   std::string make_option_opts(const CLI::Option* option) const override {
     const auto text = option->get_option_text();
@@ -37,6 +52,12 @@ class HelpFormat : public CLI::Formatter {
 };
 
 }  // namespace
+
+std::vector<std::string> groups_in_order(const CLI::App& app) {
+  std::vector<std::string> groups = app.get_groups();
+  std::ranges::stable_partition(groups, [](const std::string& group) { return group != kCommonHeading; });
+  return groups;
+}
 
 std::shared_ptr<CLI::FormatterBase> help_format() { return std::make_shared<HelpFormat>(); }
 

@@ -13,11 +13,14 @@
 
 int main(int argc, char** argv) {
   using namespace hooked::cli;
-  const auto line = read_command_line(argc, argv);
-  if (const auto* code = std::get_if<int>(&line)) return *code;
-
   std::error_code problem;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
+  std::error_code none;
+  auto examples = (self.parent_path() / HOOKED_EXAMPLES).lexically_normal();
+  if (problem || !std::filesystem::is_directory(examples, none)) examples = "examples";
+  const auto line = read_command_line(argc, argv, examples);
+  if (const auto* code = std::get_if<int>(&line)) return *code;
+
   const auto engine = (self.parent_path() / HOOKED_ENGINE).lexically_normal();
   if (!problem) {
     ::execv(engine.c_str(), argv);

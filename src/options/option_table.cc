@@ -162,12 +162,13 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-Row model_row(std::string& model) {
-  return {kModelWord, model,
-          "a model's folder, a file of weights (.gguf too), a LoRA adapter, or "
-          "org/name[@revision][:file.gguf] in "
-          "the local Hugging Face cache",
-          required};
+Row model_row(std::string& model) { return {kModelWord, model, std::string(kModelForms), required}; }
+
+Row prepend_bos_row(std::string& prepend_bos) {
+  return {"--prepend-bos yes|no|file", prepend_bos,
+          "yes or no: whether a text gets a BOS token; file: what the model's files put around it, as "
+          "AutoTokenizer does (default: that, and where they say nothing a BOS token for causal models)",
+          one_of({"yes", "no", "file"})};
 }
 
 Row json_row(bool& json) { return {"--json", json, "one JSON object on stdout"}; }
@@ -188,10 +189,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   const auto dtype = [](CLI::App&, CLI::Option& option) {
     option.transform(CLI::Validator(read_dtype, set_text(kFloatDtypeNames), "dtype"));
   };
+  add_options(app, {model_row(options.model)});
   add_options(
-      app,
-      {model_row(options.model),
-       {"--device D", options.device,
+      app, kCommonHeading,
+      {{"--device D", options.device,
         "cpu, cuda or cuda:N (default: cpu); over several, as cuda:0,cuda:1 or cuda:all, the layers are "
         "spread",
         offering({"cpu", "cuda"})},
@@ -229,14 +230,10 @@ void add_input_options(CLI::App& app, InputOptions& options) {
        {"--tokens-file F", options.tokens_file,
         "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
         "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`"}});
-  add_options(
-      app, {{"--prepend-bos yes|no|file", options.prepend_bos,
-             "yes or no: whether text gets a BOS token; file: what the model's files put around it, as "
-             "AutoTokenizer does (default: that, and where they say nothing a BOS token for causal models)",
-             one_of({"yes", "no", "file"})}});
+  add_options(app, kCommonHeading, {prepend_bos_row(options.prepend_bos)});
   add_chat_options(app, options.chat, {"--tokens", "--tokens-file", "--prepend-bos"});
   add_options(
-      app,
+      app, kCommonHeading,
       {{"--token-types TYPES", options.token_type_rows,
         "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a batch "
         "(default: all 0)"},
@@ -246,7 +243,7 @@ void add_input_options(CLI::App& app, InputOptions& options) {
 }
 
 void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector<std::string>& others) {
-  add_options(app,
+  add_options(app, kCommonHeading,
               {{"--chat", options.chat,
                 "a text is what a user says: the model's chat template makes the prompt for an answer of it",
                 excludes(others)},
@@ -255,7 +252,7 @@ void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector
 
 void add_edit_options(CLI::App& app, EditOptions& edits) {
   add_options(
-      app,
+      app, kCommonHeading,
       {{"--edit E", edits.texts,
         "an intervention \"ADDRESS OP VALUE\", repeatable: name[axis=i|i:j|i+j,...] (globs allowed), then "
         "zero, set X, add X, scale X, replace FILE#KEY or project_out FILE#KEY; X a number or FILE#KEY",

@@ -18,6 +18,10 @@ namespace hooked::cli {
 
 // Names in help for values that a shell can complete.
 inline constexpr const char* kModelWord = "MODEL";
+/// What a MODEL can be, for help.
+inline constexpr std::string_view kModelForms =
+    "a folder, a file of weights (also .gguf), a LoRA adapter, or org/name[@revision][:file.gguf] in the local "
+    "Hugging Face cache";
 inline constexpr const char* kFileWord = "F";
 inline constexpr const char* kFileArgument = "FILE";  // without an option's name before it
 inline constexpr const char* kFolderWord = "DIR";
@@ -81,6 +85,10 @@ void add_options(CLI::App& app, const std::string& heading, const std::vector<Ro
 /// The same under the usual heading.
 void add_options(CLI::App& app, const std::vector<Row>& rows);
 
+/// The headings of a command's options in the order in which help shows them: what is special about the
+/// command comes before what many commands have.
+std::vector<std::string> groups_in_order(const CLI::App& app);
+
 /// The names of all options that were added: `--text`.
 std::vector<std::string> option_names(const CLI::App& app);
 
@@ -107,6 +115,12 @@ OneOf input_names();
 
 /// Their heading in help.
 inline constexpr const char* kInputHeading = "Input, one of";
+
+/// The heading of options that many commands have. Help shows it last.
+inline constexpr const char* kCommonHeading = "Common options";
+
+/// --prepend-bos.
+Row prepend_bos_row(std::string& prepend_bos);
 
 /// Adds them, --chat, --system, --prepend-bos, --token-types and --decoder-tokens.
 void add_input_options(CLI::App& app, InputOptions& options);

@@ -69,11 +69,8 @@ void add_pairs(CLI::App& app, ScoredPairOptions& options) {
        {"--corrupted-tokens IDS", options.corrupted_tokens, "the same as token ids",
         needs({"--clean-tokens"})},
        {"--pairs F", options.pairs,
-        "many pairs: JSON lines or CSV with clean, corrupted, answers, against and places"},
-       {"--prepend-bos yes|no|file", options.prepend_bos,
-        "yes or no: whether texts get a BOS token; file: what the model's files put around them (default: "
-        "that, and where they say nothing a BOS token for causal models)",
-        one_of({"yes", "no", "file"})}});
+        "many pairs: JSON lines or CSV with clean, corrupted, answers, against and places"}});
+  add_options(app, kCommonHeading, {prepend_bos_row(options.prepend_bos)});
   add_chat_options(app, options.chat, {"--clean-tokens", "--corrupted-tokens", "--prepend-bos"});
 }
 
@@ -238,7 +235,7 @@ Reader define_circuits(CLI::App& app) {
         "corrupted)",
         a_source("corrupted")},
        {"--check N", options->check,
-        "patch the N parts with the largest scores and N others, and say how well the scores foretold it",
+        "patch the N parts with the largest scores and N others, and say how well the scores predicted it",
         at_least_one},
        {"--seed X", options->seed,
         "of what is drawn: resampled prompts, checked parts, other sets (default: 0)"}});

@@ -70,7 +70,9 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
     return Obstacle{would_change, "the model has no norms that would subtract the stream's mean"};
   }
   if (config.norm != NormKind::layer_norm) {
-    return Obstacle{would_change, "RMSNorm does not subtract the stream's mean, so its readers see it"};
+    return Obstacle{
+        would_change,
+        "RMSNorm does not subtract the stream's mean, so centring would change what its readers get"};
   }
   if (config.norm_place != NormPlace::pre) {
     return Obstacle{would_change,

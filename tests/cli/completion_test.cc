@@ -110,6 +110,7 @@ TEST_F(CompletionTest, AModelIsAFolderAFileOrInTheCache) {
   add_model("models--org--small", "main");
   add_model("models--model-in-cache", "main");
   EXPECT_EQ(offered({"run", "or"}), Words{"org/small"});
+  for (const auto* name : {"work/model.csv", "work/model.svg"}) write(name, "");
   EXPECT_EQ(offered({"info", "mo"}), (Words{"model", "model-in-cache", "model.safetensors"}));
   EXPECT_EQ(offered({"tokenize", "my"}), Words{"my models"});
   EXPECT_EQ(offered({"run", "--json", "or"}), Words{"org/small"}) << "a flag takes no value";

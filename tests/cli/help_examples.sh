@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every example of `hooked --help` and of every command's help, in a folder that holds only the shipped examples.
-# Usage: help_examples.sh BUILD_FOLDER
+# Runs every example of `hooked --help` and of every command's help: those of a build in a folder that holds only the shipped
+# examples, those of an installed program in an empty folder.
+# Usage: help_examples.sh BUILD_FOLDER|PREFIX
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 export PATH=$(cd "$1" && pwd)/bin:$PATH
@@ -9,7 +10,8 @@ trap 'rm -rf "$scratch"' EXIT
 export HF_HOME=$scratch/hub
 mkdir "$scratch/work"
 cd "$scratch/work"
-ln -s "$source/examples" examples
+prefix=${PATH%%/bin:*}
+[[ -d $prefix/share/hooked/examples ]] || ln -s "$source/examples" examples
 
 # The indented lines below `Example:` or `Examples:`; what continues a line is joined to it.
 examples_of() { hooked "$@" | sed -n '/^Examples\?:$/,$p' | sed -e '1d' -e '/^$/d' -e ':join; /\\$/{N; s/\\\n//; b join}'; }
