@@ -9,6 +9,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
@@ -96,14 +97,17 @@ void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
   fmt::print("\n");
 }
 
-Json heads_json(const HeadsFound& found, const GivenInput& given) {
-  Json json = {{"scores", Json::object()}, {"complete", found.complete}, {"rows", found.heads.rows}};
+Json heads_json(const HeadsFound& found, const HookedTransformer& model, const GivenInput& given) {
+  Json json = model_json(model);
+  json["scores"] = Json::object();
   for (std::size_t i = 0; i < found.names.size(); ++i)
     json["scores"][found.names[i]] = grid_json(found.heads.scores[i]);
   if (found.repetition) {
     json["repetition"] = {{"loss", grid_json(found.repetition->loss)},
                           {"accuracy", grid_json(found.repetition->accuracy)}};
   }
+  json["complete"] = found.complete;
+  json["rows_scored"] = found.heads.rows;
   add_tokens(given, json);
   return json;
 }
@@ -124,7 +128,7 @@ void perform(const HeadsOptions& options) {
   const auto& scores = found.heads.scores;
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
-    Json json = heads_json(found, given);
+    Json json = heads_json(found, model, given);
     json["not_finite"] = not_finite_json(found.heads.notes);
     print_json(json);
   } else {
