@@ -18,6 +18,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
@@ -205,21 +206,22 @@ void perform(const BenchOptions& given) {
   const auto cache = summary(cache_ms);
   const auto dtype = dtype_text(model.config().dtype);
   if (options.json) {
-    return print_json({{"batch", options.batch},
-                       {"length", options.length},
-                       {"dtype", dtype},
-                       {"threads", at::get_num_threads()},
-                       {"device", device},
-                       {"kernels", to_string(kernel_set())},
-                       {"iterations", plain_ms.size()},
-                       {"points", points},
-                       {"not_finite", not_finite_json(notes)},
-                       {"plain_ms", times_json(plain)},
-                       {"cache_ms", times_json(cache)},
-                       {"decode_ms", decode ? times_json(decode->plain) : Json(nullptr)},
-                       {"decode_cache_ms", decode ? times_json(decode->captured) : Json(nullptr)},
-                       {"peak_bytes", peak_bytes()},
-                       {"max_logit_difference", difference}});
+    Json json = model_json(model);
+    json.update({{"batch", options.batch},
+                 {"length", options.length},
+                 {"threads", at::get_num_threads()},
+                 {"device", device},
+                 {"kernels", to_string(kernel_set())},
+                 {"iterations", plain_ms.size()},
+                 {"points", points},
+                 {"plain_ms", times_json(plain)},
+                 {"cache_ms", times_json(cache)},
+                 {"decode_ms", decode ? times_json(decode->plain) : Json(nullptr)},
+                 {"decode_cache_ms", decode ? times_json(decode->captured) : Json(nullptr)},
+                 {"peak_bytes", peak_bytes()},
+                 {"max_logit_difference", number_json(difference)},
+                 {"not_finite", not_finite_json(notes)}});
+    return print_json(json);
   }
   fmt::print("{} tokens ({} x {}), {}, {}, {} threads, kernels {}, {} iterations\n\n",
              options.batch * options.length, options.batch, options.length, dtype, device,

@@ -10,27 +10,20 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "cli/show.h"
 #include "core/json.h"
-#include "core/parse_integer.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
-#include "options/command.h"
 
 namespace hooked::cli {
 namespace {
 
-// A token given by its id or, for models with a tokenizer, by its text.
-std::int64_t token_id(const std::string& text, std::string_view option, const HookedTransformer& model) {
-  const auto number = parse_integer(text);
-  if (!number && !model.has_tokenizer()) {
-    throw UsageError(
-        fmt::format("{}: '{}' is not the id of a token; expected one, as this model has no tokenizer", option,
-                    printable(text)));
-  }
-  const auto id = number ? *number : model.to_token(text);
+// The one token that was chosen.
+std::int64_t token_id(const TokenChoice& choice, std::string_view option, const HookedTransformer& model) {
+  const std::int64_t id = ids_of_choice(choice, model).front();
   if (id < 0 || id >= model.config().d_vocab_out()) {
     throw ShapeError(option, fmt::format("the model has no logit for token {}; expected 0 to {}", id,
                                          model.config().d_vocab_out() - 1));
@@ -59,8 +52,8 @@ LogitDifference read_difference(const CacheOptions& options, const HookedTransfo
     throw HookError("--gradients", "this model has no unembedding and so no logits; expected no --gradients");
   }
   LogitDifference difference{
-      .answer = token_id(options.answer_token, "--answer-token", model),
-      .against = token_id(options.against_token, "--against-token", model),
+      .answer = token_id(options.answers, "--answer-token", model),
+      .against = token_id(options.against, "--against-token", model),
       .position = options.position.value_or(input.last_columns()[0].item<std::int64_t>())};
   difference.position = column_in_row(input, 0, difference.position);
   return difference;
@@ -85,10 +78,12 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bo
   return tensors;
 }
 
-Json report_json(const CacheOptions& options, const GivenInput& given, const FileContents& contents) {
-  auto names = Json::array();
-  for (const auto& tensor : contents.file.tensors()) names.push_back(tensor.name);
-  Json json = {{"out", options.out}, {"tensors", names}, {"bytes", contents.bytes()}};
+Json report_json(const CacheOptions& options, const HookedTransformer& model, const GivenInput& given,
+                 const FileContents& contents) {
+  Json json = model_json(model);
+  json["out"] = options.out;
+  json["bytes"] = contents.bytes();
+  json["tensors"] = tensors_json(contents);
   add_tokens(given, json);
   return json;
 }
@@ -119,8 +114,8 @@ void perform(const CacheOptions& options) {
   print_notes(notes);
   if (difference) {
     SpellingOptions spelling{.position = difference->position, .edits = run.edits};
-    for (const std::string* answer : {&options.answer_token, &options.against_token}) {
-      if (!parse_integer(*answer)) spelling.answers.emplace(*answer, 0);
+    for (const TokenChoice* choice : {&options.answers, &options.against}) {
+      for (const std::string& answer : choice->texts) spelling.answers.emplace(answer, 0);
     }
     print_notes(spelling_notes(model, input, spelling));
   }
@@ -137,7 +132,7 @@ void perform(const CacheOptions& options) {
   }
   const FileContents contents(options.out);
   if (options.json) {
-    Json json = report_json(options, given, contents);
+    Json json = report_json(options, model, given, contents);
     json["not_finite"] = not_finite_json(notes);
     return print_json(json);
   }

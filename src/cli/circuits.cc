@@ -11,6 +11,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/patch_prompts.h"
 #include "cli/progress_bar.h"
@@ -184,9 +185,6 @@ void print_judgement(const CircuitJudgement& judged, const std::string& source) 
   table.print();
 }
 
-// JSON has no NaN.
-Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json circuit_json(const Circuit& circuit) {
   Json json{{"kind", circuit.kind() == CircuitKind::nodes ? "nodes" : "edges"}, {"nodes", circuit.nodes()}};
   if (circuit.kind() == CircuitKind::nodes) return json;
@@ -223,9 +221,11 @@ Json judgement_json(const CircuitJudgement& judged) {
           {"complete", judged.complete}};
 }
 
-Json found_json(const Found& found, const CircuitFinder& finder) {
+Json found_json(const Found& found, const HookedTransformer& model, const CircuitFinder& finder) {
   const PatchPrompts& prompts = finder.prompts();
-  Json json{{"metric", prompts.metrics(PromptSide::clean).front().name()}, {"source", finder.source_text()}};
+  Json json = model_json(model);
+  json["metric"] = metric_json(prompts.metric_kinds().front());
+  json["source"] = finder.source_text();
   if (found.scores) json["scores"] = grid_json(*found.scores);
   if (found.check) json["check"] = check_json(*found.check);
   if (found.circuit) json["circuit"] = circuit_json(*found.circuit);
@@ -247,7 +247,7 @@ void perform(const CircuitsOptions& options) {
   const Found found = finder.find();
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
-    Json json = found_json(found, finder);
+    Json json = found_json(found, model, finder);
     json["not_finite"] = not_finite_json(found.notes);
     print_json(json);
   } else {

@@ -13,6 +13,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
@@ -79,28 +80,28 @@ Json reasons_json(const GenerateResult& result) {
   return reasons;
 }
 
-// One object per row; a single row is not in a list.
-Json result_json(const GenerateResult& result, const GivenInput& given, const Seconds& seconds) {
+Json result_json(const GenerateResult& result, const HookedTransformer& model, const GivenInput& given,
+                 const Seconds& seconds) {
   const Input& input = given.input;
   auto rows = Json::array();
-  const auto prompts = rows_json(input.tokens);
+  Json json = model_json(model), prompts;
+  add_tokens(input, prompts);
   for (std::int64_t row = 0; row < input.batch(); ++row) {
     const auto ids = new_tokens(result, row, input.length());
-    std::vector<double> log_probs;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      log_probs.push_back(result.log_probs[row][static_cast<std::int64_t>(i)].item<double>());
-    }
+    const auto made = static_cast<std::int64_t>(ids.size());
     const auto r = static_cast<std::size_t>(row);
-    rows.push_back({{"prompt_ids", prompts[r]},
+    rows.push_back({{"prompt_ids", prompts["tokens"][r]},
                     {"ids", ids},
                     {"text", result.texts.empty() ? Json(nullptr) : Json(result.texts[r])},
-                    {"log_probs", log_probs},
-                    {"around", given.around},
-                    {"stopped", reason_text(result.stopped[r])},
-                    {"not_finite", not_finite_json(result.notes)},
-                    {"seconds", {{"prefill", seconds.prefill}, {"decode", seconds.decode}}}});
+                    {"log_probs", numbers_json(result.log_probs[row].narrow(0, 0, made))},
+                    {"stopped", reason_text(result.stopped[r])}});
+    if (prompts.contains("decoder_tokens")) rows.back()["decoder_prompt_ids"] = prompts["decoder_tokens"][r];
   }
-  return input.batch() == 1 ? rows[0] : rows;
+  json["rows"] = std::move(rows);
+  json["around"] = given.around;
+  json["seconds"] = {{"prefill", seconds.prefill}, {"decode", seconds.decode}};
+  json["not_finite"] = not_finite_json(result.notes);
+  return json;
 }
 
 // The file can also be an input (--tokens-file): an encoder's input is `tokens`, and the decoder's tokens
@@ -228,7 +229,7 @@ void perform(const GenerateCommandOptions& options) {
   const auto seconds = timer.seconds();
   // Shown first, so that a full disk does not lose what was generated.
   if (options.json) {
-    print_json(result_json(result, given, seconds));
+    print_json(result_json(result, model, given, seconds));
   } else {
     stream.finish(result);
     print_rows(result, input);

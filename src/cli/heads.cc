@@ -9,6 +9,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/number_text.h"
@@ -97,14 +98,17 @@ void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
   fmt::print("\n");
 }
 
-Json heads_json(const HeadsFound& found, const GivenInput& given) {
-  Json json = {{"scores", Json::object()}, {"complete", found.complete}, {"rows", found.heads.rows}};
+Json heads_json(const HeadsFound& found, const HookedTransformer& model, const GivenInput& given) {
+  Json json = model_json(model);
+  json["scores"] = Json::object();
   for (std::size_t i = 0; i < found.names.size(); ++i)
     json["scores"][found.names[i]] = grid_json(found.heads.scores[i]);
   if (found.repetition) {
     json["repetition"] = {{"loss", grid_json(found.repetition->loss)},
                           {"accuracy", grid_json(found.repetition->accuracy)}};
   }
+  json["complete"] = found.complete;
+  json["rows_scored"] = found.heads.rows;
   add_tokens(given, json);
   return json;
 }
@@ -132,7 +136,9 @@ void show_pattern(const HeadsOptions& options, const CommandReads& reads) {
   for (std::int64_t row = 0; row < rows; ++row)
     grids.push_back(attention_grid(model, run.cache, rows > 1 ? pattern.row(row) : pattern));
   if (options.json) {
-    Json json = {{"patterns", Json::array()}, {"not_finite", not_finite_json(notes)}};
+    Json json = model_json(model);
+    json["patterns"] = Json::array();
+    json["not_finite"] = not_finite_json(notes);
     for (const Grid& grid : grids) json["patterns"].push_back(grid_json(grid));
     add_tokens(given, json);
     print_json(json);
@@ -165,7 +171,7 @@ void perform(const HeadsOptions& options) {
   const auto& scores = found.heads.scores;
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
-    Json json = heads_json(found, given);
+    Json json = heads_json(found, model, given);
     json["not_finite"] = not_finite_json(found.heads.notes);
     print_json(json);
   } else {

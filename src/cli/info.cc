@@ -16,6 +16,7 @@
 
 #include "cli/actions.h"
 #include "cli/input_options.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "core/json.h"
 #include "core/size_text.h"
@@ -179,9 +180,10 @@ void add_files(const ModelDescription& model, Json& json) {
 
 /// The difference between a model that was processed on loading and the same model as stored.
 struct ProcessingCheck {
-  double largest;        ///< difference of a log-probability, in nats
-  std::int64_t tokens;   ///< random tokens that both models read
-  at::ScalarType dtype;  ///< in which both models ran
+  double largest;                  ///< difference of a log-probability, in nats
+  std::int64_t tokens;             ///< random tokens that both models read
+  at::ScalarType dtype;            ///< in which both models ran
+  std::vector<std::string> notes;  ///< of the two runs
 };
 
 constexpr std::int64_t kRows = 4, kMostHalf = 8;
@@ -201,12 +203,19 @@ Input random_input(const ModelConfig& config) {
   return Input(tokens(0), {.decoder = {.tokens = tokens(1)}});
 }
 
-at::Tensor log_probabilities(const ModelOptions& options, std::optional<WeightProcessing> processing,
-                             const Input& input) {
+/// Log-probabilities [batch, pos, vocab], and the run's notes.
+struct Predicted {
+  at::Tensor log_probs;
+  std::vector<std::string> notes;
+};
+
+Predicted predicted(const ModelOptions& options, std::optional<WeightProcessing> processing,
+                    const Input& input) {
   LoadOptions load = load_options(options);
   if (processing) load.processing = std::move(processing);
   const auto model = HookedTransformer::load(options.model, load);
-  return at::log_softmax(model.run(input).logits().to(at::kCPU, at::kDouble), -1);
+  const RunResult run = model.run(input);
+  return {at::log_softmax(run.logits().to(at::kCPU, at::kDouble), -1), notes_of(run)};
 }
 
 // Loads the model twice and compares its predictions. Entries with a probability below e^-100 are left out:
@@ -219,11 +228,15 @@ ProcessingCheck check_processing(const ModelOptions& options) {
                       "log-probabilities can be compared");
   }
   const Input input = random_input(config);
-  const at::Tensor raw = log_probabilities(options, WeightProcessing::none(), input);
-  const at::Tensor processed = log_probabilities(options, std::nullopt, input);
-  const at::Tensor apart = (raw - processed).abs().masked_fill((raw >= kLeast).logical_not(), 0.0);
-  return {
-      .largest = apart.max().item<double>(), .tokens = input.main_tokens().numel(), .dtype = config.dtype};
+  Predicted raw = predicted(options, WeightProcessing::none(), input);
+  const Predicted processed = predicted(options, std::nullopt, input);
+  const at::Tensor apart =
+      (raw.log_probs - processed.log_probs).abs().masked_fill((raw.log_probs >= kLeast).logical_not(), 0.0);
+  raw.notes.insert(raw.notes.end(), processed.notes.begin(), processed.notes.end());
+  return {.largest = apart.max().item<double>(),
+          .tokens = input.main_tokens().numel(),
+          .dtype = config.dtype,
+          .notes = std::move(raw.notes)};
 }
 
 }  // namespace
@@ -232,6 +245,7 @@ void perform(const InfoOptions& options) {
   const ModelDescription model = describe(options.model.model, load_options(options.model));
   std::optional<ProcessingCheck> check;
   if (options.check_processing) check = check_processing(options.model);
+  if (check) print_notes(check->notes);
   if (!options.json) {
     print_info(options.model.model, model);
     if (check) {
@@ -241,21 +255,22 @@ void perform(const InfoOptions& options) {
     }
     return;
   }
-  auto steps = Json::object();
-  for (const auto& step : model.processing) {
-    steps[std::string(processing_step_name(step.step))] = step.outcome;
-  }
-  Json json = {{"family", model.family},
+  Provenance from{.model = options.model.model, .dtype = std::string(dtype_text(model.config.dtype))};
+  for (const auto& [step, outcome] : model.processing)
+    from.processing.emplace_back(processing_step_name(step), outcome);
+  Json json = model_json(from);
+  json.update({{"family", model.family},
                {"config", parse_json(config_json(model.config), {})},
                {"parameters", model.parameters},
                {"bytes", model.bytes},
-               {"processing", steps},
                {"notes", model.notes},
-               {"ignored_keys", model.ignored_keys}};
+               {"ignored_keys", model.ignored_keys}});
   add_files(model, json);
   if (check) {
-    json["processing_check"] = {
-        {"largest", check->largest}, {"tokens", check->tokens}, {"dtype", dtype_text(check->dtype)}};
+    json["processing_check"] = {{"largest", number_json(check->largest)},
+                                {"tokens", check->tokens},
+                                {"dtype", dtype_text(check->dtype)},
+                                {"not_finite", not_finite_json(check->notes)}};
   }
   print_json(json);
 }

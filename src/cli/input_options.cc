@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
-#include "core/id_list.h"
 #include "core/text_lines.h"
 #include "hooked/analysis/position.h"
 #include "hooked/core/error.h"
@@ -179,20 +179,6 @@ PrependBos prepend_bos_of(std::string_view choice) {
   return choice == "yes" ? PrependBos::yes : PrependBos::no;
 }
 
-Json around_json(const Tokenizer& tokenizer, const TokensAround& around) {
-  const auto tokens_json = [&](const std::vector<std::int64_t>& ids) {
-    auto tokens = Json::array();
-    for (const std::int64_t id : ids)
-      tokens.push_back({{"id", id}, {"token", tokenizer.decode(std::vector{id})}});
-    return tokens;
-  };
-  return {{"before", tokens_json(around.before)}, {"after", tokens_json(around.after)}, {"why", around.why}};
-}
-
-Json around_json(const HookedTransformer& model, PrependBos choice) {
-  return around_json(model.tokenizer(), model.tokens_around({.prepend_bos = choice}));
-}
-
 void note_around(const HookedTransformer& model, PrependBos choice) {
   if (choice != PrependBos::by_default || model.tokenizer().around()) return;
   const TokensAround around = model.tokens_around();
@@ -258,24 +244,8 @@ Provenance provenance_of(const HookedTransformer& model, const GivenInput& given
   Provenance provenance = model.provenance();
   provenance.texts = given.texts;
   if (!given.texts.empty()) return provenance;
-  for (const at::Tensor& row : given.input.tokens.unbind(0)) provenance.tokens.push_back(id_list(row));
+  rows_json(given.input.tokens, given.input.attention_mask).get_to(provenance.tokens);
   return provenance;
-}
-
-Json rows_json(const at::Tensor& tokens) {
-  auto rows = Json::array();
-  for (std::int64_t row = 0; row < tokens.size(0); ++row) rows.push_back(id_list(tokens[row]));
-  return rows;
-}
-
-void add_tokens(const Input& input, Json& json) {
-  json["tokens"] = rows_json(input.tokens);
-  if (input.decoder.tokens.defined()) json["decoder_tokens"] = rows_json(input.decoder.tokens);
-}
-
-void add_tokens(const GivenInput& given, Json& json) {
-  add_tokens(given.input, json);
-  json["around"] = given.around;
 }
 
 }  // namespace hooked::cli

@@ -31,11 +31,6 @@ struct GivenInput {
 /// The meaning of a value of --prepend-bos; empty if the option is not given.
 PrependBos prepend_bos_of(std::string_view choice);
 
-/// The tokens that are put around texts, and why: `before` and `after`, each [{id, token}], and `why`.
-Json around_json(const Tokenizer& tokenizer, const TokensAround& around);
-/// The same for the tokens that `model` puts there.
-Json around_json(const HookedTransformer& model, PrependBos choice);
-
 /// Writes a note to stderr if texts get a BOS token that no file asks for.
 void note_around(const HookedTransformer& model, PrependBos choice);
 
@@ -64,13 +59,5 @@ std::int64_t column_in_row(const Input& input, std::int64_t row, std::int64_t po
 
 /// The provenance of a file of activations of that input; the caller adds edits.
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given);
-
-/// Rows of ids [batch, pos].
-Json rows_json(const at::Tensor& tokens);
-
-/// Adds `tokens`, and `decoder_tokens` if there are any.
-void add_tokens(const Input& input, Json& json);
-/// The same with `around`, the tokens around texts; null if the input was ids.
-void add_tokens(const GivenInput& given, Json& json);
 
 }  // namespace hooked::cli

@@ -13,6 +13,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/number_text.h"
@@ -44,26 +45,22 @@ std::vector<std::string> notes_on(const std::vector<const TokenChoice*>& choices
   return spelling_notes(model, input, options);
 }
 
-Json next_json(const LogitLensRow& row) {
-  auto next = Json::array();
-  for (const auto& guess : row.predictions) {
-    next.push_back({{"id", guess.token},
-                    {"piece", guess.piece},
-                    {"logit", guess.logit},
-                    {"probability", guess.probability}});
-  }
-  return {{"row", row.row},
-          {"position", row.column},
-          {"point", row.part.empty() ? row.name.to_string() : row.part},
-          {"next", std::move(next)}};
-}
-
 Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const GivenInput& given,
-               const ModelConfig& config) {
+               const HookedTransformer& model) {
   auto rows = Json::array();
-  for (const auto& row : made.top) rows.push_back(next_json(row));
-  Json json = {
-      {"rows", std::move(rows)}, {"complete", made.complete}, {"logits_centred", config.logits_centred()}};
+  for (const LogitLensRow& row : made.top) {
+    auto next = Json::array();
+    for (const auto& guess : row.predictions)
+      next.push_back(next_token_json(model, guess.token, guess.logit, guess.probability));
+    rows.push_back({{"row", row.row},
+                    {"position", position_in_row(given.input, row.row, row.column)},
+                    {"point", row.part.empty() ? row.name.to_string() : row.part},
+                    {"next", std::move(next)}});
+  }
+  Json json = model_json(model);
+  json["rows"] = std::move(rows);
+  json["complete"] = made.complete;
+  json["logits_centred"] = model.config().logits_centred();
   if (!lens.tokens.empty()) {
     json["logits"] = grid_json(made.logits);
     json["probabilities"] = grid_json(made.probabilities);
@@ -185,7 +182,7 @@ void perform(const LensOptions& options) {
     print_lens(made, lens.parts.has_value());
     if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
   } else {
-    Json json = lens_json(made, lens, given, model.config());
+    Json json = lens_json(made, lens, given, model);
     json["not_finite"] = not_finite_json(notes);
     print_json(json);
   }
@@ -227,7 +224,8 @@ void perform(const AttributeOptions& options) {
   work.end();
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
-    Json json = grid_json(parts);
+    Json json = model_json(model);
+    json["parts"] = grid_json(parts);
     json["complete"] = work.complete();
     json["not_finite"] = not_finite_json(notes);
     add_tokens(given, json);

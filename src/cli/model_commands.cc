@@ -20,6 +20,7 @@
 
 #include "cli/actions.h"
 #include "cli/input_options.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
@@ -163,10 +164,20 @@ std::vector<std::string> read_texts(const std::string& file) {
   }
 }
 
-Json encoding_json(const Encoding& encoding) {
+// A text as tokens; offsets are places in it.
+Json encoding_json(const std::string& text, const Encoding& encoding) {
   auto offsets = Json::array();
   for (const auto& span : encoding.offsets) offsets.push_back({span.begin, span.end});
-  return {{"ids", encoding.ids}, {"pieces", encoding.pieces}, {"offsets", offsets}};
+  return {{"text", text}, {"ids", encoding.ids}, {"pieces", encoding.pieces}, {"offsets", offsets}};
+}
+
+// Only the tokenizer was read, so that nothing but the model's name is known.
+Json tokenized_json(const TokenizeOptions& options, const Tokenizer& tokenizer, Json rows) {
+  Json json = model_json(Provenance{.model = options.model});
+  json["rows"] = std::move(rows);
+  const auto& around = tokenizer.around();
+  json["around"] = options.add_special_tokens && around ? around_json(tokenizer, *around) : Json(nullptr);
+  return json;
 }
 
 // The ids that a run of the model puts in front of a text; none if they are there already.
@@ -249,7 +260,12 @@ void perform(const NamesOptions& options) {
                fmt::format("[{}]", fmt::join(shape, ", ")), site.wide ? "wide" : ""});
     list.push_back({{"name", name.to_string()}, {"axes", axes}, {"shape", sizes}, {"wide", site.wide}});
   }
-  if (options.json) return print_json(list);
+  if (options.json) {
+    Json json =
+        model_json(Provenance{.model = options.model, .dtype = std::string(dtype_text(config.dtype))});
+    json["names"] = std::move(list);
+    return print_json(json);
+  }
   table.print();
 }
 
@@ -257,7 +273,10 @@ void perform(const TokenizeOptions& options) {
   const auto tokenizer = load_tokenizer(options.model);
   if (!options.decode.empty()) {
     const auto text = tokenizer.decode(options.decode);
-    if (options.json) return print_json({{"text", text}});
+    if (options.json) {
+      const Json row{{"ids", options.decode}, {"text", text}};
+      return print_json(tokenized_json(options, tokenizer, Json::array({row})));
+    }
     fmt::print("{}\n", text);
     return;
   }
@@ -266,9 +285,7 @@ void perform(const TokenizeOptions& options) {
     const std::string text = chat_texts({*options.text}, options.chat, tokenizer).front();
     const auto encoding = tokenizer.encode(text, encode);
     if (!options.json) return print_encoding(encoding, tokenizer, put_in_front(options, tokenizer));
-    Json json = encoding_json(encoding);
-    if (options.chat.chat) json["text"] = text;  // the text that offsets refer to
-    return print_json(json);
+    return print_json(tokenized_json(options, tokenizer, Json::array({encoding_json(text, encoding)})));
   }
   auto list = Json::array();
   const auto texts = chat_texts(read_texts(*options.texts_file), options.chat, tokenizer);
@@ -276,15 +293,14 @@ void perform(const TokenizeOptions& options) {
   const auto in_front = options.json ? std::vector<std::int64_t>() : put_in_front(options, tokenizer);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (options.json) {
-      list.push_back(encoding_json(encodings[i]));
-      if (options.chat.chat) list.back()["text"] = texts[i];
+      list.push_back(encoding_json(texts[i], encodings[i]));
     } else {
       fmt::print("\"{}\"\n", printable(texts[i]));
       print_encoding(encodings[i], tokenizer, in_front);
       fmt::print("\n");
     }
   }
-  if (options.json) print_json(list);
+  if (options.json) print_json(tokenized_json(options, tokenizer, std::move(list)));
 }
 
 void perform(const SaveOptions& options) {
@@ -296,11 +312,11 @@ void perform(const SaveOptions& options) {
   }
   const auto& config = model.config();
   if (options.json) {
-    return print_json({{"out", options.out},
-                       {"parameters", config.parameter_count()},
-                       {"dtype", dtype_text(config.dtype)},
-                       {"packed", options.packed},
-                       {"processing", config.processing}});
+    Json json = model_json(model);
+    json["out"] = options.out;
+    json["parameters"] = config.parameter_count();
+    json["packed"] = options.packed;
+    return print_json(json);
   }
   fmt::print("{}: {} parameters as {}{}\n", options.out, grouped(config.parameter_count()),
              dtype_text(config.dtype), options.packed ? ", packed" : "");

@@ -39,8 +39,6 @@ std::string line(const std::vector<std::string>& cells, const std::vector<std::s
 
 }  // namespace
 
-void print_json(const Json& value) { fmt::print("{}\n", json_text(value)); }
-
 void Table::print(std::string_view indent, std::size_t columns) const {
   std::vector<std::string> titles;
   for (const auto& column : columns_) titles.push_back(column.title);
@@ -116,19 +114,6 @@ std::vector<std::string> notes_of(const RunResult& run) {
     if (const auto found = run.not_finite()) notes.push_back(found->text());
   }
   return notes;
-}
-
-Json not_finite_json(const std::vector<std::string>& notes) {
-  Json found = Json::array();
-  for (const std::string& note : notes) {
-    if (note.starts_with(kNotFinite)) found.push_back(note.substr(kNotFinite.size()));
-  }
-  return found;
-}
-
-Json grid_json(const Grid& grid) {
-  const std::string text = grid.to_json();
-  return parse_json(text, {.bytes = text.size()});
 }
 
 GridAxis counted_axis(std::string name, std::int64_t places) {

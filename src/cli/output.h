@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/core/model_config.h"
 #include "hooked/engine/run_result.h"
@@ -20,19 +19,6 @@
 #include "options/command_options.h"
 
 namespace hooked::cli {
-
-/// null for an empty text or list, or an optional without a value.
-template <typename Value>
-Json or_null(const Value& value) {
-  if constexpr (requires { value.empty(); }) {
-    return value.empty() ? Json(nullptr) : Json(value);
-  } else {
-    return value ? Json(*value) : Json(nullptr);
-  }
-}
-
-/// Writes one JSON value and a newline to stdout.
-void print_json(const Json& value);
 
 enum class Align : std::uint8_t { left, right };
 
@@ -78,17 +64,11 @@ void print_notes(const std::vector<std::string>& notes);
 /// on the host anyway.
 std::vector<std::string> notes_of(const RunResult& run);
 
-/// The notes of a command's runs that say that numbers are not finite: its `not_finite` in JSON.
-Json not_finite_json(const std::vector<std::string>& notes);
-
 /// Writes a sentence to stdout if the logits that a command shows are centred, and so not the checkpoint's.
 void print_centred(const ModelConfig& config);
 
 /// `124,439,808`
 std::string grouped(std::int64_t number);
-
-/// A grid as Grid::to_json writes it.
-Json grid_json(const Grid& grid);
 
 /// An axis whose places are counted: 0, 1, ….
 GridAxis counted_axis(std::string name, std::int64_t places);

@@ -16,6 +16,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/patch_output.h"
 #include "cli/patch_prompts.h"
@@ -306,7 +307,8 @@ void perform(const PatchOptions& options) {
   const std::vector<std::string> notes = notes_of(scores, made.sweeps);
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
-    Json json = patching_json(made.sweeps, scores, options.per_pair);
+    Json json = model_json(model);
+    json.update(patching_json(made.sweeps, scores, options.per_pair));
     json["complete"] = made.complete;
     prompts.add_tokens(sweeps.into(), json);
     json["logits_centred"] = model.config().logits_centred();

@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "core/unsigned_nan.h"
 #include "hooked/engine/run_result.h"
@@ -40,45 +41,29 @@ std::string mean_text(const at::Tensor& scores) {
   return fmt::format("{:.4f}", unsigned_nan(scores.mean().item<double>()));
 }
 
-// One score, or those of pairs, as a grid's own JSON has numbers: NaN is null.
-Json scores_json(const at::Tensor& scores) {
-  std::vector<GridAxis> axes;
-  if (scores.dim() > 0) axes.push_back(counted_axis("pair", scores.size(0)));
-  return grid_json(Grid(scores, std::move(axes), {}))["values"];
-}
-
-// One metric of a sweep.
-Json metric_json(const SweepNumbers& sweep, std::size_t metric, MetricKind kind, bool per_pair) {
-  const auto values = [&](PatchScale scale, bool pairs) {
-    return grid_json(sweep.of_metric(metric, scale, pairs))["values"];
+// The grids of one metric of a sweep.
+Json grids_json(const SweepNumbers& sweep, std::size_t metric, MetricKind kind, bool per_pair) {
+  Json json = {{"metric", metric_json(kind)}};
+  const auto add = [&](const char* key, PatchScale scale, bool pairs) {
+    json[key] = grid_json(sweep.of_metric(metric, scale, pairs));
   };
-  Json json = {{"metric", metric_name(kind).name},
-               {"values", values(PatchScale::scores, false)},
-               {"rescaled", values(PatchScale::rescaled, false)}};
+  add("scores", PatchScale::scores, false);
+  add("rescaled", PatchScale::rescaled, false);
   if (!per_pair) return json;
-  json["pair_values"] = values(PatchScale::scores, true);
-  json["pair_rescaled"] = values(PatchScale::rescaled, true);
+  add("pair_scores", PatchScale::scores, true);
+  add("pair_rescaled", PatchScale::rescaled, true);
   return json;
 }
 
 Json sweep_json(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair) {
-  const Grid grid = sweep.of_metric(0, PatchScale::scores, false);
-  auto axes = Json::array(), labels = Json::array(), metrics = Json::array(), failed = Json::array();
-  for (const GridAxis& axis : grid.axes()) {
-    axes.push_back(axis.name);
-    labels.push_back(axis.labels);
-  }
+  auto grids = Json::array(), failed = Json::array();
   for (std::size_t i = 0; i < scores.kinds.size(); ++i)
-    metrics.push_back(metric_json(sweep, i, scores.kinds[i], per_pair));
+    grids.push_back(grids_json(sweep, i, scores.kinds[i], per_pair));
   for (const FailedCell& cell : sweep.report().failed)
     failed.push_back({{"labels", cell.labels}, {"error", cell.error}});
   return {{"site", sweep.name()},
           {"source", sweep.report().source},
-          {"axes", axes},
-          {"labels", labels},
-          {"values", metrics[0]["values"]},
-          {"rescaled", metrics[0]["rescaled"]},
-          {"metrics", metrics},
+          {"grids", grids},
           {"runs", sweep.report().runs},
           {"seconds", sweep.report().seconds},
           {"complete", sweep.report().complete},
@@ -201,25 +186,20 @@ void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool 
 }
 
 Json patching_json(const std::vector<SweepNumbers>& sweeps, const UnpatchedScores& scores, bool per_pair) {
-  auto metrics = Json::array(), all = Json::array();
+  auto unpatched = Json::array(), all = Json::array();
   for (std::size_t i = 0; i < scores.kinds.size(); ++i) {
     const auto m = static_cast<std::int64_t>(i);
-    Json metric = {{"metric", metric_name(scores.kinds[i]).name},
-                   {"clean", scores_json(scores.clean[m].mean())},
-                   {"corrupted", scores_json(scores.corrupted[m].mean())}};
+    Json one = {{"metric", metric_json(scores.kinds[i])},
+                {"clean", number_json(scores.clean[m].mean().item<double>())},
+                {"corrupted", number_json(scores.corrupted[m].mean().item<double>())}};
     if (per_pair) {
-      metric["pair_clean"] = scores_json(scores.clean[m]);
-      metric["pair_corrupted"] = scores_json(scores.corrupted[m]);
+      one["pair_clean"] = numbers_json(scores.clean[m]);
+      one["pair_corrupted"] = numbers_json(scores.corrupted[m]);
     }
-    metrics.push_back(std::move(metric));
+    unpatched.push_back(std::move(one));
   }
   for (const SweepNumbers& sweep : sweeps) all.push_back(sweep_json(sweep, scores, per_pair));
-  return {{"metric", metrics[0]["metric"]},
-          {"clean", metrics[0]["clean"]},
-          {"corrupted", metrics[0]["corrupted"]},
-          {"sweeps", all},
-          {"metrics", metrics},
-          {"pairs", scores.clean.size(1)}};
+  return {{"pairs", scores.clean.size(1)}, {"unpatched", unpatched}, {"sweeps", all}};
 }
 
 }  // namespace hooked::cli

@@ -63,7 +63,7 @@ class SweepNumbers {
 void print_unpatched(const UnpatchedScores& scores, bool per_pair);
 /// A sweep's tables.
 void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair);
-/// All results of a patching: the fields of the contract, and what several metrics and pairs add to them.
+/// All results of a patching: the unpatched scores of each metric, and for each sweep its grids.
 Json patching_json(const std::vector<SweepNumbers>& sweeps, const UnpatchedScores& scores, bool per_pair);
 
 }  // namespace hooked::cli

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "cli/input_options.h"
+#include "cli/json_output.h"
 #include "core/parse_integer.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
@@ -130,8 +131,8 @@ Metric PatchPrompts::metric(MetricKind kind, const Position& position) const {
   const auto against = [&](auto make) { return make(pairs_.answers(), pairs_.against(), position); };
   const auto reference = [&](auto make) { return make(reference_, {position}); };
   switch (kind) {
-#define HOOKED_METRIC(name, needs) \
-  case MetricKind::name:           \
+#define HOOKED_METRIC(name, needs, ...) \
+  case MetricKind::name:                \
     return needs(hooked::name);
 #include "core/metrics.inc"
   }
@@ -187,8 +188,9 @@ PatchSource PatchPrompts::source(PatchWith with, PromptSide side, SourceRun how)
 void PatchPrompts::add_tokens(PromptSide side, Json& json) const {
   cli::add_tokens(input(side), json);
   json["around"] = around_;
-  json["clean_tokens"] = rows_json(pairs_.clean().tokens);
-  json["corrupted_tokens"] = rows_json(pairs_.corrupted().tokens);
+  const auto rows = [](const Input& prompt) { return rows_json(prompt.tokens, prompt.attention_mask); };
+  json["clean_tokens"] = rows(pairs_.clean());
+  json["corrupted_tokens"] = rows(pairs_.corrupted());
 }
 
 }  // namespace hooked::cli

@@ -14,6 +14,7 @@
 
 #include "cli/actions.h"
 #include "cli/input_options.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "core/json.h"
 #include "core/number_text.h"
@@ -120,38 +121,29 @@ double loss_of(const ModelConfig& config, const Input& input, const at::Tensor& 
   return next_token_loss(logits, input.main_tokens(), real).item<double>();
 }
 
-// The text that a token adds; null without a tokenizer.
-Json text_of(const HookedTransformer& model, std::int64_t id) {
-  if (!piece_of(model, id)) return nullptr;
-  return model.tokenizer().printable_piece(id);
+Json guess_json(const HookedTransformer& model, const Guess& guess) {
+  return next_token_json(model, guess.id, guess.logit, guess.probability);
 }
 
 Json result_json(const HookedTransformer& model, const GivenInput& given, const std::vector<NextTokens>& rows,
                  double loss) {
   auto list = Json::array();
   for (const auto& row : rows) {
-    auto next = Json::array();
-    for (const auto& guess : row.guesses) {
-      next.push_back({{"id", guess.id},
-                      {"piece", or_null(guess.piece)},
-                      {"logit", guess.logit},
-                      {"probability", guess.probability}});
-    }
-    list.push_back({{"row", row.row}, {"position", row.position}, {"next", next}});
-    if (row.asked.empty()) continue;
-    auto answers = Json::array();
+    auto next = Json::array(), answers = Json::array();
+    for (const Guess& guess : row.guesses) next.push_back(guess_json(model, guess));
     for (const auto& [guess, rank] : row.asked) {
-      answers.push_back({{"id", guess.id},
-                         {"token", text_of(model, guess.id)},
-                         {"rank", rank},
-                         {"logit", guess.logit},
-                         {"probability", guess.probability}});
+      answers.push_back(guess_json(model, guess));
+      answers.back()["rank"] = rank;
     }
-    list.back()["answers"] = std::move(answers);
+    list.push_back({{"row", row.row},
+                    {"position", position_in_row(given.input, row.row, row.position)},
+                    {"next", std::move(next)},
+                    {"answers", std::move(answers)}});
   }
-  Json json = {{"rows", list},
-               {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
-               {"logits_centred", model.config().logits_centred()}};
+  Json json = model_json(model);
+  json["rows"] = std::move(list);
+  json["loss"] = number_json(loss);
+  json["logits_centred"] = model.config().logits_centred();
   add_tokens(given, json);
   return json;
 }

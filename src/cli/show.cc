@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/actions.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "core/size_text.h"
 #include "hooked/core/tensor_text.h"
@@ -210,10 +211,7 @@ void print_list(const FileContents& contents) {
   table.print("  ");
 }
 
-Json contents_json(const FileContents& contents) {
-  const Provenance& from = contents.provenance;
-  auto steps = Json::object();
-  for (const auto& [step, outcome] : from.processing) steps[step] = outcome;
+Json tensors_json(const FileContents& contents) {
   auto tensors = Json::array();
   for (const auto& tensor : contents.file.tensors()) {
     const auto axes = contents.axes.find(tensor.name);
@@ -223,21 +221,23 @@ Json contents_json(const FileContents& contents) {
                        {"dtype", dtype_of(tensor)},
                        {"bytes", tensor.bytes()}});
   }
-  return {{"file", contents.file.path().native()},
-          {"bytes", contents.bytes()},
-          {"provenance",
-           {{"hooked_version", or_null(from.hooked_version)},
-            {"model", or_null(from.model)},
-            {"revision", or_null(from.revision)},
-            {"config_sha1", or_null(from.config_sha1)},
-            {"fingerprint", or_null(from.fingerprint)},
-            {"dtype", or_null(from.dtype)},
-            {"processing", or_null(steps)},
-            {"edits", or_null(from.edits)},
-            {"texts", or_null(from.texts)},
-            {"tokens", or_null(from.tokens)},
-            {"more", from.more}}},
-          {"tensors", tensors}};
+  return tensors;
+}
+
+Json contents_json(const FileContents& contents) {
+  const Provenance& from = contents.provenance;
+  Json json = model_json(from);
+  json["file"] = contents.file.path().native();
+  json["bytes"] = contents.bytes();
+  json["provenance"] = {{"hooked_version", or_null(from.hooked_version)},
+                        {"revision", or_null(from.revision)},
+                        {"config_sha1", or_null(from.config_sha1)},
+                        {"edits", or_null(from.edits)},
+                        {"texts", or_null(from.texts)},
+                        {"tokens", or_null(from.tokens)},
+                        {"more", from.more}};
+  json["tensors"] = tensors_json(contents);
+  return json;
 }
 
 void perform(const ShowOptions& options) {

@@ -33,6 +33,9 @@ void print_summary(const FileContents& contents, Detail detail);
 /// A line for each tensor: name, axes with their sizes, dtype.
 void print_list(const FileContents& contents);
 
+/// The tensors: name, axes, shape, dtype, bytes.
+Json tensors_json(const FileContents& contents);
+
 /// All of it.
 Json contents_json(const FileContents& contents);
 

@@ -12,6 +12,7 @@
 #include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
+#include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
@@ -65,7 +66,8 @@ void print_composition(const CompositionScores& found, std::int64_t largest) {
 }
 
 void show_composition(const HookedTransformer& model, const WeightsOptions& options) {
-  Json json{{"composition", Json::object()}};
+  Json json = model_json(model);
+  json["composition"] = Json::object();
   std::vector<NamedGrid> grids;
   bool complete = true;
   const InterruptGuard guard;
@@ -86,8 +88,8 @@ void show_composition(const HookedTransformer& model, const WeightsOptions& opti
       continue;
     }
     json["composition"][input] = {{"scores", grid_json(found.scores)},
-                                  {"random_mean", found.random_mean},
-                                  {"random_deviation", found.random_deviation},
+                                  {"random_mean", number_json(found.random_mean)},
+                                  {"random_deviation", number_json(found.random_deviation)},
                                   {"complete", found.complete}};
   }
   complete = grids.size() == options.composition.size() && complete;
@@ -108,9 +110,11 @@ void show_copying(const HookedTransformer& model, const WeightsOptions& options)
                                             .progress = work.progress()});
   work.end();
   if (options.json) {
-    print_json({{"eigenvalues", grid_json(found.eigenvalues)},
-                {"top_k", grid_json(found.top_k)},
-                {"complete", found.complete}});
+    Json json = model_json(model);
+    json["eigenvalues"] = grid_json(found.eigenvalues);
+    json["top_k"] = grid_json(found.top_k);
+    json["complete"] = found.complete;
+    print_json(json);
   } else {
     print_printed(found.eigenvalues);
     fmt::print("\n");
@@ -132,10 +136,12 @@ SingularOf matrix_of(std::string_view word) {
   return SingularOf::ov_written;  // the parser accepts no other
 }
 
-Json tokens_json(const std::vector<SingularTokens::Token>& tokens) {
+Json tokens_json(const HookedTransformer& model, const std::vector<SingularTokens::Token>& tokens) {
   auto json = Json::array();
-  for (const auto& token : tokens)
-    json.push_back({{"id", token.token}, {"piece", token.piece}, {"logit", token.logit}});
+  for (const auto& token : tokens) {
+    json.push_back(token_json(model, token.token));
+    json.back()["logit"] = number_json(token.logit);
+  }
   return json;
 }
 
@@ -149,14 +155,17 @@ void show_singular(const HookedTransformer& model, const WeightsOptions& options
   if (options.json) {
     auto rows = Json::array();
     for (const auto& row : found.top) {
-      rows.push_back({{"value", row.value},
+      rows.push_back({{"value", number_json(row.value)},
                       {"subspace", row.subspace},
                       {"dimensions", row.dimensions},
-                      {"raised", tokens_json(row.raised)},
-                      {"lowered", tokens_json(row.lowered)}});
+                      {"raised", tokens_json(model, row.raised)},
+                      {"lowered", tokens_json(model, row.lowered)}});
     }
-    // One matrix is one step: it cannot be partly done.
-    print_json({{"title", found.title}, {"directions", std::move(rows)}, {"complete", true}});
+    Json json = model_json(model);
+    json["title"] = found.title;
+    json["directions"] = std::move(rows);
+    json["complete"] = true;  // one matrix is one step: it cannot be partly done
+    print_json(json);
   } else {
     print_printed(found);
   }

@@ -147,8 +147,7 @@ struct CacheOptions : InputCommandOptions, OutOptions {
   std::string names;
   std::optional<std::int64_t> stop_at_layer;
   bool gradients = false;
-  std::string answer_token;
-  std::string against_token;
+  TokenChoice answers, against;  ///< one token each
   std::optional<std::int64_t> position;
   bool list = false;
   bool json = false;
@@ -204,7 +203,7 @@ struct SweepChoice {
 
 /// What a run is scored by.
 enum class MetricKind : std::uint8_t {
-#define HOOKED_METRIC(name, needs) name,
+#define HOOKED_METRIC(name, ...) name,
 #include "core/metrics.inc"
 };
 

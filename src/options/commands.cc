@@ -37,7 +37,7 @@ std::span<const Command> commands() {
               "  hooked cache examples/toy_model --text \"When Mary and John went\" \\\n"
               "      --names '*.hook_pattern,*.hook_resid_post' --out cache.safetensors\n"
               "  hooked cache examples/toy_model --tokens 1,2,3 --out gradients.safetensors \\\n"
-              "      --gradients --answer-token \" Mary\" --against-token \" John\"",
+              "      --gradients --answer \" Mary\" --against \" John\"",
               define_cache, kEndsEarly},
       Command{"show", "what a safetensors file holds, and where its activations come from",
               "  hooked show cache.safetensors\n"

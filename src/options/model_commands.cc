@@ -73,7 +73,7 @@ Reader define_names(CLI::App& app) {
                {"--names GLOB", options->names, "names or globs, separated by commas (default: every point)"},
                {"--tokens-length N", options->tokens_length,
                 "tokens in a row, for the shapes (default: left open)", at_least_one},
-               {"--json", options->json, "one JSON array on stdout"}});
+               json_row(options->json)});
   return [options] { return *options; };
 }
 
@@ -89,7 +89,7 @@ Reader define_tokenize(CLI::App& app) {
   add_options(app, {{"--add-special-tokens", options->add_special_tokens,
                      "put the tokens around the text that the tokenizer's file asks for"}});
   add_chat_options(app, options->chat, {"--decode", "--add-special-tokens"});
-  add_options(app, {{"--json", options->json, "one JSON value on stdout"}});
+  add_options(app, {json_row(options->json)});
   return [&app, options] {
     require_one(app, {"--text", "--texts-file", "--decode"});
     return *options;

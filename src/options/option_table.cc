@@ -53,6 +53,9 @@ std::string check_step(const std::string& name) {
 // A set of values as CLI11 writes those of its own checks: {a,b}. Help does not show it; completion reads it.
 std::string set_text(const auto& values) { return fmt::format("{{{}}}", fmt::join(values, ",")); }
 
+// The first name of `--positions,--position`.
+std::string first_name(const std::string& names) { return names.substr(0, names.find(',')); }
+
 IntegerList read_integers(std::string_view text, std::string_view option) {
   IntegerList numbers;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -117,7 +120,9 @@ Trait excludes(const std::vector<std::string>& others) {
 
 CLI::Option* add_field(CLI::App& app, const std::string& name, IntegerList& integers) {
   return app.add_option_function<std::string>(
-      name, [&integers, name](const std::string& value) { integers = read_integers(value, name); });
+      name, [&integers, option = first_name(name)](const std::string& value) {
+        integers = read_integers(value, option);
+      });
 }
 
 CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<IntegerList>& rows) {
@@ -270,8 +275,16 @@ void add_run_options(CLI::App& app, InputCommandOptions& options) {
 
 void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text) {
   const std::string texts = "--" + name;
+  const auto ids = check(CLI::Validator(
+      [texts](const std::string& given) {
+        const bool letters = given.find_first_not_of("0123456789+-, ") != std::string::npos;
+        return letters ? fmt::format("'{}' is no id; expected ids such as 1,2; {} takes a text",
+                                     printable(given), texts)
+                       : std::string();
+      },
+      ""));
   add_options(app, {{texts + " T", choice.texts, text + "; repeat for several"},
-                    {texts + "-token LIST", choice.ids, "the same as ids", excludes({texts})}});
+                    {texts + "-token IDS", choice.ids, "the same as ids", excludes({texts}), ids}});
 }
 
 void require(bool holds, const std::string& sentence) {

@@ -61,7 +61,8 @@ CLI::Option* add_field(CLI::App& app, const std::string& name, Value& value) {
 /// One option.
 class Row {
  public:
-  /// `name` is `--NAME WORD`, where WORD names the value in help; a flag or an argument has no WORD.
+  /// `name` is `--NAME WORD`, where WORD names the value in help; a flag or an argument has no WORD. Other
+  /// names of the same option follow a comma: `--NAME,--OTHER WORD`.
   template <typename Field, typename... Traits>
   Row(std::string_view name, Field& field, std::string text, Traits... traits)
       : name_(name.substr(0, name.find(' '))),

@@ -250,11 +250,12 @@ Reader define_circuits(CLI::App& app) {
        {"--judge N", options->judge,
         "run the circuit alone and ablated, without each part, and N other sets of its size (0: none)",
         check(CLI::NonNegativeNumber)}});
-  add_options(app, "Output",
-              {{"--top-k K", options->top_k, "how many scores are shown (default: 20)", at_least_one},
-               {"--out F", options->out, "writes all scores: .csv, .json, .svg (a heat map) or .safetensors"},
-               force_row(options->force, {"--out", "--save"}),
-               json_row(options->json)});
+  add_options(
+      app, "Output",
+      {{"--largest,--top-k N", options->top_k, "how many scores are shown (default: 20)", at_least_one},
+       {"--out F", options->out, "writes all scores: .csv, .json, .svg (a heat map) or .safetensors"},
+       force_row(options->force, {"--out", "--save"}),
+       json_row(options->json)});
   return [&app, options, words] {
     require_one(app, {"--clean", "--clean-tokens", "--pairs"});
     read_words(*options, *words);

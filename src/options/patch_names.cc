@@ -31,7 +31,7 @@ constexpr std::array kAxisNames{
 #include "hooked/core/axes.inc"
 };
 
-#define HOOKED_METRIC(name, needs) MetricName{#name, MetricKind::name, MetricNeeds::needs},
+#define HOOKED_METRIC(name, needs, unit) MetricName{#name, MetricKind::name, MetricNeeds::needs, unit},
 constexpr std::array kMetricNames{
 #include "core/metrics.inc"
 };

@@ -17,6 +17,7 @@ struct MetricName {
   std::string_view name;
   MetricKind kind;
   MetricNeeds needs;
+  std::string_view unit;
 
   bool needs_answer() const { return needs == MetricNeeds::answer || needs == MetricNeeds::against; }
 };

@@ -22,7 +22,8 @@ std::vector<std::string> score_names() {
 }
 
 Row positions_row(IntegerList& positions) {
-  return {"--positions P", positions, "positions such as 0,5,-1 (default: each row's last real token)"};
+  return {"--positions,--position P", positions,
+          "positions such as 0,5,-1 (default: each row's last real token)"};
 }
 
 HeadsOfLayer read_heads_of_layer(std::string_view text) {
@@ -37,15 +38,20 @@ HeadsOfLayer read_heads_of_layer(std::string_view text) {
 
 Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
 
+void require_one_token(const TokenChoice& choice, std::string_view option) {
+  const auto given = choice.texts.size() + choice.ids.size();
+  require(given == 1,
+          fmt::format("--gradients is of one token and another; expected one {} or {}-token, got {}", option,
+                      option, given));
+}
+
 }  // namespace
 
 Reader define_run(CLI::App& app) {
   auto options = std::make_shared<RunCommandOptions>();
   add_run_options(app, *options);
-  add_options(
-      app, {{"--top-k K", options->top_k, "how many next tokens (default: 10)", at_least_one},
-            {"--positions P", options->positions,
-             "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)"}});
+  add_options(app, {{"--top-k K", options->top_k, "how many next tokens (default: 10)", at_least_one},
+                    positions_row(options->positions)});
   add_token_choice(
       app, "answer", options->answers,
       "a token whose rank, logit and probability are shown as well, such as \" Mary\"; repeatable");
@@ -74,19 +80,21 @@ Reader define_cache(CLI::App& app) {
                force_row(options->force, {"--out"}),
                {"--stop-at-layer L", options->stop_at_layer, "end before this block; no logits then"},
                {"--gradients", options->gradients,
-                "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)",
-                needs({"--answer-token", "--against-token"})},
-               {"--answer-token A", options->answer_token, "token id (or word) of the answer",
-                needs({"--gradients"})},
-               {"--against-token B", options->against_token, "token id (or word) it is held against",
-                needs({"--gradients"})},
+                "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)"},
                {"--position P", options->position,
-                "position of the two logits (default: row 0's last real token)", needs({"--gradients"})},
-               list_row(options->list),
-               json_row(options->json)});
+                "position of the two logits (default: row 0's last real token)", needs({"--gradients"})}});
+  add_token_choice(app, "answer", options->answers, "with --gradients: the answer");
+  add_token_choice(app, "against", options->against, "with --gradients: what it is held against");
+  add_options(app, {list_row(options->list), json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
     require_ending("--out", options->out, kTensorEnding);
+    require(options->gradients || (options->answers.empty() && options->against.empty()),
+            "--answer and --against are what the gradients are of; expected --gradients with them");
+    if (options->gradients) {
+      require_one_token(options->answers, "--answer");
+      require_one_token(options->against, "--against");
+    }
     require(!options->gradients || !options->stop_at_layer,
             "--gradients needs logits, which a run with --stop-at-layer does not have; expected one of the "
             "two");
@@ -130,7 +138,7 @@ Reader define_generate(CLI::App& app) {
              needs({"--out"})},
             {"--out F", options->out, "the file for them, which ends in .safetensors", needs({"--capture"})},
             force_row(options->force, {"--out"}),
-            {"--json", options->json, "one JSON object on stdout when all is there"}});
+            json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
     require_ending("--out", options->out, kTensorEnding);
@@ -147,7 +155,7 @@ Reader define_lens(CLI::App& app) {
   add_token_choice(app, "answer", options->answers,
                    "a token whose rank and probability are shown at each point");
   add_options(app, {{"--mid", options->mid, "also the points between sublayers"},
-                    {"--parts GRAIN", options->parts,
+                    {"--parts,--grain GRAIN", options->parts,
                      "what each layer, head, expert or neuron wrote on its own, instead of the stream",
                      a_grain(), excludes({"--mid"})},
                     {"--maps F", options->maps,
@@ -171,18 +179,18 @@ Reader define_attribute(CLI::App& app) {
   add_run_options(app, *options);
   add_token_choice(app, "answer", options->answers, "the token whose logit is taken apart");
   add_token_choice(app, "against", options->against, "the token whose logit is subtracted");
-  add_options(
-      app,
-      {positions_row(options->positions),
-       {"--grain GRAIN", options->grain, "what has a part of its own (default: layer)", a_grain()},
-       {"--value-biases-apart", options->value_biases_apart,
-        "heads without their value biases, which count as the attention's bias"},
-       {"--sources", options->sources, "heads by the token that they read",
-        excludes({"--grain", "--value-biases-apart"})},
-       {"--top-k K", options->top_k, "how many parts are shown, the largest (default: 20)", at_least_one},
-       {"--out F", options->out, "writes all parts: .csv, .json, .svg or .safetensors"},
-       force_row(options->force, {"--out"}),
-       json_row(options->json)});
+  add_options(app, {positions_row(options->positions),
+                    {"--grain,--parts GRAIN", options->grain, "what has a part of its own (default: layer)",
+                     a_grain()},
+                    {"--value-biases-apart", options->value_biases_apart,
+                     "heads without their value biases, which count as the attention's bias"},
+                    {"--sources", options->sources, "heads by the token that they read",
+                     excludes({"--grain", "--value-biases-apart"})},
+                    {"--largest,--top-k N", options->top_k,
+                     "how many parts are shown, the largest (default: 20)", at_least_one},
+                    {"--out F", options->out, "writes all parts: .csv, .json, .svg or .safetensors"},
+                    force_row(options->force, {"--out"}),
+                    json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
     require_grid_file(options->out);

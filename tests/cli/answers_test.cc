@@ -76,8 +76,8 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
        {Words{"run", "--text", "c b", "--answer", "a"}, Words{"lens", "--text", "c b", "--answer", "a"},
         Words{"attribute", "--text", "c b", "--answer", "a", "--against", "c"},
         Words{"attribute", "--text", "c b", "--answer", "c", "--against", "a"},
-        Words{"cache", "--text", "c b", "--out", path("c.safetensors"), "--gradients", "--answer-token", "a",
-              "--against-token", "c"},
+        Words{"cache", "--text", "c b", "--out", path("c.safetensors"), "--gradients", "--answer", "a",
+              "--against", "c"},
         Words{"patch", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c", "--sweep",
               "resid_pre"},
         Words{"circuits", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c"}}) {

@@ -131,8 +131,7 @@ TEST_F(CacheTest, GradientsOfEveryPointAreThere) {
 
 TEST_F(CacheTest, TokensMayBeWords) {
   write_tokenizer();
-  const auto by_word =
-      cache({"--gradients", "--answer-token", "w5", "--against-token", "w6", "--names", "hook_embed"});
+  const auto by_word = cache({"--gradients", "--answer", "w5", "--against", "w6", "--names", "hook_embed"});
   const auto gradient = by_word.read("grad.hook_embed");
   const auto by_id =
       cache({"--gradients", "--answer-token", "5", "--against-token", "6", "--names", "hook_embed"});
@@ -147,11 +146,13 @@ TEST_F(CacheTest, WrongGradientOptionsAreRefused) {
     expect_failure(arguments, exit_code, what);
   };
   refused({"--gradients"}, 2, "--answer-token");
+  refused({"--gradients", "--answer-token", "1,2", "--against-token", "2"}, 2, "got 2");
   refused({"--answer-token", "1", "--against-token", "2"}, 2, "--gradients");
   refused({"--gradients", "--answer-token", "1", "--against-token", "2", "--stop-at-layer", "1"}, 2,
           "--stop-at-layer");
   refused({"--gradients", "--answer-token", "1", "--against-token", "99"}, 1, "99");
-  refused({"--gradients", "--answer-token", "Mary", "--against-token", "2"}, 2, "'Mary'");
+  refused({"--gradients", "--answer-token", "Mary", "--against-token", "2"}, 2,
+          "'Mary' is no id; expected ids such as 1,2; --answer takes a text");
   refused({"--gradients", "--answer-token", "1", "--against-token", "2", "--position", "2"}, 1,
           "expected -2 to 1");
 }
@@ -161,7 +162,11 @@ TEST_F(CacheTest, JsonNamesWhatIsInTheFile) {
                              path("out.safetensors"), "--json"})
                         .json();
   EXPECT_EQ(json["tokens"], parse_json("[[1, 2]]", {}));
-  EXPECT_EQ(json["tensors"], Json::array({"tokens", "logits", "hook_embed"}));
+  std::vector<std::string> names;
+  for (const Json& tensor : json["tensors"]) names.push_back(tensor["name"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"tokens", "logits", "hook_embed"}));
+  EXPECT_EQ(json["tensors"][2]["axes"], Json::array({"batch", "pos", "d_model"}));
+  EXPECT_EQ(json["fingerprint"], load().identity()->fingerprint);
   EXPECT_EQ(json["bytes"], 2 * 8 + 2 * 11 * 4 + 2 * 12 * 4);
 }
 

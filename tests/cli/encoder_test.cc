@@ -50,7 +50,7 @@ TEST_F(EncoderCliTest, AModelWithoutUnembeddingHasNoLogits) {
   const auto file = cache("bert_no_head", {"--tokens", "3,4,5"});
   EXPECT_FALSE(file.find("logits"));
   EXPECT_TRUE(file.find("blocks.1.hook_normalized_resid_post"));
-  for (const auto& name : succeed({"names", folder, "--json"}).json()) {
+  for (const auto& name : succeed({"names", folder, "--json"}).json()["names"]) {
     EXPECT_EQ(name["name"].get<std::string>().find("unembed"), std::string::npos) << name;
   }
   const auto info = succeed({"info", folder, "--json"}).json();

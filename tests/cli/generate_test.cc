@@ -45,20 +45,24 @@ TEST_F(Generate, ContinuesATextAsItIsMade) {
 TEST_F(Generate, JsonHoldsRowsWithTheirReasons) {
   const CliResult result = succeed({"generate", model(), "--tokens", "1,2,3", "--tokens", "4,5,6",
                                     "--max-new-tokens", "4", "--greedy", "--json"});
-  const Json json = result.json();
+  const Json all = result.json();
+  EXPECT_EQ(all.at("model"), model());
+  EXPECT_GT(all.at("seconds").at("prefill").get<double>(), 0.0);
+  EXPECT_GT(all.at("seconds").at("decode").get<double>(), 0.0);
+  const Json& json = all.at("rows");
   ASSERT_EQ(json.size(), 2u);
   EXPECT_EQ(json[1].at("prompt_ids"), Json({4, 5, 6}));
   EXPECT_EQ(json[0].at("ids").size(), 4u);
   EXPECT_EQ(json[0].at("log_probs").size(), 4u);
   EXPECT_EQ(json[0].at("stopped"), "length");
   EXPECT_TRUE(json[0].at("text").is_null());
-  EXPECT_GT(json[0].at("seconds").at("prefill").get<double>(), 0.0);
-  EXPECT_GT(json[0].at("seconds").at("decode").get<double>(), 0.0);
   EXPECT_EQ(json[0].at("ids")[0], expected().tokens[0][3].item<std::int64_t>());
   const std::string stop = std::to_string(expected().tokens[0][4].item<std::int64_t>());
   const Json stopped = succeed({"generate", model(), "--tokens", "1,2,3", "--max-new-tokens", "4", "--greedy",
                                 "--json", "--stop-tokens", stop})
-                           .json();
+                           .json()
+                           .at("rows")
+                           .at(0);
   EXPECT_EQ(stopped.at("stopped"), "stop_token");
   EXPECT_LE(stopped.at("ids").size(), 2u);
 }

@@ -67,8 +67,8 @@ TEST_F(Interrupt, JsonSaysWhyItEnded) {
   program.interrupt();
   const Json json = parse_json(program.read(), {.bytes = std::size_t{1} << 26});
   EXPECT_TRUE(ended_by_interrupt(program.wait()));
-  EXPECT_EQ(json["stopped"], "interrupt");
-  EXPECT_GE(json["ids"].size(), 1u);
+  EXPECT_EQ(json["rows"][0]["stopped"], "interrupt");
+  EXPECT_GE(json["rows"][0]["ids"].size(), 1u);
 }
 
 TEST_F(Interrupt, TheSecondOneEndsAtOnce) {

@@ -59,8 +59,8 @@ TEST_F(LensTest, AttributionIsTheLibrarys) {
   const auto run = model.run_with_cache(tokens());
   const auto grid =
       direct_logit_attribution(model, run.cache, {.answer = 5, .against = 6, .grain = Grain::neuron});
-  EXPECT_EQ(json["axes"][1]["labels"].get<Words>(), grid.axis("part").labels);
-  EXPECT_NEAR(json["values"][0][3][0].get<double>(), grid.at({0, 3, 0}), 1e-9);
+  EXPECT_EQ(json["parts"]["axes"][1]["labels"].get<Words>(), grid.axis("part").labels);
+  EXPECT_NEAR(json["parts"]["values"][0][3][0].get<double>(), grid.at({0, 3, 0}), 1e-9);
   EXPECT_EQ(json["complete"], true);
   const auto text = succeed(with("attribute", words)).out;
   const auto logits = run.logits()[0][3];
@@ -158,15 +158,28 @@ TEST_F(LongLensTest, AnInterruptedLensLeavesWhatIsThere) {
 TEST_F(LongLensTest, AnInterruptedAttributionLeavesWhatIsThere) {
   const Json json = json_of(interrupted({"attribute", "--grain", "neuron", "--json"}));
   EXPECT_EQ(json["complete"], false);
-  const auto& labels = json["axes"][1]["labels"];
+  const auto& labels = json["parts"]["axes"][1]["labels"];
   const auto mlp_bias = static_cast<std::size_t>(
       std::find(labels.begin(), labels.end(), Json("mlp bias 149")) - labels.begin());
   ASSERT_LT(mlp_bias, labels.size());
-  EXPECT_TRUE(json["values"][0][mlp_bias][7].is_number()) << "what writes last is taken first";
-  EXPECT_TRUE(json["values"][0][0][0].is_null());
+  EXPECT_TRUE(json["parts"]["values"][0][mlp_bias][7].is_number()) << "what writes last is taken first";
+  EXPECT_TRUE(json["parts"]["values"][0][0][0].is_null());
   const std::string text = interrupted({"attribute", "--sources"});
   EXPECT_NE(text.find("the heads so far together"), std::string::npos);
   EXPECT_NE(text.find(" of 150 layers\n"), std::string::npos) << text.substr(text.size() - 200);
+}
+
+// What one command calls by one name and another command by another is taken under both.
+TEST_F(LensTest, OptionsHaveTheNamesOfOtherCommands) {
+  const auto same = [&](const char* command, const Words& words, const Words& others) {
+    EXPECT_EQ(succeed(with(command, words)).out, succeed(with(command, others)).out);
+  };
+  same("lens", {"--parts", "head", "--positions", "1,2"}, {"--grain", "head", "--position", "1,2"});
+  same("attribute", {"--answer-token", "5", "--grain", "head", "--largest", "3"},
+       {"--answer-token", "5", "--parts", "head", "--top-k", "3"});
+  expect_failure(with("lens", {"--position", "x"}), 2, "--positions: 'x' is not a number");
+  expect_failure(with("lens", {"--answer-token", "w5"}), 2,
+                 "'w5' is no id; expected ids such as 1,2; --answer");
 }
 
 TEST_F(LensTest, SaysWhatDoesNotFit) {

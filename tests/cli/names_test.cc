@@ -15,7 +15,7 @@ Json entry(const Json& list, const std::string& name) {
 }
 
 TEST_F(NamesTest, AreTheModelsPointsWithTheirShapes) {
-  const auto list = succeed({"names", model(), "--tokens-length", "5", "--json"}).json();
+  const auto list = succeed({"names", model(), "--tokens-length", "5", "--json"}).json()["names"];
   const auto model = load();
   ASSERT_EQ(list.size(), model.names().size());
   const auto run = model.run_with_cache(at::arange(5, at::kLong), act::everything);
@@ -28,13 +28,14 @@ TEST_F(NamesTest, AreTheModelsPointsWithTheirShapes) {
 }
 
 TEST_F(NamesTest, TellTheWideOnes) {
-  const auto list = succeed({"names", model(), "--json"}).json();
+  const auto list = succeed({"names", model(), "--json"}).json()["names"];
   EXPECT_EQ(entry(list, "blocks.1.attn.hook_result")["wide"], true);
   EXPECT_EQ(entry(list, "blocks.1.attn.hook_z")["wide"], false);
 }
 
 TEST_F(NamesTest, SizesThatDependOnTheInputAreNull) {
-  const auto list = succeed({"names", model(), "--names", "blocks.0.attn.hook_pattern", "--json"}).json();
+  const auto list =
+      succeed({"names", model(), "--names", "blocks.0.attn.hook_pattern", "--json"}).json()["names"];
   ASSERT_EQ(list.size(), 1u);
   EXPECT_EQ(list[0]["axes"], Json::array({"batch", "head", "query", "key"}));
   EXPECT_EQ(list[0]["shape"], Json::array({1, 3, nullptr, nullptr}));
@@ -44,7 +45,7 @@ TEST_F(NamesTest, SizesThatDependOnTheInputAreNull) {
 
 TEST_F(NamesTest, NeedNoWeights) {
   std::filesystem::remove(folder_ / "model/model.safetensors");
-  EXPECT_EQ(succeed({"names", model(), "--json"}).json().size(), activation_names(config()).size());
+  EXPECT_EQ(succeed({"names", model(), "--json"}).json()["names"].size(), activation_names(config()).size());
 }
 
 TEST_F(NamesTest, ALengthStartsAtOne) {

@@ -71,6 +71,24 @@ class PatchTest : public CliTest {
 
 constexpr double kClose = 1e-9;
 
+/// A number of the unpatched runs, of the first metric.
+const Json& unpatched(const Json& out, const char* side) { return out.at("unpatched").at(0).at(side); }
+
+/// A grid of a sweep: its scores, or what `which` names.
+const Json& grid(const Json& sweep, const char* which = "scores", std::size_t metric = 0) {
+  return sweep.at("grids").at(metric).at(which);
+}
+const Json& values(const Json& sweep, const char* which = "scores", std::size_t metric = 0) {
+  return grid(sweep, which, metric).at("values");
+}
+
+/// What its axes have as `field`.
+Json of_axes(const Json& sweep, const char* field) {
+  Json list = Json::array();
+  for (const Json& axis : grid(sweep).at("axes")) list.push_back(axis.at(field));
+  return list;
+}
+
 /// All numbers of nested arrays are those of a tensor; null is NaN.
 void expect_numbers(const Json& values, const at::Tensor& expected, double tolerance = kClose) {
   if (expected.dim() > 0) {
@@ -92,9 +110,10 @@ TEST_F(PatchTest, NumbersAreThoseOfOneRunPerPlace) {
   const auto model = exact();
   const auto cache = model.run_with_cache(clean()).cache;
   const Json out = json(scored({"--sweep", "resid_pre,attn_head_out_all_pos"}));
-  EXPECT_EQ(out["metric"], "logit_difference");
-  EXPECT_NEAR(out["clean"].get<double>(), difference(model, clean()), kClose);
-  EXPECT_NEAR(out["corrupted"].get<double>(), difference(model, corrupted()), kClose);
+  EXPECT_EQ(unpatched(out, "metric"), Json({{"name", "logit_difference"}, {"unit", "logits"}}));
+  EXPECT_EQ(out["fingerprint"], model.identity()->fingerprint);
+  EXPECT_NEAR(unpatched(out, "clean").get<double>(), difference(model, clean()), kClose);
+  EXPECT_NEAR(unpatched(out, "corrupted").get<double>(), difference(model, corrupted()), kClose);
   EXPECT_EQ(out["tokens"], Json::parse("[[1,5,3,4]]"));
   EXPECT_EQ(out["clean_tokens"], Json::parse("[[1,2,3,4]]"));
   EXPECT_EQ(out["complete"], true);
@@ -102,25 +121,25 @@ TEST_F(PatchTest, NumbersAreThoseOfOneRunPerPlace) {
 
   const Json& stream = out["sweeps"][0];
   EXPECT_EQ(stream["site"], "resid_pre");
-  EXPECT_EQ(stream["axes"], Json::parse(R"(["layer", "pos"])"));
-  EXPECT_EQ(stream["labels"], Json::parse(R"([["0", "1"], ["0", "1", "2", "3"]])"));
+  EXPECT_EQ(of_axes(stream, "name"), Json::parse(R"(["layer", "pos"])"));
+  EXPECT_EQ(of_axes(stream, "labels"), Json::parse(R"([["0", "1"], ["0", "1", "2", "3"]])"));
   EXPECT_GT(stream["runs"].get<int>(), 0);
   EXPECT_GE(stream["seconds"].get<double>(), 0);
-  const double low = out["corrupted"], high = out["clean"];
+  const double low = unpatched(out, "corrupted"), high = unpatched(out, "clean");
   for (int layer = 0; layer < 2; ++layer) {
     for (int pos = 0; pos < 4; ++pos) {
       const double expected =
           difference(model, corrupted(), {replace(act::resid_pre(layer).pos(pos), cache)});
-      const auto place = [&](const char* field) { return stream[field][layer][pos].get<double>(); };
-      EXPECT_NEAR(place("values"), expected, kClose);
+      const auto place = [&](const char* which) { return values(stream, which)[layer][pos].get<double>(); };
+      EXPECT_NEAR(place("scores"), expected, kClose);
       EXPECT_NEAR(place("rescaled"), (expected - low) / (high - low), kClose);
     }
   }
   const Json& heads = out["sweeps"][1];
-  EXPECT_EQ(heads["axes"], Json::parse(R"(["layer", "head"])"));
+  EXPECT_EQ(of_axes(heads, "name"), Json::parse(R"(["layer", "head"])"));
   for (int layer = 0; layer < 2; ++layer) {
     for (int head = 0; head < 3; ++head) {
-      EXPECT_NEAR(heads["values"][layer][head].get<double>(),
+      EXPECT_NEAR(values(heads)[layer][head].get<double>(),
                   difference(model, corrupted(), {replace(act::z(layer).head(head), cache)}), kClose);
     }
   }
@@ -166,7 +185,7 @@ TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
       words[1] = golden(one.golden);
       const Json out = json(words);
       EXPECT_EQ(out["sweeps"][0]["site"], sweep);
-      expect_numbers(out["sweeps"][0]["values"], expected);
+      expect_numbers(values(out["sweeps"][0]), expected);
       const std::string shown = succeed(words).out;
       EXPECT_NE(shown.find("nan"), std::string::npos) << shown;
       EXPECT_EQ(shown.find("-nan"), std::string::npos) << shown;
@@ -183,7 +202,7 @@ TEST_F(PatchTest, NoNumberIsSpelledOneWay) {
   const std::string shown = succeed(words).out;
   EXPECT_NE(shown.find("nan"), std::string::npos) << shown;
   EXPECT_EQ(shown.find("-nan"), std::string::npos) << shown;
-  EXPECT_TRUE(json(words)["clean"].is_null());
+  EXPECT_TRUE(unpatched(json(words), "clean").is_null());
 }
 
 TEST_F(PatchTest, ACellIsARunWithAnEditOfTheProgram) {
@@ -201,7 +220,7 @@ TEST_F(PatchTest, ACellIsARunWithAnEditOfTheProgram) {
     if (next["id"] == 7) difference -= next["logit"].get<double>();
   }
   const Json out = json(scored({"--sweep", "resid_pre", "--layers", "1", "--positions", "1"}));
-  EXPECT_NEAR(out["sweeps"][0]["values"][0][0].get<double>(), difference, 1e-6);
+  EXPECT_NEAR(values(out["sweeps"][0])[0][0].get<double>(), difference, 1e-6);
 }
 
 TEST_F(PatchTest, EverySweepThatHelpListsRuns) {
@@ -221,11 +240,11 @@ TEST_F(PatchTest, PlacesMayBeSome) {
   const Json all = json(scored({"--sweep", "attn_head_out_by_pos"}))["sweeps"][0];
   const Json some = json(scored({"--sweep", "attn_head_out_by_pos,resid_pre", "--layers", "-1", "--heads",
                                  "2,0", "--positions", "1,last"}))["sweeps"][0];
-  EXPECT_EQ(some["labels"], Json::parse(R"([["1"], ["1", "last"], ["2", "0"]])"));
+  EXPECT_EQ(of_axes(some, "labels"), Json::parse(R"([["1"], ["1", "last"], ["2", "0"]])"));
   for (int pos = 0; pos < 2; ++pos) {
     for (int head = 0; head < 2; ++head) {
-      EXPECT_NEAR(some["values"][0][pos][head].get<double>(),
-                  all["values"][1][pos == 0 ? 1 : 3][head == 0 ? 2 : 0].get<double>(), kClose);
+      EXPECT_NEAR(values(some)[0][pos][head].get<double>(),
+                  values(all)[1][pos == 0 ? 1 : 3][head == 0 ? 2 : 0].get<double>(), kClose);
     }
   }
 }
@@ -236,22 +255,22 @@ TEST_F(PatchTest, ASiteIsSweptOverItsAxes) {
   const Json out = json(scored({"--sweep", "post:layer,d_mlp,mlp_out"}));
   ASSERT_EQ(out["sweeps"].size(), 2u);
   EXPECT_EQ(out["sweeps"][0]["site"], "post:layer,d_mlp");
-  EXPECT_EQ(out["sweeps"][0]["labels"][1].size(), 16u);
-  EXPECT_NEAR(out["sweeps"][0]["values"][1][5].get<double>(),
+  EXPECT_EQ(of_axes(out["sweeps"][0], "labels")[1].size(), 16u);
+  EXPECT_NEAR(values(out["sweeps"][0])[1][5].get<double>(),
               difference(model, corrupted(), {replace(act::post(1).at(Axis::d_mlp, 5), cache)}), kClose);
 }
 
 TEST_F(PatchTest, PathsBeginAtOneHead) {
   const Json out = json(scored({"--sweep", "direct_path_k", "--source", "0.1"}))["sweeps"][0];
-  EXPECT_EQ(out["axes"], Json::parse(R"(["layer", "head"])"));
+  EXPECT_EQ(of_axes(out, "name"), Json::parse(R"(["layer", "head"])"));
   const auto model = exact();
   const auto paths = direct_path(model, {.input = HeadInput::key,
                                          .source = HeadPlace{0, 1},
                                          .sweep = {.from = model.run_with_cache(clean(), act::z).cache,
                                                    .into = corrupted(),
                                                    .metric = logit_difference(6, 7)}});
-  expect_numbers(out["values"], paths.values());
-  EXPECT_TRUE(out["values"][0][0].is_null()) << "no later head";
+  expect_numbers(values(out), paths.values());
+  EXPECT_TRUE(values(out)[0][0].is_null()) << "no later head";
 }
 
 TEST_F(PatchTest, ValuesComeFromWhereItIsSaid) {
@@ -259,10 +278,10 @@ TEST_F(PatchTest, ValuesComeFromWhereItIsSaid) {
   const auto of_run = model.run_with_cache(corrupted()).cache;
   const Json noising = json(scored({"--noising", "--sweep", "resid_mid"}));
   EXPECT_EQ(noising["tokens"], Json::parse("[[1,2,3,4]]"));
-  EXPECT_NEAR(noising["sweeps"][0]["values"][1][3].get<double>(),
+  EXPECT_NEAR(values(noising["sweeps"][0])[1][3].get<double>(),
               difference(model, clean(), {replace(act::resid_mid(1).pos(3), of_run)}), kClose);
   const Json zeros = json(scored({"--from", "zero", "--noising", "--sweep", "attn_head_out_all_pos"}));
-  EXPECT_NEAR(zeros["sweeps"][0]["values"][1][2].get<double>(),
+  EXPECT_NEAR(values(zeros["sweeps"][0])[1][2].get<double>(),
               difference(model, clean(), {zero(act::z(1).head(2))}), kClose);
 
   const std::string file = aligned("[1,8,2,3]", "[1,8,5,3]");
@@ -277,8 +296,9 @@ TEST_F(PatchTest, ValuesComeFromWhereItIsSaid) {
         {Words{"--from", "resampled", "--seed", "3"}, PatchSource::resampled(data, 3)}}) {
     const auto expected = sweep(model, patching_preset("attn_head_out_all_pos"),
                                 {.from = source, .into = pairs.clean(), .metric = metric});
-    expect_numbers(json(of_file + Words{"--noising"} + words)["sweeps"][0]["metrics"][0]["pair_values"],
-                   expected.values());
+    expect_numbers(
+        json(of_file + Words{"--noising"} + words)["sweeps"][0]["grids"][0]["pair_scores"]["values"],
+        expected.values());
   }
 }
 
@@ -287,9 +307,9 @@ TEST_F(PatchTest, EditsHoldInEveryRun) {
   const std::vector<Edit> edits{zero(act::z(0).head(1))};
   const auto cache = model.run(clean(), {.edits = edits, .capture = act::resid_pre}).cache;
   const Json out = json(scored({"--edit", "blocks.0.attn.hook_z[head=1] zero", "--sweep", "resid_pre"}));
-  EXPECT_NEAR(out["clean"].get<double>(), difference(model, clean(), edits), kClose);
-  EXPECT_NEAR(out["corrupted"].get<double>(), difference(model, corrupted(), edits), kClose);
-  EXPECT_NEAR(out["sweeps"][0]["values"][1][1].get<double>(),
+  EXPECT_NEAR(unpatched(out, "clean").get<double>(), difference(model, clean(), edits), kClose);
+  EXPECT_NEAR(unpatched(out, "corrupted").get<double>(), difference(model, corrupted(), edits), kClose);
+  EXPECT_NEAR(values(out["sweeps"][0])[1][1].get<double>(),
               difference(model, corrupted(), {edits[0], replace(act::resid_pre(1).pos(1), cache)}), kClose);
 }
 
@@ -311,26 +331,26 @@ TEST_F(PatchTest, PairsAndMetricsOnlyAddFields) {
                             .values();  // [metric, row, layer, head]
   const auto right = scores(model, pairs.clean(), metrics).values(),
              wrong = scores(model, pairs.corrupted(), metrics).values();
-  EXPECT_EQ(mean["metric"], "probability");
+  EXPECT_EQ(unpatched(mean, "metric")["name"], "probability");
   EXPECT_EQ(mean["pairs"], 2);
-  expect_numbers(mean["clean"], right[0].mean());
-  expect_numbers(mean["metrics"][1]["corrupted"], wrong[1].mean());
+  expect_numbers(unpatched(mean, "clean"), right[0].mean());
+  expect_numbers(mean["unpatched"][1]["corrupted"], wrong[1].mean());
   const Json& sweep = mean["sweeps"][0];
-  ASSERT_EQ(sweep["metrics"].size(), 5u);
-  EXPECT_EQ(sweep["metrics"][2]["metric"], "kl_divergence");
-  EXPECT_NEAR(mean["metrics"][2]["clean"].get<double>(), 0, kClose);
-  expect_numbers(sweep["values"], expected[0].mean(0));
-  expect_numbers(sweep["metrics"][1]["values"], expected[1].mean(0));
-  expect_numbers(sweep["metrics"][1]["rescaled"],
+  ASSERT_EQ(sweep["grids"].size(), 5u);
+  EXPECT_EQ(sweep["grids"][2]["metric"], Json({{"name", "kl_divergence"}, {"unit", "nats"}}));
+  EXPECT_NEAR(mean["unpatched"][2]["clean"].get<double>(), 0, kClose);
+  expect_numbers(values(sweep), expected[0].mean(0));
+  expect_numbers(values(sweep, "scores", 1), expected[1].mean(0));
+  expect_numbers(values(sweep, "rescaled", 1),
                  (expected[1].mean(0) - wrong[1].mean()) / (right[1].mean() - wrong[1].mean()));
-  EXPECT_FALSE(sweep["metrics"][0].contains("pair_values"));
+  EXPECT_FALSE(sweep["grids"][0].contains("pair_scores"));
 
   const Json each = json(words + Words{"--per-pair"});
-  expect_numbers(each["metrics"][1]["pair_clean"], right[1]);
-  expect_numbers(each["sweeps"][0]["metrics"][1]["pair_values"], expected[1]);
-  expect_numbers(each["sweeps"][0]["metrics"][1]["pair_rescaled"],
+  expect_numbers(each["unpatched"][1]["pair_clean"], right[1]);
+  expect_numbers(values(each["sweeps"][0], "pair_scores", 1), expected[1]);
+  expect_numbers(values(each["sweeps"][0], "pair_rescaled", 1),
                  (expected[1] - wrong[1].view({2, 1, 1})) / (right[1] - wrong[1]).view({2, 1, 1}));
-  expect_numbers(each["sweeps"][0]["values"], expected[0].mean(0));
+  expect_numbers(values(each["sweeps"][0]), expected[0].mean(0));
 }
 
 TEST_F(PatchTest, PlacesOfThePairsHaveAColumnInEachPrompt) {
@@ -346,24 +366,24 @@ TEST_F(PatchTest, PlacesOfThePairsHaveAColumnInEachPrompt) {
              .metric = metric});
   const Json out = json({"patch", this->model(), "--pairs", this->pairs(), "--dtype", "float64", "--sweep",
                          "resid_pre", "--positions", "other", "--metric", "logit", "--position", "other"});
-  EXPECT_EQ(out["sweeps"][0]["labels"][1], Json::parse(R"(["other"])"));
+  EXPECT_EQ(of_axes(out["sweeps"][0], "labels")[1], Json::parse(R"(["other"])"));
   EXPECT_TRUE(out["logits_centred"].get<bool>());
-  expect_numbers(out["sweeps"][0]["values"], expected.values().mean(0));
-  expect_numbers(out["clean"],
+  expect_numbers(values(out["sweeps"][0]), expected.values().mean(0));
+  expect_numbers(unpatched(out, "clean"),
                  logit(pairs.answers(), pairs.clean_place("other")).score(model, pairs.clean()).mean());
 }
 
 TEST_F(PatchTest, FilesHoldTheScores) {
   const Json out = json(scored({"--sweep", "resid_pre,attn_out", "--out", path("scores.csv")}));
-  expect_numbers(out["sweeps"][1]["values"], Grid::load(path("scores.attn_out.csv")).values());
-  expect_numbers(out["sweeps"][0]["values"], Grid::load(path("scores.resid_pre.csv")).values());
+  expect_numbers(values(out["sweeps"][1]), Grid::load(path("scores.attn_out.csv")).values());
+  expect_numbers(values(out["sweeps"][0]), Grid::load(path("scores.resid_pre.csv")).values());
   const Words rescaled = scored({"--sweep", "resid_pre", "--metric", "logit_difference,rank", "--rescaled"});
   succeed(rescaled + Words{"--out", path("picture.svg")});
   EXPECT_EQ(read("picture.svg").rfind("<svg", 0), 0u);
   succeed(rescaled + Words{"--out", path("scores.safetensors")});
   const auto grid = Grid::load(path("scores.safetensors"));
   EXPECT_EQ(grid.axes().front().name, "metric");
-  expect_numbers(out["sweeps"][0]["rescaled"], grid.values()[0]);
+  expect_numbers(values(out["sweeps"][0], "rescaled"), grid.values()[0]);
 }
 
 TEST_F(PatchTest, PrintsScoresAndTheirScale) {
@@ -433,9 +453,10 @@ TEST_F(PatchTest, TextsAreRead) {
       json({"patch", model(), "--clean", "w2 w3 w4", "--corrupted", "w5 w3 w4", "--answer", "w6", "--answer",
             "w8", "--against", "w7", "--prepend-bos", "yes", "--sweep", "resid_pre"});
   EXPECT_EQ(out["clean_tokens"], Json::parse("[[0,2,3,4]]"));
-  EXPECT_EQ(out["sweeps"][0]["labels"][1][1].get<std::string>().rfind("1 ", 0), 0u);
+  EXPECT_EQ(of_axes(out["sweeps"][0], "labels")[1][1].get<std::string>().rfind("1 ", 0), 0u);
   const auto logits = load().run(row({0, 2, 3, 4})).logits()[0][-1];
-  EXPECT_NEAR(out["clean"].get<double>(), ((logits[6] + logits[8]) / 2 - logits[7]).item<double>(), 1e-4);
+  EXPECT_NEAR(unpatched(out, "clean").get<double>(), ((logits[6] + logits[8]) / 2 - logits[7]).item<double>(),
+              1e-4);
 }
 
 TEST_F(PatchTest, AChatTemplateMakesThePrompts) {
@@ -454,7 +475,7 @@ TEST_F(PatchTest, AChatTemplateMakesThePrompts) {
   EXPECT_EQ(out["clean_tokens"], Json::parse("[[0,9,4,2,3,10]]"));
   EXPECT_EQ(out["corrupted_tokens"], Json::parse("[[0,9,4,5,3,10]]"));
   const auto logits = load().run(row({0, 9, 4, 2, 3, 10})).logits()[0][-1];
-  EXPECT_NEAR(out["clean"].get<double>(), (logits[6] - logits[7]).item<double>(), 1e-4);
+  EXPECT_NEAR(unpatched(out, "clean").get<double>(), (logits[6] - logits[7]).item<double>(), 1e-4);
   // The same for pairs of a file; the parts of a circuit are those of the same tokens as ids.
   write("pairs.jsonl", R"({"clean": "w2 w3", "corrupted": "w5 w3", "answers": "w6", "against": "w7"})");
   EXPECT_EQ(json({"patch", model(), "--sweep", "resid_pre", "--chat", "--pairs",
@@ -528,7 +549,7 @@ TEST_F(PatchInterrupted, GoesOnWhereItEnded) {
   EXPECT_FALSE(std::filesystem::exists(partial));
   EXPECT_EQ(resumed["complete"], true);
   const Json unbroken = succeed(long_call("4")).json();
-  EXPECT_EQ(resumed["sweeps"][0]["values"], unbroken["sweeps"][0]["values"]) << "to the last bit";
+  EXPECT_EQ(values(resumed["sweeps"][0]), values(unbroken["sweeps"][0])) << "to the last bit";
   EXPECT_LT(resumed["sweeps"][0]["runs"].get<int>(), unbroken["sweeps"][0]["runs"].get<int>() + 1);
 }
 

@@ -28,7 +28,7 @@ TEST_F(RunTest, JsonIsTheModelsNextTokens) {
   double above = 1e300;
   for (const auto& guess : row["next"]) {
     const auto id = guess["id"].get<std::int64_t>();
-    EXPECT_EQ(guess["piece"], nullptr);
+    EXPECT_EQ(guess["token"], nullptr);
     EXPECT_NEAR(guess["logit"].get<double>(), logits[id].item<double>(), 1e-5);               // float32 model
     EXPECT_NEAR(guess["probability"].get<double>(), probabilities[id].item<double>(), 1e-6);  // float32 model
     EXPECT_LE(guess["logit"].get<double>(), above);
@@ -83,7 +83,7 @@ TEST_F(RunTest, TextGetsPiecesAndTheBosPolicy) {
   write_tokenizer();
   const auto json = succeed({"run", model(), "--text", "w2 w3", "--json"}).json();
   EXPECT_EQ(json["tokens"], parse_json("[[0, 2, 3]]", {}));
-  EXPECT_TRUE(json["rows"][0]["next"][0]["piece"].is_string());
+  EXPECT_TRUE(json["rows"][0]["next"][0]["token"].is_string());
   EXPECT_EQ(succeed({"run", model(), "--text", "w2 w3", "--prepend-bos", "no", "--json"}).json()["tokens"],
             parse_json("[[2, 3]]", {}));
   const Json around = succeed({"run", model(), "--text", "w2", "--json"}).json()["around"];

@@ -60,12 +60,12 @@ TEST_F(Show, ListsEveryTensorWithItsAxes) {
 
 TEST_F(Show, JsonHasEverything) {
   const Json json = succeed({"show", cached({"--names", "blocks.1.attn.hook_pattern"}), "--json"}).json();
-  EXPECT_EQ(json["provenance"]["model"], model());
+  EXPECT_EQ(json["model"], model());
   EXPECT_EQ(json["provenance"]["tokens"], parse_json("[[1, 2, 3]]", {}));
   EXPECT_EQ(json["provenance"]["edits"], Json::array());
   EXPECT_TRUE(json["provenance"]["texts"].is_null());
   EXPECT_TRUE(json["provenance"]["revision"].is_null());
-  EXPECT_EQ(json["provenance"]["processing"]["fold_ln"], "applied");
+  EXPECT_EQ(json["processing"]["fold_ln"], "applied");
   ASSERT_EQ(json["tensors"].size(), 3u);
   EXPECT_EQ(json["tensors"][2], parse_json(R"({"name": "blocks.1.attn.hook_pattern",
       "axes": ["batch", "head", "query", "key"], "shape": [1, 3, 3, 3], "dtype": "float32", "bytes": 108})",
@@ -100,7 +100,7 @@ TEST_F(Show, FilesOfOthersSayWhatIsNotRecorded) {
             "not recorded   hooked version, model, config, fingerprint, dtype, processing,\n"});
   expect_parts(succeed({"show", others(), "--list"}).out, {"wte.weight  [3, 2]      float32\n"});
   const Json json = succeed({"show", others(), "--json"}).json();
-  EXPECT_TRUE(json["provenance"]["model"].is_null());
+  EXPECT_TRUE(json["model"].is_null());
   EXPECT_EQ(json["provenance"]["more"]["format"], "pt");
   EXPECT_TRUE(json["tensors"][0]["axes"].is_null());
 }

@@ -56,12 +56,12 @@ TEST_F(TextInput, AChatTemplateMakesThePrompt) {
   EXPECT_EQ(batch["rows"][0]["position"], 3);
   EXPECT_EQ(batch["rows"][1]["position"], 2);
   EXPECT_EQ(succeed({"generate", model(), "--chat", "--text", "w2", "--max-new-tokens", "1", "--json"})
-                .json()["prompt_ids"],
+                .json()["rows"][0]["prompt_ids"],
             Json::parse("[0, 2, 10]"));
   const Json shown =
       succeed({"tokenize", model(), "--chat", "--system", "w4", "--text", "w2", "--json"}).json();
-  EXPECT_EQ(shown["text"], "<bos> w9 w4  w2 w10");
-  EXPECT_EQ(shown["ids"], Json::parse("[0, 9, 4, 2, 10]"));
+  EXPECT_EQ(shown["rows"][0]["text"], "<bos> w9 w4  w2 w10");
+  EXPECT_EQ(shown["rows"][0]["ids"], Json::parse("[0, 9, 4, 2, 10]"));
   succeed({"save", model(), "--out", path("saved")});
   EXPECT_EQ(read("saved/chat_template.jinja"), read("model/chat_template.jinja"));
   expect_failure({"run", model(), "--chat", "--tokens", "1,2"}, 2, "--chat");
@@ -115,7 +115,7 @@ TEST_F(TextInput, IdsWithoutAPieceGoThroughEveryCommand) {
   const auto made = succeed({"generate", model(), "--tokens", toks, "--max-new-tokens", "4", "--greedy",
                              "--edit", "unembed.hook_out add 0", "--capture", "blocks.*.hook_resid_post",
                              "--out", path("made.safetensors"), "--json"})
-                        .json();
+                        .json()["rows"][0];
   EXPECT_EQ(made["ids"].size(), 4U);
   EXPECT_TRUE(made["text"].is_string());
   EXPECT_TRUE(std::filesystem::exists(path("made.safetensors")));

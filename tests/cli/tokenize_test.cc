@@ -8,11 +8,12 @@ class TokenizeTest : public CliTest {};
 TEST_F(TokenizeTest, GivesIdsPiecesAndOffsets) {
   write_tokenizer("words");
   const auto want = parse_json(
-      R"({"ids": [3, 1, 0, 4], "pieces": ["w3", "<unk>", "<bos>", "w4"], "offsets": [[0, 2], [3, 5], [6, 11], [12, 14]]})",
+      R"({"text": "w3 \u00e9 <bos> w4", "ids": [3, 1, 0, 4], "pieces": ["w3", "<unk>", "<bos>", "w4"], "offsets": [[0, 2], [3, 5], [6, 11], [12, 14]]})",
       {});
   const std::string text = "w3 \u00e9 <bos> w4";
-  EXPECT_EQ(succeed({"tokenize", path("words"), "--text", text, "--json"}).json(), want);
-  EXPECT_EQ(succeed({"tokenize", path("words/tokenizer.json"), "--text", text, "--json"}).json(), want);
+  EXPECT_EQ(succeed({"tokenize", path("words"), "--text", text, "--json"}).json()["rows"][0], want);
+  EXPECT_EQ(succeed({"tokenize", path("words/tokenizer.json"), "--text", text, "--json"}).json()["rows"][0],
+            want);
   EXPECT_NE(succeed({"tokenize", path("words"), "--text", text}).out.find("<unk>"), std::string::npos);
 }
 
@@ -40,7 +41,8 @@ TEST_F(TokenizeTest, PositionsAreThoseOfARun) {
 TEST_F(TokenizeTest, AFileOfTextsGivesAnArray) {
   write_tokenizer("words");
   write("texts.json", R"(["w2", "", "w3 w4"])");
-  const auto list = succeed({"tokenize", path("words"), "--texts-file", path("texts.json"), "--json"}).json();
+  const auto list =
+      succeed({"tokenize", path("words"), "--texts-file", path("texts.json"), "--json"}).json()["rows"];
   ASSERT_EQ(list.size(), 3u);
   EXPECT_EQ(list[0]["ids"], Json::array({2}));
   EXPECT_EQ(list[1]["ids"], Json::array());
@@ -51,31 +53,36 @@ TEST_F(TokenizeTest, TakesTheOlderPairAndAddsSpecialTokens) {
   std::filesystem::create_directories(path("pair"));
   write("pair/vocab.json", R"({"a": 0, "b": 1, "ab": 2, "\u0120": 3, "\u0120a": 4, "<|endoftext|>": 5})");
   write("pair/merges.txt", "#version: 0.2\na b\n\u0120 a\n");
-  EXPECT_EQ(succeed({"tokenize", path("pair"), "--text", "ab a<|endoftext|>", "--json"}).json(),
-            parse_json(R"({"ids": [2, 4, 5], "pieces": ["ab", "\u0120a", "<|endoftext|>"],
+  EXPECT_EQ(
+      succeed({"tokenize", path("pair"), "--text", "ab a<|endoftext|>", "--json"}).json()["rows"][0],
+      parse_json(
+          R"({"text": "ab a<|endoftext|>", "ids": [2, 4, 5], "pieces": ["ab", "\u0120a", "<|endoftext|>"],
                            "offsets": [[0, 2], [2, 4], [4, 17]]})",
-                       {}));
+          {}));
   write("special.json", R"({"added_tokens": [], "pre_tokenizer": {"type": "Whitespace"},
     "post_processor": {"type": "BertProcessing", "cls": ["b", 1], "sep": ["a", 0]},
     "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})");
-  EXPECT_EQ(succeed({"tokenize", path("special.json"), "--text", "b", "--json"}).json()["ids"],
+  EXPECT_EQ(succeed({"tokenize", path("special.json"), "--text", "b", "--json"}).json()["rows"][0]["ids"],
             Json::array({1}));
   const auto special =
       succeed({"tokenize", path("special.json"), "--text", "b", "--add-special-tokens", "--json"}).json();
-  EXPECT_EQ(special["ids"], Json::array({1, 1, 0}));
-  EXPECT_EQ(special["offsets"][0], Json::array({0, 0}));
+  EXPECT_EQ(special["rows"][0]["ids"], Json::array({1, 1, 0}));
+  EXPECT_EQ(special["around"]["after"], Json::parse(R"([{"id": 0, "token": "a"}])"));
+  EXPECT_EQ(special["rows"][0]["offsets"][0], Json::array({0, 0}));
 }
 
 // A file of weights means its model: a GGUF file has the tokenizer inside, others have it next to them.
 TEST_F(TokenizeTest, AModelIsAlsoAFileOfWeights) {
   write_tokenizer();
-  EXPECT_EQ(succeed({"tokenize", path("model/model.safetensors"), "--text", "w3 w4", "--json"}).json()["ids"],
+  EXPECT_EQ(succeed({"tokenize", path("model/model.safetensors"), "--text", "w3 w4", "--json"})
+                .json()["rows"][0]["ids"],
             Json::array({3, 4}));
   const auto golden = [](const char* name) {
     return (std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/gguf" / name).string();
   };
-  EXPECT_EQ(succeed({"tokenize", golden("sentencepiece.gguf"), "--text", "A", "--json"}).json()["ids"],
-            Json::array({473, 504}));
+  EXPECT_EQ(
+      succeed({"tokenize", golden("sentencepiece.gguf"), "--text", "A", "--json"}).json()["rows"][0]["ids"],
+      Json::array({473, 504}));
   expect_failure({"tokenize", golden("llama.gguf"), "--text", "a"}, 1, "this file has no tokenizer");
 }
 
@@ -90,7 +97,7 @@ TEST_F(TokenizeTest, AGgufFileWithoutItsEnding) {
 
 TEST_F(TokenizeTest, Decodes) {
   write_tokenizer("words");
-  EXPECT_EQ(succeed({"tokenize", path("words"), "--decode", "0,5,6", "--json"}).json()["text"],
+  EXPECT_EQ(succeed({"tokenize", path("words"), "--decode", "0,5,6", "--json"}).json()["rows"][0]["text"],
             "<bos> w5 w6");
   EXPECT_EQ(succeed({"tokenize", path("words"), "--decode", "5"}).out, "w5\n");
   expect_failure({"tokenize", path("words"), "--decode", "5,11"}, 1, "ids[1]");

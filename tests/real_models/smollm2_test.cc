@@ -150,10 +150,10 @@ TEST_F(SmolLM2Pair, TheProgramPrintsTheGrid) {
   ASSERT_EQ(finished.status, 0) << finished.output;
   const Json printed = Json::parse(finished.output);
   const double allowed = kTolerance * std::max(std::abs(low_), std::abs(high_));
-  EXPECT_NEAR(printed["corrupted"].get<double>(), low_, allowed);
-  EXPECT_NEAR(printed["clean"].get<double>(), high_, allowed);
+  EXPECT_NEAR(printed["unpatched"][0]["corrupted"].get<double>(), low_, allowed);
+  EXPECT_NEAR(printed["unpatched"][0]["clean"].get<double>(), high_, allowed);
   std::vector<double> values;
-  for (const Json& layer : printed["sweeps"][0]["values"])
+  for (const Json& layer : printed["sweeps"][0]["grids"][0]["scores"]["values"])
     for (const Json& value : layer) values.push_back(value.get<double>());
   EXPECT_LE(relative_difference(at::tensor(values, at::kDouble).view_as(expected_), expected_), kTolerance);
 }

@@ -513,7 +513,9 @@ TEST_F(TokenizerTest, PartsOfCharactersAreDecodedToReplacementCharacters) {
   EXPECT_EQ(tokenizer.decode(Ids{0, 1}), "\ufffd");
   EXPECT_EQ(tokenizer.decode(Ids{1, 2, 0}), "\ufffd\ufffd\ufffd");
   EXPECT_EQ(tokenizer.printable_piece(0), "\\xe2");
+  EXPECT_EQ(tokenizer.decoded_piece(0), "\xe2");
   EXPECT_EQ(tokenizer.printable_piece(3), " ");
+  EXPECT_EQ(tokenizer.decoded_piece(3), " ");
   EXPECT_EQ(tokenizer.piece(3), "\u0120");
   parts.decoder = R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]})";
   parts.model =

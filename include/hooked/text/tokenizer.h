@@ -70,7 +70,7 @@ class Tokenizer {
 
   /// The same pipeline for a model whose embedding has `d_vocab` rows. Published models have more rows than
   /// pieces. Ids up to d_vocab without a piece are then valid ids without text: decode() leaves them out,
-  /// piece() and printable_piece() return `<id>`.
+  /// piece(), decoded_piece() and printable_piece() return `<id>`.
   Tokenizer for_vocabulary(std::int64_t d_vocab) const;
 
   /// The tokens of `text`. Time is n log n in its length at worst. Throws TokenizerError for text that is not
@@ -98,8 +98,12 @@ class Tokenizer {
   /// The spelling of an id. Throws TokenizerError for an id that is not valid.
   std::string piece(std::int64_t id) const;
 
-  /// The text that an id adds, for people to read: decoded, with control characters and bytes of unfinished
-  /// characters escaped (`\n`, `\xe2`). Throws TokenizerError for an id that is not valid.
+  /// The text that an id adds to those before it: decoded, with its blank. It may begin or end within a
+  /// character, and is then not UTF-8. Throws TokenizerError for an id that is not valid.
+  std::string decoded_piece(std::int64_t id) const;
+
+  /// The same for people to read: control characters and bytes of unfinished characters are escaped (`\n`,
+  /// `\xe2`). Throws as decoded_piece().
   std::string printable_piece(std::int64_t id) const;
 
   /// The id of a piece with exactly this spelling, or nothing.

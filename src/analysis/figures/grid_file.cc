@@ -13,6 +13,7 @@
 #include "analysis/values/csv.h"
 #include "analysis/values/row_major.h"
 #include "core/json.h"
+#include "core/json_number.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heat_map.h"
 #include "hooked/core/error.h"
@@ -31,13 +32,6 @@ constexpr const char* kRecord = "grid";
 
 // A CSV's number: the shortest text that reads back as the same number.
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
-
-// JSON has no infinities and no NaN.
-Json number_json(double value) {
-  if (std::isnan(value)) return nullptr;
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
 
 Json nested(const double*& next, at::IntArrayRef shape) {
   if (shape.empty()) return number_json(*next++);

@@ -246,12 +246,14 @@ std::string Tokenizer::piece(std::int64_t id) const {
   return piece != nullptr ? *piece : text::spelling_without_text(id);
 }
 
-std::string Tokenizer::printable_piece(std::int64_t id) const {
+std::string Tokenizer::decoded_piece(std::int64_t id) const {
   const std::string* piece = find_piece("id", id);
   if (piece == nullptr) return text::spelling_without_text(id);
-  if (!rules_->decoder || rules_->added.token(id)) return printable(*piece);
-  return printable(rules_->decoder->bytes_of(*piece));
+  if (!rules_->decoder || rules_->added.token(id)) return *piece;
+  return rules_->decoder->bytes_of(*piece);
 }
+
+std::string Tokenizer::printable_piece(std::int64_t id) const { return printable(decoded_piece(id)); }
 
 std::optional<std::int64_t> Tokenizer::find(std::string_view piece) const { return rules_->find(piece); }
 
