@@ -108,7 +108,6 @@ void perform(const CacheOptions& options) {
     difference = read_difference(options, model, input);
     run.gradients = GradientRequest{.of = run.capture, .metric = difference->metric()};
   }
-  const InterruptGuard guard;  // a run is one step
   auto result = model.run(input, run);
   const std::vector<std::string> notes = notes_of(result);
   print_notes(notes);
@@ -125,6 +124,7 @@ void perform(const CacheOptions& options) {
                         .overwrite = overwrite_of(options.force)};
   save.provenance.edits = options.edits.texts;
   if (difference) save.provenance.more["gradients_of"] = difference->text();
+  const InterruptGuard guard;  // before this, there is nothing to keep
   {
     ProgressBar bar("saving");
     save.progress = bar.progress();

@@ -2,6 +2,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/patch_prompts.h"
+#include "cli/picture.h"
 #include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/circuit.h"
@@ -30,6 +32,7 @@ struct Found {
   std::optional<Circuit> circuit;
   std::optional<CircuitJudgement> judgement;
   bool complete = true;
+  std::vector<std::string> rest = {};   ///< if not complete: what there is of each part that was asked for
   std::vector<std::string> notes = {};  ///< of its runs
 };
 
@@ -37,9 +40,9 @@ struct Found {
 Grid mean_over_pairs(const AttributionPatchingReport& report) {
   const Grid mean = report.grid.mean("row");
   const auto pairs = static_cast<std::int64_t>(report.grid.axis("row").labels.size());
-  if (report.rows == pairs) return mean;
+  const std::string of = report.rows == pairs ? "" : fmt::format("{} of ", report.rows);
   return Grid(mean.values(), mean.axes(),
-              {.title = fmt::format("{}, mean over {} of {} pairs", report.grid.title(), report.rows, pairs),
+              {.title = fmt::format("{}, mean over {}{} pairs", report.grid.title(), of, pairs),
                .unit = mean.unit()});
 }
 
@@ -61,9 +64,10 @@ class CircuitFinder {
 
   Found find() const {
     Found found;
+    const bool chooses = options_.top || options_.threshold;
     if (options_.circuit.empty()) {
       estimate(found);
-      if (found.complete && (options_.top || options_.threshold)) {
+      if (found.rest.empty() && !interrupted() && chooses) {
         found.circuit = choose_circuit(
             model_, *found.scores,
             {.count = options_.top, .threshold = options_.threshold, .greedy = options_.greedy});
@@ -71,24 +75,39 @@ class CircuitFinder {
     } else {
       found.circuit = Circuit::load(model_, options_.circuit);
     }
-    if (found.circuit && options_.judge && !interrupted()) {
+    if (chooses && !found.circuit) found.rest.emplace_back("no circuit is chosen");
+    const bool judges = options_.judge && found.circuit && !interrupted();
+    if (options_.judge && !judges) found.rest.emplace_back("nothing is judged");
+    if (judges) {
       WatchedWork work("judging");
       found.judgement =
           judge_circuit(model_, *found.circuit,
                         {.sweep = watched_by(work), .sets = *options_.judge, .seed = options_.seed});
-      found.complete = found.judgement->complete;
+      if (!found.judgement->complete) {
+        found.rest.push_back(fmt::format("{} of {} runs judge the circuit, and what needs the others is nan",
+                                         grouped(work.done()), grouped(work.total())));
+      }
       note_not_finite(at::scalar_tensor(found.judgement->whole), found);
     }
-    found.complete = found.complete && (found.judgement || !options_.judge);
+    found.complete = found.rest.empty();
     return found;
   }
 
  private:
   // Adds a note if the scores of runs without a patch are not finite.
   static void note_not_finite(const at::Tensor& unpatched, Found& found) {
-    if (!found.complete || !found.notes.empty() || std::isfinite(unpatched.sum().item<double>())) return;
+    if (!found.rest.empty() || !found.notes.empty() || std::isfinite(unpatched.sum().item<double>())) return;
     found.notes.push_back(
         fmt::format("{}the score without a patch is NaN or infinite, as the logits are", kNotFinite));
+  }
+
+  // How many pairs have scores, in words.
+  std::string scored_text(const AttributionPatchingReport& report, const WatchedWork& work) const {
+    const std::int64_t pairs = prompts_.pairs().size();
+    std::string text = report.rows == pairs ? "all scores are there"
+                       : report.rows == 0   ? "no score is whole"
+                                            : fmt::format("scores of {} of {} pairs", report.rows, pairs);
+    return text + fmt::format(" after {} of {} steps", grouped(work.done()), grouped(work.total()));
   }
 
   SweepOptions watched_by(WatchedWork& work) const {
@@ -98,11 +117,14 @@ class CircuitFinder {
   }
 
   void estimate(Found& found) const {
-    WatchedWork work("gradients");
+    // So that Ctrl-C ends soon: a gradient of many rows is one step, and a CPU gains little from many rows.
+    constexpr std::int64_t kTokensOfAStep = 128;
+    WatchedWork work(options_.check > 0 ? "gradients, checks" : "gradients");
     const HeldInGradient hold{.norms = options_.hold_norms, .patterns = options_.hold_patterns};
     Integration integration;
     if (options_.steps > 0) integration = {.over = IntegrateOver::inputs, .steps = options_.steps};
-    const SweepOptions sweep = watched_by(work);
+    SweepOptions sweep = watched_by(work);
+    if (model_.device().is_cpu()) sweep.tokens_per_run = kTokensOfAStep;
     AttributionPatchingReport report = options_.edges
                                            ? edge_attribution_report(model_, {.sweep = sweep,
                                                                               .hold = hold,
@@ -115,7 +137,10 @@ class CircuitFinder {
                                                                               .check = options_.check,
                                                                               .seed = options_.seed});
     found.check = std::move(report.check);
-    found.complete = report.complete && !interrupted();
+    if (!report.complete) {
+      found.rest.push_back(scored_text(report, work));
+      if (options_.check > 0 && !found.check) found.rest.emplace_back("nothing is checked");
+    }
     note_not_finite(report.unpatched.values(), found);
     if (prompts_.pairs().size() < 2) {
       found.scores = std::move(report.grid);
@@ -139,6 +164,7 @@ std::string place_text(const GridCell& cell) {
 }
 
 void print_scores(const Grid& scores, const CircuitsOptions& options) {
+  if (scores.values().isnan().all().item<bool>()) return;
   fmt::print("{} ({}): what replacing a part changes\n", scores.title(), scores.unit());
   Table table({{options.edges ? "edge" : "node"}, {"score", Align::right}});
   for (const GridCell& cell : scores.largest(static_cast<std::size_t>(options.top_k), LargestBy::size))
@@ -147,8 +173,16 @@ void print_scores(const Grid& scores, const CircuitsOptions& options) {
 }
 
 void print_check(const AttributionCheck& check, const CircuitsOptions& options) {
+  const char* parts = options.edges ? "edges" : "nodes";
+  if (!check.complete) {
+    const auto patched =
+        std::ranges::count_if(check.cells, [](const CheckedCell& cell) { return !std::isnan(cell.effect); });
+    fmt::print("\n{} of {} {} patched, which is too early to compare scores with effects\n", patched,
+               check.cells.size(), parts);
+    return;
+  }
   fmt::print("\n{} {} patched: correlation of scores and effects {:.3f}, missed {}\n", check.cells.size(),
-             options.edges ? "edges" : "nodes", unsigned_nan(check.correlation), check.missed.size());
+             parts, unsigned_nan(check.correlation), check.missed.size());
 }
 
 void print_circuit(const Circuit& circuit) {
@@ -255,12 +289,13 @@ void perform(const CircuitsOptions& options) {
     if (found.check) print_check(*found.check, options);
     if (found.circuit) print_circuit(*found.circuit);
     if (found.judgement) print_judgement(*found.judgement, finder.source_text());
-    if (!found.complete) print_ended_early();
+    if (!found.complete) print_ended_early(found.rest);
   }
   std::fflush(stdout);
   print_notes(found.notes);
   print_notes(finder.prompts().answer_notes());
-  if (found.scores && !options.out.empty()) found.scores->save(options.out, overwrite_of(options.force));
+  if (found.scores && !options.out.empty())
+    save_parts(*found.scores, found.complete, options, finder.prompts());
   if (found.circuit && !options.save.empty()) found.circuit->save(options.save, overwrite_of(options.force));
 }
 

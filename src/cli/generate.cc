@@ -27,18 +27,27 @@ struct Seconds {
   double decode = 0.0;
 };
 
-// Measures every step of a generation, without the time of its callback, and ends it on Ctrl-C.
+// Measures every step of a generation, without the time of its callback, and ends it on Ctrl-C once there is
+// something to keep: the prompt is one step, which may take long.
 class StepTimer {
  public:
-  void start(GenerateOptions& options) {
+  /// `shows` them on a bar: where no text appears meanwhile.
+  void start(GenerateOptions& options, bool shows) {
+    if (shows) bar_.emplace("generating", ProgressUnit::steps);
     begin_ = std::chrono::steady_clock::now();
-    options.on_tokens = [this, callback = options.on_tokens](const at::Tensor& tokens) {
-      if (steps_++ == 0) prompt_done_ = std::chrono::steady_clock::now();
+    options.on_tokens = [this, callback = options.on_tokens,
+                         most = options.max_new_tokens](const at::Tensor& tokens) {
+      if (steps_++ == 0) {
+        prompt_done_ = std::chrono::steady_clock::now();
+        guard_.emplace();
+      }
+      if (bar_) bar_->show(static_cast<std::uint64_t>(steps_), static_cast<std::uint64_t>(most));
       const bool wanted = callback ? callback(tokens) : true;
       return wanted && !interrupted();
     };
   }
-  Seconds seconds() const {
+  Seconds end() {
+    bar_.reset();
     const auto now = std::chrono::steady_clock::now();
     return {std::chrono::duration<double>(prompt_done_ - begin_).count(),
             std::chrono::duration<double>(now - prompt_done_).count()};
@@ -47,6 +56,8 @@ class StepTimer {
  private:
   std::chrono::steady_clock::time_point begin_, prompt_done_;
   int steps_ = 0;
+  std::optional<InterruptGuard> guard_;
+  std::optional<ProgressBar> bar_;
 };
 
 std::string_view reason_text(StopReason reason) {
@@ -222,11 +233,10 @@ void perform(const GenerateCommandOptions& options) {
   const Input& input = given.input;
   auto generate = generate_options(options, model, input);
   Stream stream(options, input, model, generate);
-  const InterruptGuard guard;
   StepTimer timer;
-  timer.start(generate);
+  timer.start(generate, options.json || input.batch() > 1);
   const auto result = model.generate(input, generate);
-  const auto seconds = timer.seconds();
+  const auto seconds = timer.end();
   // Shown first, so that a full disk does not lose what was generated.
   if (options.json) {
     print_json(result_json(result, model, given, seconds));

@@ -20,6 +20,7 @@
 #include "cli/output.h"
 #include "cli/patch_output.h"
 #include "cli/patch_prompts.h"
+#include "cli/picture.h"
 #include "cli/progress_bar.h"
 #include "core/nearest.h"
 #include "hooked/analysis/direct_path.h"
@@ -278,8 +279,11 @@ void print_rest(const Patching& made, const PatchOptions& options) {
   const std::size_t begun = made.sweeps.size();
   std::vector<std::string> rest;
   if (begun > 0 && !made.sweeps.back().report().complete) {
-    rest.push_back(fmt::format("{} has {} of {} numbers", made.sweeps.back().name(), grouped(made.done),
-                               grouped(made.cells)));
+    const SweepNumbers& last = made.sweeps.back();
+    rest.push_back(fmt::format(
+        "{} has {} of {} numbers{}", last.name(), grouped(made.done), grouped(made.cells),
+        last.all_pairs() == 1 ? ""
+                              : fmt::format(", {} of {} pairs are whole", last.pairs(), last.all_pairs())));
   }
   for (std::size_t i = begun; i < options.sweeps.size(); ++i)
     rest.push_back(fmt::format("{} was not begun", options.sweeps[i].name));
@@ -315,7 +319,8 @@ void perform(const PatchOptions& options) {
     json["not_finite"] = not_finite_json(notes);
     print_json(json);
   } else {
-    print_unpatched(scores, options.per_pair);
+    const std::int64_t pairs = scores.clean.size(1);
+    print_unpatched(scores, pairs > 1 ? fmt::format("{} pairs", pairs) : "", options.per_pair);
     for (const SweepNumbers& sweep : made.sweeps) print_sweep(sweep, scores, options.per_pair);
     print_centred(scores, model.config());
     if (!made.complete) print_rest(made, options);
@@ -323,10 +328,9 @@ void perform(const PatchOptions& options) {
   std::fflush(stdout);
   print_notes(notes);
   print_notes(prompts.answer_notes());
-  const PatchScale scale = options.rescaled ? PatchScale::rescaled : PatchScale::scores;
   for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
     const std::string file = file_of_sweep(options.out, options.sweeps[i], options);
-    made.sweeps[i].all(scale, options.per_pair).save(file, overwrite_of(options.force));
+    if (!save_sweep(made.sweeps[i], options, prompts, file)) continue;
     if (!options.json) fmt::print("{}{}\n", i == 0 ? "\n" : "", file);
   }
   if (options.partial.empty() || !made.complete) return;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -103,11 +104,11 @@ bool SweepNumbers::all_finite() const {
 
 at::Tensor SweepNumbers::numbers(std::size_t metric, PatchScale scale, bool per_pair) const {
   const auto m = static_cast<std::int64_t>(metric);
-  const std::int64_t pairs = per_pair ? values_.size(1) : this->pairs();
+  const std::int64_t pairs = per_pair ? all_pairs() : averaged();
   const auto of_pairs = [&](const at::Tensor& all) { return all[m].narrow(0, 0, pairs); };
   const at::Tensor values = of_pairs(values_);  // [pair, ...]
   if (scale == PatchScale::scores)
-    return per_pair ? values : all_finite() ? values.nanmean(0) : values.mean(0);
+    return per_pair ? values : leaves_out_missing() ? values.nanmean(0) : values.mean(0);
   const at::Tensor zero = beside(of_pairs(unpatched_.corrupted), values);
   const at::Tensor whole = beside(of_pairs(unpatched_.clean), values) - zero;
   const at::Tensor back = values - zero;
@@ -116,20 +117,21 @@ at::Tensor SweepNumbers::numbers(std::size_t metric, PatchScale scale, bool per_
   const at::Tensor has_none = at::isnan(values);
   const at::Tensor shares =
       quotient(back.nan_to_num(0.0).masked_fill(has_none, 0).sum(0), whole.masked_fill(has_none, 0).sum(0));
-  return all_finite() ? shares : shares.masked_fill(has_none.any(0), kNan);
+  return leaves_out_missing() ? shares : shares.masked_fill(has_none.any(0), kNan);
 }
 
 std::vector<GridAxis> SweepNumbers::axes(bool per_pair) const {
   std::vector<GridAxis> axes = cells_;
-  if (per_pair) axes.insert(axes.begin(), counted_axis("pair", values_.size(1)));
+  if (per_pair) axes.insert(axes.begin(), counted_axis("pair", all_pairs()));
   return axes;
 }
 
 std::string SweepNumbers::title(bool per_pair) const {
-  const std::int64_t all = values_.size(1);
   const std::string what = fmt::format("Patching {} with {}", name_, report_.source);
-  if (per_pair || pairs() == all) return what;
-  return fmt::format("{}, mean over {} of {} pairs", what, pairs(), all);
+  if (report_.complete) return what;
+  if (pairs() == 0) return what + ", ended early";
+  return fmt::format("{}, {} {} of {} pairs", what, per_pair ? "ended after" : "mean over", pairs(),
+                     all_pairs());
 }
 
 Grid SweepNumbers::of_metric(std::size_t metric, PatchScale scale, bool per_pair) const {
@@ -140,22 +142,49 @@ Grid SweepNumbers::of_metric(std::size_t metric, PatchScale scale, bool per_pair
        .unit = scale == PatchScale::scores ? name : fmt::format("{}, corrupted run 0, clean run 1", name)});
 }
 
-Grid SweepNumbers::all(PatchScale scale, bool per_pair) const {
-  if (unpatched_.names.size() == 1) return of_metric(0, scale, per_pair);
+std::vector<std::size_t> SweepNumbers::metrics() const {
+  std::vector<std::size_t> all(unpatched_.names.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+at::Tensor SweepNumbers::before() const {
+  return report_.unpatched.values().view({values_.size(0), all_pairs()});
+}
+
+double SweepNumbers::unpatched(std::size_t metric) const {
+  return before()[static_cast<std::int64_t>(metric)].narrow(0, 0, averaged()).mean().item<double>();
+}
+
+at::Tensor SweepNumbers::unchanged() const {
+  at::Tensor without = before();
+  while (without.dim() < values_.dim()) without = without.unsqueeze(-1);
+  return values_.eq(without).logical_or(values_.isnan()).flatten(0, 1).all(0);
+}
+
+bool SweepNumbers::lacks_only_what_is_not_there() const {
+  return report_.complete && report_.failed.empty() && all_finite() && !before().isnan().any().item<bool>();
+}
+
+Grid SweepNumbers::of_metrics(const std::vector<std::size_t>& metrics, PatchScale scale,
+                              bool per_pair) const {
+  if (metrics.size() == 1) return of_metric(metrics.front(), scale, per_pair);
   std::vector<at::Tensor> values;
-  for (std::size_t i = 0; i < unpatched_.names.size(); ++i) values.push_back(numbers(i, scale, per_pair));
+  GridAxis axis{.name = "metric", .labels = {}};
+  for (const std::size_t metric : metrics) {
+    values.push_back(numbers(metric, scale, per_pair));
+    axis.labels.push_back(unpatched_.names[metric]);
+  }
   auto axes = this->axes(per_pair);
-  axes.insert(axes.begin(), {.name = "metric", .labels = unpatched_.names});
+  axes.insert(axes.begin(), std::move(axis));
   return Grid(at::stack(values), std::move(axes),
               {.title = title(per_pair),
                .unit = scale == PatchScale::scores ? "score" : "corrupted run 0, clean run 1"});
 }
 
-void print_unpatched(const UnpatchedScores& scores, bool per_pair) {
+void print_unpatched(const UnpatchedScores& scores, const std::string& of_pairs, bool per_pair) {
   const std::int64_t pairs = scores.clean.size(1);
-  Table table({{pairs > 1 ? fmt::format("{} pairs", pairs) : ""},
-               {"clean run", Align::right},
-               {"corrupted run", Align::right}});
+  Table table({{of_pairs}, {"clean run", Align::right}, {"corrupted run", Align::right}});
   for (std::size_t i = 0; i < scores.names.size(); ++i) {
     const auto m = static_cast<std::int64_t>(i);
     if (!per_pair || pairs == 1) {
@@ -170,9 +199,19 @@ void print_unpatched(const UnpatchedScores& scores, bool per_pair) {
 }
 
 void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair) {
-  for (std::size_t i = 0; i < scores.names.size(); ++i) {
+  const bool some = sweep.pairs() > 0 && sweep.pairs() < sweep.all_pairs();
+  if (some && !per_pair) {
+    // What the means that follow are to be compared with.
+    UnpatchedScores of_these = scores;
+    for (at::Tensor* side : {&of_these.clean, &of_these.corrupted}) *side = side->narrow(1, 0, sweep.pairs());
     fmt::print("\n");
-    print_printed(sweep.of_metric(i, PatchScale::scores, per_pair));
+    print_unpatched(of_these, fmt::format("{} of {} pairs", sweep.pairs(), sweep.all_pairs()), per_pair);
+  }
+  for (std::size_t i = 0; i < scores.names.size(); ++i) {
+    const Grid scored = sweep.of_metric(i, PatchScale::scores, per_pair);
+    if (!sweep.report().complete && scored.values().isnan().all().item<bool>()) continue;
+    fmt::print("\n");
+    print_printed(scored);
     fmt::print("\n");
     if (sweep.has_scale(i)) {
       print_printed(sweep.of_metric(i, PatchScale::rescaled, per_pair));

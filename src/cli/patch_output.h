@@ -33,21 +33,39 @@ class SweepNumbers {
   const std::string& name() const { return name_; }
   const SweepReport& report() const { return report_; }
 
-  /// The number of complete pairs: not all pairs if the sweep was ended early.
+  /// The number of whole pairs, the first ones: not all pairs if the sweep was ended early.
   std::int64_t pairs() const { return report_.rows; }
+  /// Of all pairs.
+  std::int64_t all_pairs() const { return values_.size(1); }
 
-  /// The numbers of one metric: for each pair on a first axis `pair`, or over all pairs(): means of scores,
-  /// and for rescaled numbers the share of the means' difference. NaN is left out, and the title says if
-  /// these are not all pairs.
+  /// The numbers of one metric: for each pair on a first axis `pair`, or over the whole pairs: means of
+  /// scores, and for rescaled numbers the share of the means' difference. A pair that has no number at a
+  /// place is left out there. If no pair is whole, a place has a number once all pairs have reached it. The
+  /// title says if the sweep was ended early, and over which pairs means are.
   Grid of_metric(std::size_t metric, PatchScale scale, bool per_pair) const;
-  /// The numbers of all metrics, on a first axis `metric` if there are several.
-  Grid all(PatchScale scale, bool per_pair) const;
+  /// The numbers of several metrics, on a first axis `metric`; of one as of_metric().
+  Grid of_metrics(const std::vector<std::size_t>& metrics, PatchScale scale, bool per_pair) const;
+  /// The numbers of all metrics.
+  std::vector<std::size_t> metrics() const;
   /// Whether the clean and the corrupted run differ in a metric, so that its numbers can be rescaled.
   bool has_scale(std::size_t metric) const;
+  /// The score without a patch, the mean over the pairs that means are over.
+  double unpatched(std::size_t metric) const;
+  /// Where no pair's score differs from the one without a patch, or it has none, bool: the axes of a grid
+  /// after those of metrics and pairs.
+  at::Tensor unchanged() const;
+  /// Whether numbers are missing only at places that do not exist, such as padding.
+  bool lacks_only_what_is_not_there() const;
 
  private:
   /// Whether all runs reported finite numbers. Then NaN is a missing number, which a mean leaves out.
   bool all_finite() const;
+  /// Whether means leave missing numbers out.
+  bool leaves_out_missing() const { return all_finite() && (report_.complete || pairs() > 0); }
+  /// The number of pairs that means are over.
+  std::int64_t averaged() const { return pairs() > 0 ? pairs() : all_pairs(); }
+  /// The scores without a patch, [metric, pair].
+  at::Tensor before() const;
   std::string title(bool per_pair) const;
   at::Tensor numbers(std::size_t metric, PatchScale scale, bool per_pair) const;
   std::vector<GridAxis> axes(bool per_pair) const;
@@ -59,8 +77,8 @@ class SweepNumbers {
   std::vector<GridAxis> cells_;  // its axes from the third on
 };
 
-/// The scores without patches and the metrics' names, as a table.
-void print_unpatched(const UnpatchedScores& scores, bool per_pair);
+/// The scores without patches and the metrics' names, as a table; `pairs` of them, as words: `3 pairs`.
+void print_unpatched(const UnpatchedScores& scores, const std::string& pairs, bool per_pair);
 /// A sweep's tables.
 void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair);
 /// All results of a patching: the unpatched scores of each metric, and for each sweep its grids.

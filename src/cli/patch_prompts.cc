@@ -4,9 +4,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -96,12 +99,42 @@ std::vector<MetricKind> metric_kinds_of(const PromptPairs& pairs, const ScoredPa
   return {all_have(&PromptPair::against) ? MetricKind::logit_difference : MetricKind::logit};
 }
 
+// A prompt's or an answer's text, or its ids, at most that many characters of it.
+template <typename Given>
+std::string quoted(const Given& given, std::size_t most) {
+  const auto* text = std::get_if<std::string>(&given);
+  std::string shown;
+  if (text != nullptr) {
+    shown = *text;
+  } else if constexpr (std::is_same_v<Given, Prompt>) {
+    shown = fmt::format("{}", fmt::join(std::get<std::vector<std::int64_t>>(given), " "));
+  } else {
+    shown = std::to_string(std::get<std::int64_t>(given));
+  }
+  std::size_t characters = 0;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const bool begins = (static_cast<unsigned char>(shown[i]) & 0xC0) != 0x80;
+    if (!begins || characters++ < most) continue;
+    shown.replace(i, std::string::npos, "…");
+    break;
+  }
+  return text != nullptr ? fmt::format("“{}”", shown) : shown;
+}
+
+std::string any_of_text(const std::vector<PromptToken>& tokens) {
+  constexpr std::size_t kMost = 20;
+  std::vector<std::string> each;
+  for (const PromptToken& token : tokens) each.push_back(quoted(token, kMost));
+  return fmt::format("{}", fmt::join(each, " or "));
+}
+
 bool compares_with_clean(MetricKind kind) { return metric_name(kind).needs == MetricNeeds::reference; }
 
 }  // namespace
 
 PatchPrompts::PatchPrompts(const HookedTransformer& model, const ScoredPairOptions& options)
     : model_(model.loaded()),
+      file_(options.pairs),
       around_(around_of(model, options)),
       pairs_(read_pairs(model, options)),
       clean_edits_(read_edits(options.edits, model, pairs_.clean())),
@@ -183,6 +216,22 @@ PatchSource PatchPrompts::source(PatchWith with, PromptSide side, SourceRun how)
     return PatchSource::mean(std::move(run), MeanOver::rows_and_positions);
   if (with == PatchWith::resampled) return PatchSource::resampled(std::move(run), how.seed);
   return PatchSource::run(std::move(run), side == PromptSide::clean ? "the clean run" : "the corrupted run");
+}
+
+std::string PatchPrompts::text() const {
+  constexpr std::size_t kMost = 60;
+  const std::vector<PromptPair>& pairs = pairs_.pairs();
+  const PromptPair& first = pairs.front();
+  std::string text = pairs.size() > 1 ? fmt::format("{} pairs of {}", pairs.size(),
+                                                    std::filesystem::path(file_).filename().string())
+                                      : quoted(first.clean, kMost);
+  const auto common = [&](std::vector<PromptToken> PromptPair::*field) {
+    return !(first.*field).empty() &&
+           std::ranges::all_of(pairs, [&](const PromptPair& pair) { return pair.*field == first.*field; });
+  };
+  if (common(&PromptPair::answers)) text += fmt::format(", {}", any_of_text(first.answers));
+  if (common(&PromptPair::against)) text += fmt::format(" against {}", any_of_text(first.against));
+  return text;
 }
 
 void PatchPrompts::add_tokens(PromptSide side, Json& json) const {

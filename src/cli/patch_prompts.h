@@ -52,6 +52,9 @@ class PatchPrompts {
   PatchSource source(PatchWith with, PromptSide side, SourceRun how) const;
   /// Adds the tokens of the run of that side, of both prompts and around texts.
   void add_tokens(PromptSide side, Json& json) const;
+  /// In a few words: the prompt of one pair, or the file and the number of pairs, and the answers if they are
+  /// the same for all: `“When John and Mary went to”, “ Mary” against “ John”`.
+  std::string text() const;
   /// Notes on the first answers with another spelling that is also one token (spelling_notes).
   std::vector<std::string> answer_notes() const;
 
@@ -59,7 +62,8 @@ class PatchPrompts {
   Metric metric(MetricKind kind, const Position& position) const;
 
   HookedTransformer model_;
-  Json around_;  // around_json() of their texts; null if they have none
+  std::string file_;  // of the pairs; empty: none
+  Json around_;       // around_json() of their texts; null if they have none
   PromptPairs pairs_;
   Edits clean_edits_, corrupted_edits_;
   std::vector<MetricKind> kinds_;

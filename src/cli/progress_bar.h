@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "hooked/analysis/sweep_progress.h"
 #include "hooked/core/progress.h"
@@ -15,12 +16,20 @@ namespace hooked::cli {
 
 enum class ProgressUnit : std::uint8_t { steps, bytes };
 
-/// `loading [######........................] 1.2 GiB of 5.9 GiB`, and if it is known, `, 4 min left`.
-std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done, std::uint64_t total,
-                          std::optional<double> seconds_left = std::nullopt);
+/// How much of a work is done.
+struct ProgressAmount {
+  ProgressUnit unit;
+  std::uint64_t done, total;
+  std::optional<double> seconds_left = std::nullopt;
+};
 
-/// A progress line on stderr, if stderr is a terminal and the work takes longer than `patience`; erased at
-/// the end.
+/// `loading [######........................] 1.2 GiB of 5.9 GiB`, and if it is known, `, 4 min left`. In few
+/// columns the bar is shorter, then it is left out, then the end of the label, and the time. For labels in
+/// ASCII.
+std::string progress_line(std::string_view label, const ProgressAmount& amount, std::size_t columns);
+
+/// A progress line on stderr, no wider than the terminal, if stderr is one and the work takes longer than
+/// `patience`; erased at the end.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label, ProgressUnit unit = ProgressUnit::bytes,
@@ -65,9 +74,9 @@ class WatchedWork {
   std::int64_t done_ = 0, total_ = 0;
 };
 
-/// After partial results: says that they are not complete.
-void print_ended_early();
-/// The same with numbers: `ended early: 40 of 1,000 rows`.
+/// After partial results: says what is there and what is not, `ended early: ` and these joined by commas.
+void print_ended_early(const std::vector<std::string>& rest);
+/// The same for one number: `ended early: 40 of 1,000 rows`.
 void print_ended_early(std::int64_t done, std::int64_t total, const char* unit);
 
 }  // namespace hooked::cli

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
@@ -14,6 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
 #include "cli/output.h"
+#include "cli/picture.h"
 #include "cli/progress_bar.h"
 #include "core/unsigned_nan.h"
 #include "hooked/analysis/circuits.h"
@@ -35,11 +37,11 @@ std::vector<std::string> grid_names(const WeightsOptions& options) {
   return {"logits"};
 }
 
-void save(const std::vector<NamedGrid>& grids, const WeightsOptions& options) {
+void save(const std::vector<NamedGrid>& grids, bool complete, const WeightsOptions& options) {
   if (options.out.empty()) return;
   const bool several = grid_names(options).size() > 1;
   for (const auto& [name, grid] : grids)
-    grid.save(file_of(options.out, name, several), overwrite_of(options.force));
+    save_grid(grid, file_of(options.out, name, several), {.force = options.force, .whole = complete});
 }
 
 CircuitOptions circuits_of(const WeightsOptions& options) {
@@ -69,10 +71,13 @@ void show_composition(const HookedTransformer& model, const WeightsOptions& opti
   Json json = model_json(model);
   json["composition"] = Json::object();
   std::vector<NamedGrid> grids;
-  bool complete = true;
+  std::vector<std::string> rest;  // what there is of each input, once the work is ended
   const InterruptGuard guard;
   for (const std::string& input : options.composition) {
-    if (!complete) break;
+    if (interrupted()) {
+      rest.push_back(fmt::format("by {} was not begun", input));
+      continue;
+    }
     WatchedWork work("composition by " + input);
     const auto found = composition_scores(model, input_of(input),
                                           {.circuits = circuits_of(options),
@@ -80,7 +85,12 @@ void show_composition(const HookedTransformer& model, const WeightsOptions& opti
                                            .seed = options.seed,
                                            .progress = work.progress()});
     work.end();
-    complete = found.complete && !interrupted();
+    if (!found.complete) {
+      const auto layers = found.scores.values().size(0), pairs = layers * (layers - 1) / 2;
+      rest.push_back(fmt::format("by {} has {} of {} pairs of layers and {} of {} random draws", input,
+                                 grouped(std::min(work.done(), pairs)), grouped(pairs), grouped(found.draws),
+                                 grouped(options.draws)));
+    }
     grids.push_back({input, found.scores});
     if (!options.json) {
       if (grids.size() > 1) fmt::print("\n");
@@ -90,14 +100,14 @@ void show_composition(const HookedTransformer& model, const WeightsOptions& opti
     json["composition"][input] = {{"scores", grid_json(found.scores)},
                                   {"random_mean", number_json(found.random_mean)},
                                   {"random_deviation", number_json(found.random_deviation)},
+                                  {"random_draws", found.draws},
                                   {"complete", found.complete}};
   }
-  complete = grids.size() == options.composition.size() && complete;
-  json["complete"] = complete;
+  json["complete"] = rest.empty();
   if (options.json) print_json(json);
-  if (!complete && !options.json) print_ended_early();
+  if (!rest.empty() && !options.json) print_ended_early(rest);
   std::fflush(stdout);
-  save(grids, options);
+  save(grids, rest.empty(), options);
 }
 
 void show_copying(const HookedTransformer& model, const WeightsOptions& options) {
@@ -122,7 +132,7 @@ void show_copying(const HookedTransformer& model, const WeightsOptions& options)
   }
   if (!found.complete && !options.json) print_ended_early(work.done(), work.total(), "heads");
   std::fflush(stdout);
-  save({{"eigenvalues", found.eigenvalues}, {"top_k", found.top_k}}, options);
+  save({{"eigenvalues", found.eigenvalues}, {"top_k", found.top_k}}, found.complete, options);
 }
 
 SingularOf matrix_of(std::string_view word) {
@@ -174,7 +184,7 @@ void show_singular(const HookedTransformer& model, const WeightsOptions& options
   const auto logits = found.logits.to(at::kCPU, at::kDouble);  // [direction, vocab]
   const Grid grid(logits, {counted_axis("direction", logits.size(0)), counted_axis("vocab", logits.size(1))},
                   {.title = "Singular directions of " + found.title, .unit = "logits"});
-  save({{"logits", grid}}, options);
+  save({{"logits", grid}}, true, options);
 }
 
 }  // namespace

@@ -233,7 +233,8 @@ struct PatchOptions : ScoredPairOptions, OutOptions {
   std::optional<std::uint64_t> seed;
   bool noising = false;
   bool per_pair = false;
-  bool rescaled = false;
+  bool rescaled = false;  ///< of a file of numbers
+  bool scores = false;    ///< of a picture, which is rescaled otherwise
   std::string partial;
   std::string replicas;
   bool json = false;

@@ -75,7 +75,7 @@ std::span<const Command> commands() {
               "      --answer \" Mary\" --against \" John\" --sweep resid_pre\n"
               "  hooked patch examples/toy_model --pairs examples/pairs.jsonl \\\n"
               "      --sweep attn_head_out_all_pos --metric logit_difference,probability \\\n"
-              "      --rescaled --out heads.svg",
+              "      --out heads.svg",
               define_patch, kEndsEarly},
       Command{"circuits", "which heads, MLPs or edges give the answer: by gradients, judged by runs",
               "  hooked circuits examples/toy_model --pairs examples/pairs.jsonl \\\n"

@@ -134,6 +134,10 @@ void require_fit(const PatchOptions& options, const PairWords& words) {
           "--source is where paths begin; expected --sweep with direct_path_q, direct_path_k or "
           "direct_path_v");
   require_grid_file(options.out);
+  require(
+      !options.scores || options.out.ends_with(".svg"),
+      "--scores is of pictures; expected --out with a name that ends in .svg (other files hold the scores "
+      "unless --rescaled is given)");
   require_ending("--partial", options.partial, kTensorEnding);
   require(options.out.empty() || options.out != options.partial,
           "--out and --partial name one file; expected two");
@@ -199,8 +203,11 @@ Reader define_patch(CLI::App& app) {
        {"--out F", options->out,
         "a file for the scores: .csv, .json, .svg (a heat map) or .safetensors; of several sweeps each has "
         "one, F with the sweep's name before the ending"},
-       {"--rescaled", options->rescaled, "of --out: corrupted 0, clean 1, instead of the scores",
+       {"--rescaled", options->rescaled,
+        "of --out: corrupted 0, clean 1, instead of the scores; a picture has this scale anyway",
         needs({"--out"})},
+       {"--scores", options->scores, "of a picture: the scores themselves", needs({"--out"}),
+        excludes({"--rescaled"})},
        force_row(options->force, {"--out"}),
        {"--partial F", options->partial,
         "a file (.safetensors) for what is done so far: Ctrl-C leaves it, the same command line continues "

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/corrcoef.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -431,14 +432,72 @@ TEST_F(AttributionPatchingOf, CanBeEnded) {
   std::int64_t calls = 0;
   options.sweep.progress = [&](const SweepProgress& progress) {
     ++calls;
-    EXPECT_EQ(progress.total, 32);
+    EXPECT_EQ(progress.total, 2) << "a gradient for each row";
     return false;
   };
   const auto report = attribution_patching_report(model_, options);
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(report.complete);
+  EXPECT_EQ(report.rows, 1);
   EXPECT_FALSE(report.grid.slice("row", 0).values().isnan().any().item<bool>());
   EXPECT_TRUE(report.grid.slice("row", 1).values().isnan().all().item<bool>());
+}
+
+/// Steps are gradients of a row, and checked cells: the work is ended between any two of them, and no row is
+/// half an estimate.
+TEST_F(AttributionPatchingOf, IsCountedAndEndedBetweenItsRuns) {
+  AttributionPatchingOptions options{.sweep = sweep_over(act::z, {Axis::layer, Axis::head}),
+                                     .integration = {.over = IntegrateOver::inputs, .steps = 5},
+                                     .check = 3};
+  options.sweep.into = at::cat({corrupted_, clean_});
+  options.sweep.from = model_.run_with_cache(at::cat({clean_, corrupted_}), act::everything).cache;
+  options.sweep.tokens_per_run = 6;  // a row
+  std::vector<std::int64_t> told;
+  const auto until = [&](std::int64_t last) {
+    told.clear();
+    options.sweep.progress = [&told, last](const SweepProgress& now) {
+      told.push_back(now.done);
+      EXPECT_EQ(now.total, 2 * 5 + 2 * 3);
+      return now.done < last;
+    };
+    return attribution_patching_report(model_, options);
+  };
+  const auto whole = until(100);
+  EXPECT_EQ(told.back(), 16);
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  EXPECT_GT(std::ranges::count_if(told, [](auto done) { return done > 10; }), 1) << "checks are told, too";
+  EXPECT_TRUE(whole.complete);
+  EXPECT_TRUE(whole.check->complete);
+
+  const auto first = until(7);
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(first.gradient_runs, 7);
+  EXPECT_EQ(first.rows, 1);
+  EXPECT_FALSE(first.complete);
+  EXPECT_FALSE(first.check);
+  EXPECT_TRUE(first.grid.slice("row", 0).values().equal(whole.grid.slice("row", 0).values()));
+  EXPECT_TRUE(first.grid.slice("row", 1).values().isnan().all().item<bool>());
+
+  const auto estimated = until(10);
+  EXPECT_TRUE(estimated.grid.values().equal(whole.grid.values()));
+  EXPECT_FALSE(estimated.complete) << "nothing was checked";
+  EXPECT_FALSE(estimated.check);
+
+  const auto checked = until(11);
+  EXPECT_FALSE(checked.complete);
+  ASSERT_TRUE(checked.check);
+  EXPECT_FALSE(checked.check->complete);
+  EXPECT_TRUE(std::isnan(checked.check->correlation));
+  EXPECT_TRUE(checked.check->missed.empty());
+  ASSERT_EQ(checked.check->cells.size(), 6u);
+  std::size_t reached = 0;
+  for (std::size_t i = 0; i < 6; ++i) {
+    const double effect = checked.check->cells[i].effect;
+    if (std::isnan(effect)) continue;
+    ++reached;
+    EXPECT_EQ(effect, whole.check->cells[i].effect);
+  }
+  EXPECT_EQ(reached, static_cast<std::size_t>(told.back() - 10));
 }
 
 TEST_F(AttributionPatchingOf, TakesPresets) {

@@ -386,8 +386,25 @@ TEST(Circuits, EndWhereTheyAreTold) {
   EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2}));
   EXPECT_FALSE(std::isnan(composed.scores.at({0, 0, 2, 0})));
   EXPECT_TRUE(std::isnan(composed.scores.at({1, 0, 2, 0})));
-  EXPECT_TRUE(composition_scores(model, HeadInput::key, {.progress = until(1)}).complete)
-      << "there was nothing left";
+  EXPECT_EQ(composed.draws, 0);
+  EXPECT_TRUE(std::isnan(composed.random_mean));
+
+  // One pair of layers, then the draws.
+  const auto all = composition_scores(model, HeadInput::key, {.random_draws = 4, .progress = until(5)});
+  EXPECT_TRUE(all.complete) << "there was nothing left";
+  EXPECT_EQ(all.draws, 4);
+  told.clear();
+  const auto drawn = composition_scores(model, HeadInput::key, {.random_draws = 4, .progress = until(3)});
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_FALSE(drawn.complete);
+  EXPECT_TRUE(drawn.scores.values().allclose(all.scores.values(), 0, 0, /*equal_nan=*/true));
+  EXPECT_EQ(drawn.draws, 2);
+  const auto two = composition_scores(model, HeadInput::key, {.random_draws = 2});
+  EXPECT_EQ(drawn.random_mean, two.random_mean) << "of the draws that were made";
+  EXPECT_EQ(drawn.random_deviation, two.random_deviation);
+  const auto one = composition_scores(model, HeadInput::key, {.random_draws = 4, .progress = until(2)});
+  EXPECT_EQ(one.draws, 1);
+  EXPECT_TRUE(std::isnan(one.random_deviation));
 }
 
 TEST(Circuits, RefuseByName) {

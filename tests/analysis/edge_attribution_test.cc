@@ -133,6 +133,45 @@ TEST_F(EdgeAttributionOf, ChecksEdgesByPatchingThem) {
   }
 }
 
+/// Steps are gradients of a row, and checked edges.
+TEST_F(EdgeAttributionOf, IsCountedAndEndedBetweenItsRuns) {
+  EdgeAttributionOptions options{
+      .sweep = sweep(), .integration = {.over = IntegrateOver::inputs, .steps = 4}, .check = 2};
+  std::vector<std::int64_t> told;
+  const auto until = [&](std::int64_t last) {
+    told.clear();
+    options.sweep.progress = [&told, last](const SweepProgress& now) {
+      told.push_back(now.done);
+      EXPECT_EQ(now.total, 4 + 2 * 2);
+      return now.done < last;
+    };
+    return edge_attribution_report(model_, options);
+  };
+  const auto whole = until(100);
+  EXPECT_TRUE(whole.complete);
+  EXPECT_EQ(told.back(), 8);
+  const auto begun = until(2);
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(begun.gradient_runs, 2);
+  EXPECT_EQ(begun.rows, 0);
+  EXPECT_FALSE(begun.complete);
+  EXPECT_EQ(begun.grid.values().sizes(), whole.grid.values().sizes());
+  EXPECT_TRUE(begun.grid.values().isnan().all().item<bool>());
+  const auto checked = until(5);
+  EXPECT_TRUE(checked.grid.values().allclose(whole.grid.values(), 0, 0, /*equal_nan=*/true));
+  EXPECT_FALSE(checked.complete);
+  ASSERT_TRUE(checked.check);
+  EXPECT_FALSE(checked.check->complete);
+  std::int64_t reached = 0;
+  for (std::size_t i = 0; i < checked.check->cells.size(); ++i) {
+    const double effect = checked.check->cells[i].effect;
+    if (std::isnan(effect)) continue;
+    ++reached;
+    EXPECT_EQ(effect, whole.check->cells[i].effect);
+  }
+  EXPECT_EQ(reached, told.back() - 4);
+}
+
 TEST_F(EdgeAttributionOf, RowsAreTheirOwn) {
   const at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].slice(0, 0, 2) = 0;

@@ -111,6 +111,96 @@ TEST_F(Interrupt, ABenchPrintsTheTimesThatItHas) {
   EXPECT_TRUE(json["decode_ms"].is_null());
 }
 
+/// What `hooked` prints if it is interrupted as soon as it listens to that.
+class InterruptedText : public Interrupt {
+ protected:
+  std::string interrupted(const std::vector<std::string>& words) const {
+    RunningProgram program(words, path("stderr"));
+    EXPECT_TRUE(program.wait_for_guard());
+    program.interrupt();
+    std::string text = program.read();
+    EXPECT_TRUE(ended_by_interrupt(program.wait()));
+    return text;
+  }
+  /// Of a pair of prompts, with work that never ends.
+  std::string circuits(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"circuits",           model(),   "--clean-tokens", "1,2,3,4",
+                                   "--corrupted-tokens", "1,5,3,4", "--answer-token", "6"};
+    words.insert(words.end(), more.begin(), more.end());
+    return interrupted(words);
+  }
+};
+
+TEST_F(InterruptedText, CircuitsEndBetweenSteps) {
+  for (const std::vector<std::string>& parts : {std::vector<std::string>{}, {"--edges"}}) {
+    std::vector<std::string> words{"--steps", "100000000", "--check", "2",     "--top",
+                                   "3",       "--judge",   "4",       "--out", path("scores.csv")};
+    words.insert(words.end(), parts.begin(), parts.end());
+    const std::string text = circuits(words);
+    EXPECT_TRUE(text.starts_with("\nended early: no score is whole after ")) << text;
+    EXPECT_TRUE(
+        text.ends_with(" of 100,000,004 steps, nothing is checked, no circuit is chosen, nothing is "
+                       "judged\n"))
+        << text;
+    EXPECT_FALSE(std::filesystem::exists(path("scores.csv"))) << "there is no number to save";
+  }
+}
+
+TEST_F(InterruptedText, AJudgementEndsBetweenRuns) {
+  write("nodes.json", R"({"format": "hooked circuit 1", "kind": "nodes", "nodes": ["head 0.1", "mlp 1"]})");
+  write("edges.json", R"({"format": "hooked circuit 1", "kind": "edges", "edges": [["embed", "logits"]]})");
+  for (const char* file : {"edges.json", "nodes.json"}) {
+    const std::string text = circuits({"--circuit", path(file), "--judge", "20000"});
+    EXPECT_NE(text.find(" runs judge the circuit, and what needs the others is nan\n"), std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("at least as faithful"), std::string::npos) << text;
+  }
+}
+
+TEST_F(InterruptedText, WeightsEndBetweenDraws) {
+  const std::string text = interrupted({"weights", model(), "--composition", "q,k", "--draws", "100000000"});
+  EXPECT_NE(text.find("\nended early: by q has 1 of 1 pairs of layers and "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(" of 100,000,000 random draws, by k was not begun\n")) << text;
+}
+
+TEST_F(InterruptedText, WeightsEndBetweenHeads) {
+  ModelConfig wide = config();
+  wide.n_layers = 100;
+  wide.d_vocab = 20'000;
+  wide.unembedding = Unembedding{.d_vocab = wide.d_vocab};
+  HookedTransformer::create(wide, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "copies");
+  const std::string text = interrupted({"weights", path("copies"), "--copying"});
+  EXPECT_NE(text.find("\nended early: "), std::string::npos);
+  EXPECT_TRUE(text.ends_with(" of 300 heads\n"));
+}
+
+/// Its numbers are means over the pairs that are whole.
+TEST_F(InterruptedText, APatchSaysWhichPairsAreWhole) {
+  std::string pairs;
+  for (int pair = 0; pair < 60; ++pair) {
+    std::string ids;
+    for (int i = 0; i < 100; ++i) ids += fmt::format(",{}", (i * 7 + pair) % 11);
+    pairs += fmt::format("{{\"clean\": [1{0}], \"corrupted\": [2{0}], \"answers\": 3}}\n", ids);
+  }
+  write("pairs.jsonl", pairs);
+  const std::vector<std::string> words{"patch",   path("endless"),        "--pairs",   path("pairs.jsonl"),
+                                       "--sweep", "attn_head_out_by_pos", "--threads", "1"};
+  RunningProgram program(words, path("stderr"));
+  ASSERT_TRUE(program.wait_for_guard());
+  ::usleep(300'000);  // some pairs are whole by then, or none, or all of a fast machine
+  program.interrupt();
+  const std::string text = program.read();
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  const std::string whole = " of 60 pairs are whole; ";
+  const auto end = text.find(whole);
+  if (end == std::string::npos) GTEST_SKIP() << "all pairs were done";
+  const auto begin = text.rfind(' ', end - 1) + 1;
+  const std::string number = text.substr(begin, end - begin);
+  EXPECT_EQ(text.find(fmt::format("mean over {} of 60 pairs", number)) != std::string::npos, number != "0");
+  EXPECT_EQ(text.find(fmt::format("\n{} of 60 pairs ", number)) != std::string::npos, number != "0");
+  EXPECT_EQ(text.find("\nPatching ") != std::string::npos, number != "0") << "no empty table";
+}
+
 TEST(InterruptGuard, NotesOneAndRestoresWhatWasThere) {
   struct sigaction before {
   }, after{};

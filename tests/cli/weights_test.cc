@@ -37,6 +37,7 @@ TEST_F(WeightsTest, CompositionIsTheLibrarysBesideRandomHeads) {
     EXPECT_TRUE(shown["scores"]["values"][1][1][0][2].is_null());
     EXPECT_NEAR(shown["random_mean"].get<double>(), expected.random_mean, 1e-12);
     EXPECT_NEAR(shown["random_deviation"].get<double>(), expected.random_deviation, 1e-12);
+    EXPECT_EQ(shown["random_draws"], 20);
   }
   const auto bare = succeed(with({"--composition", "k", "--bare", "--json"})).json();
   EXPECT_NEAR(
@@ -125,6 +126,8 @@ TEST_F(WeightsTest, AnInterruptedCompositionLeavesWhatIsThere) {
   EXPECT_TRUE(ended_by_interrupt(program.wait()));
   EXPECT_EQ(json["complete"], false);
   EXPECT_EQ(json["composition"]["q"]["complete"], false);
+  EXPECT_EQ(json["composition"]["q"]["random_draws"], 0);
+  EXPECT_TRUE(json["composition"]["q"]["random_mean"].is_null());
   EXPECT_FALSE(json["composition"].contains("v"));
   EXPECT_TRUE(json["composition"]["q"]["scores"]["values"][118][0][119][0].is_null());
 }

@@ -45,7 +45,8 @@ struct Integration {
 
 /// What is estimated, and how. For designated initialisers.
 struct AttributionPatchingOptions {
-  /// What is patched, from where, into what, and how it is scored: as for sweep(), except `partial`.
+  /// What is patched, from where, into what, and how it is scored: as for sweep(), except `partial`. The
+  /// steps that `progress` counts are the gradients of each row, and then the cells that are checked.
   /// `tokens_per_run` is how many tokens of several rows are differentiated together.
   SweepOptions sweep = {};
   HeldInGradient hold = {};      ///< what gradients do not flow through
@@ -72,7 +73,8 @@ struct CheckedCell {
   std::vector<std::int64_t> index;  ///< in the grid
   std::vector<std::string> labels;  ///< one per axis
   double estimate;                  ///< by gradients
-  double effect;                    ///< from the sweep: the patched score minus the unpatched one
+  double effect;                    ///< from the sweep: the patched score minus the unpatched one; NaN if
+                                    ///< `progress` ended the check before it
   bool drawn;                       ///< drawn at random, not chosen by its estimate
 };
 
@@ -80,11 +82,12 @@ struct CheckedCell {
 struct AttributionCheck {
   std::vector<CheckedCell> cells;  ///< the largest estimates first, then the drawn ones
   /// Pearson's correlation of estimates (with drop_layers: of sizes) and effects over all of these; NaN for
-  /// fewer than two different numbers.
+  /// fewer than two different numbers, and if `complete` is false.
   double correlation;
   /// Drawn cells whose effect is larger than the median effect of those chosen by their estimates.
   std::vector<CheckedCell> missed;
-  std::int64_t runs;  ///< patched runs that were computed
+  std::int64_t runs;     ///< patched runs that were computed
+  bool complete = true;  ///< not ended by `progress`
 };
 
 /// Estimates and how they were computed.
@@ -94,7 +97,7 @@ struct AttributionPatchingReport {
   std::optional<AttributionCheck> check;  ///< if one was asked for
   std::int64_t gradient_runs;             ///< runs with gradients, each of some rows
   double seconds;                         ///< in total
-  bool complete;                          ///< not ended by `progress`
+  bool complete;                          ///< not ended by `progress`, the check included
   std::int64_t rows = 0;                  ///< the first rows, which have numbers; the others are NaN
 };
 

@@ -44,7 +44,7 @@ struct CompositionOptions {
   CircuitOptions circuits = {};    ///< which weights
   std::int64_t random_draws = 64;  ///< pairs of random heads for the baseline
   std::uint64_t seed = 0;          ///< of that draw
-  /// Called after each pair of layers; false ends the work.
+  /// Called after each pair of layers and, when all of these are done, each draw; false ends the work.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
@@ -54,7 +54,8 @@ struct CompositionScores {
   /// Frobenius norms, so at most 1. Axes [layer, head, to_layer, to_head]; NaN unless to_layer is later.
   Grid scores;
   double random_mean;       ///< the mean for heads with weights drawn from a normal distribution
-  double random_deviation;  ///< and the standard deviation of those
+  double random_deviation;  ///< and the standard deviation of those; both NaN for fewer than two draws
+  std::int64_t draws;       ///< that these are of: all unless the work was ended
   bool complete;            ///< not ended by `progress`; else missing numbers are NaN
 };
 

@@ -8,9 +8,12 @@
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -46,9 +49,11 @@ at::Tensor composed(const at::Tensor& left, const at::Tensor& right) {
   return frobenius(products) / (frobenius(left).unsqueeze(1) * frobenius(right).unsqueeze(0));
 }
 
-/// Scores of pairs of heads with random weights, [draw].
-at::Tensor random_scores(const FactoredMatrix& left, const FactoredMatrix& right,
-                         const CompositionOptions& options) {
+/// Scores of pairs of heads with random weights, one for each draw until `report` says to end; it is told how
+/// many there are.
+std::vector<double> random_scores(const FactoredMatrix& left, const FactoredMatrix& right,
+                                  const CompositionOptions& options,
+                                  const std::function<bool(std::int64_t draws)>& report) {
   auto generator = at::detail::createCPUGenerator(options.seed);
   const auto drawn = [&](const FactoredMatrix& like) {
     const auto matrix = [&](const at::Tensor& x) {
@@ -57,13 +62,14 @@ at::Tensor random_scores(const FactoredMatrix& left, const FactoredMatrix& right
     auto A = matrix(like.A());
     return FactoredMatrix(std::move(A), matrix(like.B()));
   };
-  std::vector<at::Tensor> scores;
+  std::vector<double> scores;
   for (std::int64_t draw = 0; draw < options.random_draws; ++draw) {
     const auto from = drawn(left);
     scores.push_back(
-        composed(without_left(from).unsqueeze(0), without_right(drawn(right)).unsqueeze(0)).squeeze());
+        composed(without_left(from).unsqueeze(0), without_right(drawn(right)).unsqueeze(0)).item<double>());
+    if (!report(draw + 1)) break;
   }
-  return at::stack(scores);
+  return scores;
 }
 
 FactoredMatrix read_by(const HookedTransformer& model, HeadInput input, const CircuitOptions& options) {
@@ -133,28 +139,52 @@ CompositionScores composition_scores(const HookedTransformer& model, HeadInput i
   StreamMatrices(model, options.circuits, "composition_scores").require_plain_stream();
   const auto writes = ov_circuits(model, options.circuits);
   const auto reads = read_by(model, input, options.circuits);
-  const auto left = without_left(writes), right = without_right(reads);  // [layer, head, ..]
-  const auto layers = left.size(0), heads = left.size(1);
+  const auto layers = writes.A().size(0), heads = writes.A().size(1);
+  // Layer by layer, as the decompositions of all layers together would be one long step.
+  const auto layer_of = [](const FactoredMatrix& all, std::int64_t layer) {
+    return FactoredMatrix(all.A()[layer], all.B()[layer]);
+  };
+  std::vector<at::Tensor> right(static_cast<std::size_t>(layers));  // [head, ..]
   auto scores = numberless({layers, heads, layers, heads});
-  const WorkSteps steps(layers * (layers - 1) / 2, options.progress);
+  const std::int64_t pairs = layers * (layers - 1) / 2;
+  const WorkSteps steps(pairs + options.random_draws, options.progress);
   bool complete = true;
   std::int64_t done = 0;
   for (std::int64_t from = 0; complete && from < layers; ++from) {
+    const auto left = from + 1 < layers ? without_left(layer_of(writes, from)) : at::Tensor();
     for (std::int64_t to = from + 1; complete && to < layers; ++to) {
+      auto& read = right[static_cast<std::size_t>(to)];
+      if (!read.defined()) read = without_right(layer_of(reads, to));
       // One pair of layers at a time: d_head x d_head of each pair.
-      scores.select(0, from).select(1, to).copy_(composed(left[from], right[to]));
+      scores.select(0, from).select(1, to).copy_(composed(left, read));
       complete = steps.done(++done);
     }
   }
   static constexpr const char* kNames[] = {"queries", "keys", "values"};
   auto to_layer = numbered_axis("to_layer", layers), to_head = numbered_axis("to_head", heads);
-  const auto random = random_scores(writes, reads, options);
-  return {Grid(scores,
-               {numbered_axis("layer", layers), numbered_axis("head", heads), std::move(to_layer),
-                std::move(to_head)},
-               {.title = fmt::format("Composition by {}", kNames[static_cast<std::size_t>(input)]),
-                .unit = "share of the norms' product"}),
-          random.mean().item<double>(), random.std().item<double>(), complete};
+  std::vector<double> random;
+  if (complete) {
+    random = random_scores(writes, reads, options, [&](std::int64_t draws) {
+      complete = steps.done(pairs + draws);
+      return complete;
+    });
+  }
+  CompositionScores found{
+      .scores = Grid(scores,
+                     {numbered_axis("layer", layers), numbered_axis("head", heads), std::move(to_layer),
+                      std::move(to_head)},
+                     {.title = fmt::format("Composition by {}", kNames[static_cast<std::size_t>(input)]),
+                      .unit = "share of the norms' product"}),
+      .random_mean = std::numeric_limits<double>::quiet_NaN(),
+      .random_deviation = std::numeric_limits<double>::quiet_NaN(),
+      .draws = std::ssize(random),
+      .complete = complete};
+  if (found.draws > 1) {
+    const auto all = at::tensor(random, at::kDouble);
+    found.random_mean = all.mean().item<double>();
+    found.random_deviation = all.std().item<double>();
+  }
+  return found;
 }
 
 CopyingScores copying_scores(const HookedTransformer& model, const CopyingOptions& options) {

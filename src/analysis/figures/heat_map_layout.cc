@@ -106,7 +106,8 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
       std::string title;
       for (const auto& [axis, place] : panel_place(grid, panel))
         title += (title.empty() ? "" : ", ") + axis->name + ' ' + visible_label(axis->labels[place]);
-      for (std::size_t length = 40; length > 4 && text_width(title, 13) > panel_width + 12; --length)
+      for (std::size_t length = 40; length > 4 && bold_width(title, kPictureFont) > panel_width + 12;
+           --length)
         title = shortened(title, length);
       panel_titles.push_back(std::move(title));
     }

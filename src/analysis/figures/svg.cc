@@ -67,7 +67,7 @@ std::string svg_text(double x, double y, std::string_view css_class, std::string
 
 std::string picture_page(const PicturePage& page) {
   const double width =
-      std::max({page.right, text_width(page.title, 15) * 1.1, text_width(page.unit, 11) + kPictureMargin}) +
+      std::max({page.right, bold_width(page.title, 15), text_width(page.unit, 11) + kPictureMargin}) +
       kPictureMargin;
   return fmt::format(
       "{11}{0}\" role=\"img\" "

@@ -45,6 +45,11 @@ std::string svg_text(double x, double y, std::string_view css_class, std::string
 /// wider, so text that fits by this number fits.
 double text_width(std::string_view text, double font_size);
 
+/// The same in bold.
+inline double bold_width(std::string_view text, double font_size) {
+  return text_width(text, font_size) * 1.17;
+}
+
 /// `text` as content or attribute of an XML 1.0 document: escaped, with U+FFFD for bytes that are not UTF-8
 /// and for characters that XML does not have, and spaces for control characters.
 std::string xml_text(std::string_view text);

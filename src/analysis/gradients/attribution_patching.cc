@@ -16,57 +16,44 @@
 #include "analysis/patching/sweep_grid.h"
 #include "analysis/runs/source_reader.h"
 #include "analysis/runs/standing_edits.h"
-#include "analysis/values/float32_at_least.h"
 #include "analysis/values/numberless.h"
 #include "analysis/work/as_memory_allows.h"
 #include "analysis/work/work_clock.h"
+#include "analysis/work/work_steps.h"
 #include "core/parallel.h"
 #include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
 
 namespace hooked {
 namespace {
 
 constexpr const char* kAttributionPatching = "attribution_patching";
 
-/// Gradients, or their sum over several runs.
-class GradientSum {
- public:
-  /// Adds a share of each of these.
-  void add(const ActivationCache& gradients, double share) {
-    if (sum_.empty()) {
-      sum_ = gradients.in_form([&](const at::Tensor& value) { return float32_at_least(value) * share; });
-      return;
-    }
-    for (const ActivationCache::Entry& entry : gradients) {
-      at::Tensor value = float32_at_least(entry.value()) * share;
-      if (sum_.contains(entry.name)) value = sum_[Address(entry.name)] + value;
-      ActivationCache::Entry summed = entry;
-      summed.held = value;
-      sum_.insert(std::move(summed));
-    }
-  }
-  const ActivationCache& sum() const noexcept { return sum_; }
-
- private:
-  ActivationCache sum_;
-};
-
 /// Rows that are differentiated together, by their places among the rows that are asked for.
 struct Chunk {
   std::int64_t begin, end;
 };
 
+/// The gradients that the estimates of a row take.
+std::int64_t gradients_of_a_row(const ModelConfig& config, const AttributionPatchingOptions& options,
+                                const CellPlan& plan) {
+  auto gradients = std::ssize(options.sweep.metric) * gradients_of(options.integration);
+  if (options.drop_layers) gradients *= std::ssize(DroppedLayers(config).all());
+  if (options.integration.over == IntegrateOver::activations) gradients *= std::ssize(plan.patched);
+  return gradients;
+}
+
 /// One estimate of all cells.
 class Estimates {
  public:
+  /// The work's steps begin with the gradients of all rows.
   Estimates(const HookedTransformer& model, const AttributionPatchingOptions& options, const SweepInput& into,
-            const CellPlan& plan, const std::vector<std::int64_t>& rows)
+            const CellPlan& plan, const std::vector<std::int64_t>& rows, const WorkSteps& steps)
       : model_(model),
         options_(options),
         into_(into),
         plan_(plan),
         rows_(rows),
+        steps_(steps),
         points_(model.config()),
         dropped_(model.config()),
         metrics_(bound_metrics(model, options.sweep.metric, into.all())) {
@@ -75,6 +62,8 @@ class Estimates {
 
   CellScores run();
   std::int64_t gradient_runs() const noexcept { return gradient_runs_; }
+  /// Whether the work is to go on after them.
+  bool going() const noexcept { return going_; }
 
  private:
   void require() const;
@@ -82,14 +71,15 @@ class Estimates {
   using Pass = std::optional<BlockPlace>;
   std::int64_t rows_at_once() const;
 
-  void run_chunk(Chunk chunk);
-  void run_pass(Chunk chunk, std::size_t metric, const Pass& pass);
-  void integrate_inputs(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
+  // False: the work ended before the last gradient, and these rows have no numbers.
+  bool run_chunk(Chunk chunk);
+  bool run_pass(Chunk chunk, std::size_t metric, const Pass& pass);
+  bool integrate_inputs(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
                         const TakeGradients& take);
-  void integrate_activations(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
+  bool integrate_activations(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
                              const TakeGradients& take);
   ActivationCache plain_values(Chunk chunk, const GradientAsk& ask) const;
-  at::Tensor differentiate(const Input& input, const BoundMetric& metric, const GradientAsk& ask,
+  at::Tensor differentiate(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
                            const TakeGradients& take);
   void estimate(const CellGroup& group, const ActivationCache& values, const ActivationCache& gradients,
                 Chunk chunk, std::size_t metric, const Pass& pass);
@@ -119,12 +109,15 @@ class Estimates {
   const SweepInput& into_;
   const CellPlan& plan_;
   const std::vector<std::int64_t>& rows_;
+  const WorkSteps& steps_;
   PointIndex points_;
   DroppedLayers dropped_;
   std::vector<BoundMetric> metrics_;
   std::int64_t rows_in_order_ = -1;  // their number, if they are all rows of `into` in their order; else -1
   CellScores scores_;
-  std::int64_t gradient_runs_ = 0;
+  std::int64_t gradient_runs_ = 0;  // in all
+  std::int64_t runs_of_chunk_ = 0;  // of the rows that are differentiated now
+  bool going_ = true;
 };
 
 void Estimates::require() const {
@@ -158,7 +151,6 @@ std::int64_t Estimates::rows_at_once() const {
 
 CellScores Estimates::run() {
   const ThreadLimit limit(options_.sweep.threads);
-  const WorkClock clock;
   for (const std::int64_t row : rows_) plan_.check(into_.row(row));
   const auto n_rows = static_cast<std::int64_t>(rows_.size());
   rows_in_order_ = n_rows == into_.rows() && std::is_sorted(rows_.begin(), rows_.end()) ? n_rows : -1;
@@ -168,28 +160,29 @@ CellScores Estimates::run() {
   as_memory_allows(model_.device(), kAttributionPatching, n_rows, rows_at_once(),
                    [&](std::int64_t begin, std::int64_t end) {
                      if (!scores_.complete) return;
-                     run_chunk({begin, end});
-                     scores_.rows = end;
-                     if (!options_.sweep.progress) return;
-                     const SweepProgress progress = clock.at(end * plan_.cells(), n_rows * plan_.cells());
-                     scores_.complete = options_.sweep.progress(progress) || end == n_rows;
+                     const bool whole = run_chunk({begin, end});
+                     if (whole) scores_.rows = end;
+                     scores_.complete = whole && (going_ || end == n_rows);
                    });
-  scores_.seconds = clock.seconds();
   return scores_;
 }
 
-void Estimates::run_chunk(Chunk chunk) {
+bool Estimates::run_chunk(Chunk chunk) {
   std::vector<Pass> all{std::nullopt};
-  if (options_.drop_layers) {
-    all.assign(dropped_.all().begin(), dropped_.all().end());
-  }
-  scores_.scores.slice(1, chunk.begin, chunk.end).fill_(std::numeric_limits<double>::quiet_NaN());
+  if (options_.drop_layers) all.assign(dropped_.all().begin(), dropped_.all().end());
+  const at::Tensor own = scores_.scores.slice(1, chunk.begin, chunk.end);
+  own.fill_(std::numeric_limits<double>::quiet_NaN());
+  runs_of_chunk_ = 0;
+  bool whole = true;
   for (std::size_t metric = 0; metric < metrics_.size(); ++metric) {
-    for (const Pass& pass : all) run_pass(chunk, metric, pass);
+    for (const Pass& pass : all) whole = whole && run_pass(chunk, metric, pass);
   }
+  if (!whole) own.fill_(std::numeric_limits<double>::quiet_NaN());
+  return whole;
 }
 
-void Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
+bool Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
+  if (!going_) return false;
   std::vector<std::int64_t> numbers;
   for (std::int64_t place = chunk.begin; place < chunk.end; ++place) numbers.push_back(row_number(place));
   const BoundMetric metric = chunk.end - chunk.begin == 1 ? metrics_[number].of_row(numbers.front())
@@ -240,22 +233,23 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const Pass& pass) {
     if (!waiting) values = gradients = ActivationCache();
   };
   at::Tensor scores;  // of the run without patches, [row]
-  if (options_.integration.over == IntegrateOver::inputs) {
-    integrate_inputs(chunk, metric, ask, take);
-  } else if (options_.integration.over == IntegrateOver::activations) {
-    integrate_activations(chunk, metric, ask, take);
-  } else {
-    scores = differentiate(input_of(chunk), metric, ask, take);
-  }
+  const IntegrateOver over = options_.integration.over;
+  if (over == IntegrateOver::inputs && !integrate_inputs(chunk, metric, ask, take)) return false;
+  if (over == IntegrateOver::activations && !integrate_activations(chunk, metric, ask, take)) return false;
+  if (over == IntegrateOver::nothing) scores = differentiate(chunk, metric, ask, take);
   if (!scores.defined()) scores = metric(model_.run(input_of(chunk), metric.needs(standing(chunk))));
   if (stays_at_the_run(options_.integration)) require_slope(model_, metric, scores);
   scores_.unpatched[static_cast<std::int64_t>(number)].slice(0, chunk.begin, chunk.end).copy_(scores);
+  return true;
 }
 
-at::Tensor Estimates::differentiate(const Input& input, const BoundMetric& metric, const GradientAsk& ask,
+at::Tensor Estimates::differentiate(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
                                     const TakeGradients& take) {
   ++gradient_runs_;
-  return gradient_run(model_, input, metric, ask, take);
+  at::Tensor scores = gradient_run(model_, input_of(chunk), metric, ask, take);
+  const std::int64_t before = chunk.begin * gradients_of_a_row(model_.config(), options_, plan_);
+  going_ = steps_.done(before + ++runs_of_chunk_ * (chunk.end - chunk.begin));
+  return scores;
 }
 
 ActivationCache Estimates::plain_values(Chunk chunk, const GradientAsk& ask) const {
@@ -267,7 +261,7 @@ ActivationCache Estimates::plain_values(Chunk chunk, const GradientAsk& ask) con
   return model_.run(input_of(chunk), options).cache;
 }
 
-void Estimates::integrate_inputs(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
+bool Estimates::integrate_inputs(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
                                  const TakeGradients& take) {
   GradientAsk with_entries = ask;
   const std::vector<ActivationName> entries = InputWay::entries(model_);
@@ -276,17 +270,19 @@ void Estimates::integrate_inputs(Chunk chunk, const BoundMetric& metric, const G
   const InputWay way(model_, options_.sweep.from, values, swept_rows(chunk));
   GradientSum gradients;
   for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
+    if (!going_) return false;
     GradientAsk mixed = ask;
     const Edits on_the_way = way.at(step_of(options_.integration, i));
     mixed.run.edits.insert(mixed.run.edits.end(), on_the_way.begin(), on_the_way.end());
-    differentiate(input_of(chunk), metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
+    differentiate(chunk, metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
       gradients.add(some, 1.0 / static_cast<double>(options_.integration.steps));
     });
   }
   take(values, gradients.sum());
+  return true;
 }
 
-void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
+bool Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, const GradientAsk& ask,
                                       const TakeGradients& take) {
   const ActivationCache values = plain_values(chunk, ask);
   GradientSum gradients;
@@ -304,16 +300,18 @@ void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, co
       mixed.of.insert(mixed.of.end(), patterns.begin(), patterns.end());
     }
     for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
+      if (!going_) return false;
       mixed.run.edits = ask.run.edits;
       const at::Tensor between = here + (there - here) * step_of(options_.integration, i);
       // Where both are -inf there is no way between them.
       mixed.run.edits.push_back(set(Address(name), at::where(here.eq(there), here, between)));
-      differentiate(input_of(chunk), metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
+      differentiate(chunk, metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
         gradients.add(some, 1.0 / static_cast<double>(options_.integration.steps));
       });
     }
   }
   take(values, gradients.sum());
+  return true;
 }
 
 void Estimates::estimate(const CellGroup& group, const ActivationCache& values,
@@ -351,12 +349,21 @@ AttributionPatchingReport report_of(const HookedTransformer& model, const Attrib
   require_source(named.from, model);
   plan.title = "Attribution p" + plan.title.substr(1);
   const SweepLayout layout(named, into, plan);
-  Estimates estimates(model, options, into, plan, layout.rows());
+  const auto n_rows = std::ssize(layout.rows());
+  const std::int64_t gradients = n_rows * gradients_of_a_row(model.config(), options, plan);
+  const WorkSteps steps(gradients + most_checked(options.check, n_rows * plan.cells()), named.progress);
+  Estimates estimates(model, options, into, plan, layout.rows(), steps);
   const CellScores made = estimates.run();
   AttributionPatchingReport report = estimate_report(layout, made, estimates.gradient_runs());
-  if (options.check > 0)
+  if (options.check > 0 && estimates.going()) {
     report.check = check_cells(model, options,
-                               {.into = into, .plan = plan, .layout = layout, .estimates = made.scores[0]});
+                               {.into = into,
+                                .plan = plan,
+                                .layout = layout,
+                                .estimates = made.scores[0],
+                                .report = [&](std::int64_t cells) { return steps.done(gradients + cells); }});
+  }
+  report.complete = made.complete && checked_whole(report, options.check);
   report.seconds = clock.seconds();
   return report;
 }

@@ -16,6 +16,8 @@
 namespace hooked {
 namespace {
 
+constexpr double kNoEffect = std::numeric_limits<double>::quiet_NaN();
+
 /// Cells by their numbers among those of all rows.
 struct Chosen {
   std::vector<std::int64_t> largest, drawn;
@@ -86,7 +88,7 @@ double correlation(const std::vector<double>& x, const std::vector<double>& y) {
     xx += (x[i] - mean_x) * (x[i] - mean_x);
     yy += (y[i] - mean_y) * (y[i] - mean_y);
   }
-  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : std::numeric_limits<double>::quiet_NaN();
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNoEffect;
 }
 
 }  // namespace
@@ -99,13 +101,27 @@ AttributionCheck check_estimates(const CheckedEstimates& ask) {
   for (const auto* some : {&chosen.largest, &chosen.drawn}) {
     for (const std::int64_t number : *some) by_row[number / cells].insert(number % cells);
   }
+  AttributionCheck check{.cells = {}, .correlation = kNoEffect, .missed = {}, .runs = 0};
   std::map<std::int64_t, double> effects;  // by the numbers of cells among those of all rows
+  std::int64_t before = 0;
+  bool going = true;
   for (const auto& [row, of_row] : by_row) {
-    const at::Tensor made = ask.effects(row, of_row);
+    check.complete = going;
+    if (!going) break;
+    const CellEffects made = ask.effects(row, of_row, [&](std::int64_t of_these) {
+      going = ask.report(before + of_these);
+      return going;
+    });
     std::int64_t place = 0;
-    for (const std::int64_t cell : of_row) effects[row * cells + cell] = made[place++].item<double>();
+    for (const std::int64_t cell : of_row) effects[row * cells + cell] = made.values[place++].item<double>();
+    before += std::ssize(of_row);
+    check.complete = made.complete;
+    going = going && made.complete;
   }
-  AttributionCheck check{.cells = {}, .correlation = 0, .missed = {}, .runs = 0};
+  const auto effect_of = [&](std::int64_t number) {
+    const auto made = effects.find(number);
+    return made == effects.end() ? kNoEffect : made->second;
+  };
   const auto add = [&](const std::vector<std::int64_t>& some, bool drawn) {
     for (const std::int64_t number : some) {
       const std::int64_t row = number / cells, cell = number % cells;
@@ -113,12 +129,13 @@ AttributionCheck check_estimates(const CheckedEstimates& ask) {
       check.cells.push_back({.index = std::move(at.index),
                              .labels = std::move(at.labels),
                              .estimate = estimates[row][cell].item<double>(),
-                             .effect = effects.at(number),
+                             .effect = effect_of(number),
                              .drawn = drawn});
     }
   };
   add(chosen.largest, false);
   add(chosen.drawn, true);
+  if (!check.complete) return check;
 
   std::vector<double> x, y;
   for (const CheckedCell& cell : check.cells) {
@@ -136,22 +153,27 @@ AttributionCheck check_cells(const HookedTransformer& model, const AttributionPa
                              const EstimatedPlan& made) {
   SweepOptions exact = options.sweep;
   exact.metric = Metrics(options.sweep.metric.front());
-  exact.progress = nullptr;
   std::int64_t runs = 0;
-  const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& cells) {
+  const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& cells,
+                           const ReportChecked& report) -> CellEffects {
+    exact.progress = [&](const SweepProgress& now) {
+      return report(std::ssize(cells) - (now.total - now.done));  // the other cells of the row count as done
+    };
     const CellPlan part = part_of(made.plan, cells);
     const std::int64_t number = made.layout.rows()[static_cast<std::size_t>(row)];
     const CellScores scores = run_cells({model, exact, made.into, part, {number}}, OnFailure::throws);
     runs += scores.runs;
     const std::vector<std::int64_t> places(cells.begin(), cells.end());
-    return (scores.scores[0][0] - scores.unpatched[0][0]).index_select(0, at::tensor(places, at::kLong));
+    const at::Tensor changes = scores.scores[0][0] - scores.unpatched[0][0];
+    return {changes.index_select(0, at::tensor(places, at::kLong)), scores.complete};
   };
   AttributionCheck check = check_estimates({.estimates = made.estimates,
                                             .layout = made.layout,
                                             .count = options.check,
                                             .seed = options.seed,
                                             .sizes = options.drop_layers,
-                                            .effects = effects});
+                                            .effects = effects,
+                                            .report = made.report});
   check.runs = runs;
   return check;
 }

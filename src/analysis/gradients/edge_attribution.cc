@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -19,8 +20,10 @@
 #include "analysis/runs/row_metrics.h"
 #include "analysis/runs/standing_edits.h"
 #include "analysis/values/numberless.h"
+#include "analysis/values/row_major.h"
 #include "analysis/work/as_memory_allows.h"
 #include "analysis/work/work_clock.h"
+#include "analysis/work/work_steps.h"
 #include "core/parallel.h"
 #include "hooked/analysis/path_patching.h"
 #include "hooked/core/error.h"
@@ -62,17 +65,20 @@ struct EdgesOfRows {
 /// The edges of some rows of one input.
 class Edges {
  public:
+  /// The work's steps begin with the gradients of all rows.
   Edges(const HookedTransformer& model, const EdgeAttributionOptions& options, const SweepInput& into,
-        const StreamGraph& graph)
+        const StreamGraph& graph, const WorkSteps& steps)
       : model_(model),
         options_(options),
         into_(into),
         graph_(graph),
+        steps_(steps),
         points_(model.config()),
         metric_(bound_metrics(model, options.sweep.metric, into.all()).front()) {}
 
-  /// Of consecutive rows.
-  EdgesOfRows of_rows(std::int64_t begin, std::int64_t end) const {
+  /// Of consecutive rows, before which `before` steps are done; nothing if the work ended before the last of
+  /// their gradients.
+  std::optional<EdgesOfRows> of_rows(std::int64_t begin, std::int64_t end, std::int64_t before) {
     const Input input = into_.of_rows(begin, end);
     std::vector<SweptRow> rows;
     std::vector<std::int64_t> numbers;
@@ -89,12 +95,17 @@ class Edges {
                     .run = {.hooks = options_.sweep.hooks,
                             .edits = edits_of_row(options_.sweep.edits, points_, rows.front()),
                             .threads = options_.sweep.threads}};
+    const auto did = [&](std::int64_t gradients) {
+      ++gradient_runs_;
+      going_ = steps_.done(before + gradients * (end - begin));
+    };
     if (options_.integration.over == IntegrateOver::nothing) {
       EdgesOfRows made;
       made.scores = gradient_run(
           model_, input, metric, ask, [&](const ActivationCache& values, const ActivationCache& gradients) {
             made.edges = edges_of(run_of(input, values, gradients), deltas(values, rows));
           });
+      did(1);
       require_slope(model_, metric, made.scores);
       return made;
     }
@@ -109,6 +120,7 @@ class Edges {
     const InputWay way(model_, options_.sweep.from, values, rows);
     at::Tensor sum;
     for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
+      if (!going_) return std::nullopt;
       GradientAsk mixed = ask;
       const Edits on_the_way = way.at(step_of(options_.integration, i));
       mixed.run.edits.insert(mixed.run.edits.end(), on_the_way.begin(), on_the_way.end());
@@ -117,18 +129,22 @@ class Edges {
                      const at::Tensor edges = edges_of(run_of(input, own, gradients), deltas);
                      sum = sum.defined() ? sum + edges : edges;
                    });
+      did(i + 1);
     }
     const at::Tensor scores = metric(unpatched);
     if (stays_at_the_run(options_.integration)) require_slope(model_, metric, scores);
-    return {sum / static_cast<double>(options_.integration.steps), scores};
+    return EdgesOfRows{sum / static_cast<double>(options_.integration.steps), scores};
   }
 
-  /// The edges of these rows of the input.
-  CellScores estimated(const std::vector<std::int64_t>& rows);
+  /// The edges of these rows of the input, on these axes.
+  CellScores estimated(const std::vector<std::int64_t>& rows, const std::vector<GridAxis>& axes);
   /// The number of gradients that they took.
   std::int64_t gradient_runs() const noexcept { return gradient_runs_; }
+  /// Whether the work is to go on after them.
+  bool going() const noexcept { return going_; }
   /// Compares estimates with path patching.
-  AttributionCheck check(const SweepLayout& layout, const at::Tensor& estimates) const;
+  AttributionCheck check(const SweepLayout& layout, const at::Tensor& estimates,
+                         const ReportChecked& report) const;
 
  private:
   EdgeRun run_of(const Input& input, const ActivationCache& values, const ActivationCache& gradients) const {
@@ -157,14 +173,14 @@ class Edges {
   const EdgeAttributionOptions& options_;
   const SweepInput& into_;
   const StreamGraph& graph_;
+  const WorkSteps& steps_;
   PointIndex points_;
   BoundMetric metric_;
   std::int64_t gradient_runs_ = 0;
+  bool going_ = true;
 };
 
-CellScores Edges::estimated(const std::vector<std::int64_t>& rows) {
-  const WorkClock clock;
-  const std::function<bool(const SweepProgress&)>& progress = options_.sweep.progress;
+CellScores Edges::estimated(const std::vector<std::int64_t>& rows, const std::vector<GridAxis>& axes) {
   const auto count = static_cast<std::int64_t>(rows.size());
   std::vector<at::Tensor> by_row(rows.size());  // [1, writer, reader, ...]
   CellScores made;
@@ -177,52 +193,68 @@ CellScores Edges::estimated(const std::vector<std::int64_t>& rows) {
   as_memory_allows(model_.device(), kEdgeAttribution, count, most, [&](std::int64_t begin, std::int64_t end) {
     if (!made.complete) return;
     const std::int64_t first = rows[static_cast<std::size_t>(begin)];
-    const EdgesOfRows some = of_rows(first, first + end - begin);
-    gradient_runs_ += options_.integration.over == IntegrateOver::nothing ? 1 : options_.integration.steps;
-    made.unpatched[0].slice(0, begin, end).copy_(some.scores);
+    const auto some = of_rows(first, first + end - begin, begin * gradients_of(options_.integration));
+    made.complete = some && (going_ || end == count);
+    if (!some) return;
+    made.unpatched[0].slice(0, begin, end).copy_(some->scores);
     made.rows = end;
     for (std::int64_t i = begin; i < end; ++i)
-      by_row[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
-    if (progress) made.complete = progress(clock.at(end, count)) || end == count;
+      by_row[static_cast<std::size_t>(i)] = some->edges.narrow(0, i - begin, 1);
   });
+  std::vector<std::int64_t> shape{1};
+  for (const GridAxis& axis : axes) shape.push_back(places_on(axis));
   for (at::Tensor& row : by_row) {
-    if (!row.defined()) row = numberless(by_row.front().sizes(), by_row.front().options());
+    if (!row.defined()) row = numberless(shape);
   }
   made.scores = at::cat(by_row).flatten(1).unsqueeze(0);
   return made;
 }
 
-AttributionCheck Edges::check(const SweepLayout& layout, const at::Tensor& estimates) const {
+AttributionCheck Edges::check(const SweepLayout& layout, const at::Tensor& estimates,
+                              const ReportChecked& report) const {
   const auto place = [](const GridAxis& axis, std::int64_t number) {
     return *axis.places[static_cast<std::size_t>(number)];
   };
   std::int64_t runs = 0;
-  const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& edges) {
+  const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& edges,
+                           const ReportChecked& of_row) -> CellEffects {
     const auto readers = static_cast<std::int64_t>(graph_.reader_axis.labels.size());
     std::map<std::int64_t, std::vector<std::int64_t>> by_writer;
     for (const std::int64_t edge : edges) by_writer[edge / readers].push_back(edge % readers);
-    std::vector<at::Tensor> made;  // in order, as edges are numbered by writers first
+    CellEffects made{.values = numberless({std::ssize(edges)})};
+    std::int64_t done = 0;  // in order, as edges are numbered by writers first
+    bool going = true;
     for (const auto& [writer, of_writer] : by_writer) {
+      made.complete = going;
+      if (!going) break;
       PathPatchingOptions paths{.senders = {place(graph_.writer_axis, writer)},
                                 .cells = PathCells::each_receiver,
                                 .sweep = options_.sweep};
       for (const std::int64_t reader : of_writer)
         paths.receivers.push_back(place(graph_.reader_axis, reader));
       paths.sweep.over = {SweptAxis(Axis::batch, {layout.rows()[static_cast<std::size_t>(row)]})};
-      paths.sweep.progress = nullptr;
-      const SweepReport report = path_patching_report(model_, paths);
-      if (!report.failed.empty()) throw HookError(kEdgeAttribution, report.failed.front().error);
-      runs += report.runs;
-      made.push_back(report.grid.values().flatten() - report.unpatched.values().flatten());
+      paths.sweep.progress = [&](const SweepProgress& now) {
+        going = of_row(done + now.done);
+        return going;
+      };
+      const SweepReport patched = path_patching_report(model_, paths);
+      if (!patched.failed.empty()) throw HookError(kEdgeAttribution, patched.failed.front().error);
+      runs += patched.runs;
+      made.values.narrow(0, done, std::ssize(of_writer))
+          .copy_(patched.grid.values().flatten() - patched.unpatched.values().flatten());
+      done += std::ssize(of_writer);
+      made.complete = patched.complete;
+      going = going && patched.complete;
     }
-    return at::cat(made);
+    return made;
   };
   AttributionCheck check = check_estimates({.estimates = estimates,
                                             .layout = layout,
                                             .count = options_.check,
                                             .seed = options_.seed,
                                             .sizes = false,
-                                            .effects = effects});
+                                            .effects = effects,
+                                            .report = report});
   check.runs = runs;
   return check;
 }
@@ -253,10 +285,18 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
   const StreamGraph graph = StreamGraph::of(model);
   const CellPlan plan = plan_of_edges(model, graph, into, options.by_position);
   const SweepLayout layout(options.sweep, into, plan);
-  Edges edges(model, options, into, graph);
-  const CellScores made = edges.estimated(layout.rows());
+  const auto n_rows = std::ssize(layout.rows());
+  const std::int64_t gradients = n_rows * gradients_of(options.integration);
+  const WorkSteps steps(gradients + most_checked(options.check, n_rows * plan.cells()),
+                        options.sweep.progress);
+  Edges edges(model, options, into, graph, steps);
+  const CellScores made = edges.estimated(layout.rows(), plan.axes);
   AttributionPatchingReport report = estimate_report(layout, made, edges.gradient_runs());
-  if (options.check > 0 && made.complete) report.check = edges.check(layout, made.scores[0]);
+  if (options.check > 0 && edges.going()) {
+    report.check = edges.check(layout, made.scores[0],
+                               [&](std::int64_t cells) { return steps.done(gradients + cells); });
+  }
+  report.complete = made.complete && checked_whole(report, options.check);
   report.seconds = clock.seconds();
   return report;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/runs/standing_edits.h"
+#include "analysis/values/float32_at_least.h"
 #include "analysis/work/obstacles.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -163,6 +164,20 @@ Input from_stream(const Input& input, std::int64_t layer, at::Tensor stream) {
   from.token_types = at::Tensor();  // they are part of the stream
   from.start = StartAtLayer{layer, std::move(stream)};
   return from;
+}
+
+void GradientSum::add(const ActivationCache& gradients, double share) {
+  if (sum_.empty()) {
+    sum_ = gradients.in_form([&](const at::Tensor& value) { return float32_at_least(value) * share; });
+    return;
+  }
+  for (const ActivationCache::Entry& entry : gradients) {
+    at::Tensor value = float32_at_least(entry.value()) * share;
+    if (sum_.contains(entry.name)) value = sum_[Address(entry.name)] + value;
+    ActivationCache::Entry summed = entry;
+    summed.held = value;
+    sum_.insert(std::move(summed));
+  }
 }
 
 InputWay::InputWay(const HookedTransformer& model, const PatchSource& from, const ActivationCache& plain,

@@ -33,6 +33,17 @@ using TakeGradients = std::function<void(const ActivationCache& values, const Ac
 at::Tensor gradient_run(const HookedTransformer& model, const Input& input, const BoundMetric& metric,
                         const GradientAsk& ask, const TakeGradients& take);
 
+/// Gradients, or their sum over several runs.
+class GradientSum {
+ public:
+  /// Adds a share of each of these.
+  void add(const ActivationCache& gradients, double share);
+  const ActivationCache& sum() const noexcept { return sum_; }
+
+ private:
+  ActivationCache sum_;
+};
+
 /// A score that is at most this much above a metric's minimum may be only rounding, in a model of that dtype.
 inline double rounding_of_least_score(at::ScalarType dtype) {
   return dtype == at::kDouble ? 1e-10 : dtype == at::kFloat ? 1e-5 : 1e-3;
@@ -61,6 +72,11 @@ class InputWay {
 
 /// Whether all gradients of an integration are those of the run without patches.
 bool stays_at_the_run(const Integration& integration);
+
+/// The number of gradients that it averages.
+inline std::int64_t gradients_of(const Integration& integration) {
+  return integration.over == IntegrateOver::nothing ? 1 : integration.steps;
+}
 
 /// How far along the way the i-th step of an integration is. Throws HookError for less than one step.
 double step_of(const Integration& integration, std::int64_t i);

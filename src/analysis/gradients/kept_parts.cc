@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 #include <variant>
@@ -86,15 +87,22 @@ class WriterEdits {
 /// every writer that is not kept.
 class EdgeRunHooks {
  public:
+  /// `at_a_writer` is called at each writer, and may end the run by what it throws.
   EdgeRunHooks(const HookedTransformer& model, const StreamGraph& graph, const std::vector<at::Tensor>& there,
-               const WriterEdits& edits, const at::Tensor& dropped)
-      : model_(model), graph_(graph), there_(there), edits_(edits), dropped_(dropped) {}
+               const WriterEdits& edits, const at::Tensor& dropped, std::function<void()> at_a_writer)
+      : model_(model),
+        graph_(graph),
+        there_(there),
+        edits_(edits),
+        dropped_(dropped),
+        at_a_writer_(std::move(at_a_writer)) {}
 
   /// Hooks that come before them in a run must be placed before these.
   Hooks hooks() {
     Hooks all;
     for (std::size_t i = 0; i < graph_.writers.size(); ++i) {
       all.emplace_back(Selection(graph_.writers[i].written), [this, i](const at::Tensor& value) {
+        at_a_writer_();
         const at::Tensor written = edits_.of_writer(i, value);
         note(i, written);
         return written;
@@ -148,8 +156,12 @@ class EdgeRunHooks {
   const std::vector<at::Tensor>& there_;  // of each writer, in the other run
   const WriterEdits& edits_;
   at::Tensor dropped_;  // [reader, writer]: 1 if an edge is not kept
+  std::function<void()> at_a_writer_;
   at::Tensor changes_;  // [writer, row, pos, d_model]
 };
+
+/// Thrown by a hook to end a run, which has all rows at once and may take long.
+struct RunEnded {};
 
 }  // namespace
 
@@ -292,14 +304,22 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
       const auto& [writer, reader] = edges_[part];
       dropped[reader][writer].fill_(1.0);
     }
-    EdgeRunHooks state(model_, graph, there, edits, dropped.to(model_.device()));
+    const auto goes_on = [&](std::int64_t sets_done) {
+      return !sweep_.progress || sweep_.progress(clock.at(sets_done * n_rows_, n_sets * n_rows_));
+    };
+    EdgeRunHooks state(model_, graph, there, edits, dropped.to(model_.device()), [&] {
+      if (!goes_on(set)) throw RunEnded();
+    });
     RunOptions options =
         metric.needs({.hooks = sweep_.hooks, .edits = edits.others(), .threads = sweep_.threads});
     const Hooks hooks = state.hooks();
     options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
-    scores.kept.select(1, set).copy_(metric(model_.run(into.all(), options)).detach());
-    if (!sweep_.progress) continue;
-    scores.complete = sweep_.progress(clock.at((set + 1) * n_rows_, n_sets * n_rows_)) || set + 1 == n_sets;
+    try {
+      scores.kept.select(1, set).copy_(metric(model_.run(into.all(), options)).detach());
+      scores.complete = goes_on(set + 1) || set + 1 == n_sets;
+    } catch (const RunEnded&) {
+      scores.complete = false;
+    }
   }
   return scores;
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "analysis/patching/cell_plan.h"
 #include "analysis/places/row_columns.h"
@@ -16,7 +18,11 @@
 namespace hooked {
 namespace {
 
-using Table = std::vector<std::vector<Address>>;
+/// Cells, and the addresses that they are made of, each once: sets of parts have most of them in common.
+struct Table {
+  std::vector<Address> addresses;
+  std::vector<std::vector<std::size_t>> cells;  ///< by the numbers of their addresses
+};
 
 /// `index` as numbers from 0 on, in a row whose last token is at `last`.
 AxisIndex numbers_of(const AxisIndex& index, const AxisPlace& place, std::int64_t last) {
@@ -73,35 +79,39 @@ std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions&
 
 /// Columns by number mean the same columns in `from`.
 void require_aligned(const Table& table, const SweepOptions& options, const SweepInput& into, SweptRow row) {
-  for (const std::vector<Address>& cell : table) {
-    for (const Address& address : cell) {
-      for (const Axis axis : hooked::row(address.name().site).axes) {
-        const AxisIndex* index = index_on(address, axis);
-        const bool is_last = index != nullptr && std::holds_alternative<AxisIndex::Last>(index->value);
-        if (counts_tokens(axis) && !is_last)
-          require_same_columns(options.from, into, {address.name(), axis}, row);
-      }
+  for (const Address& address : table.addresses) {
+    for (const Axis axis : hooked::row(address.name().site).axes) {
+      const AxisIndex* index = index_on(address, axis);
+      const bool is_last = index != nullptr && std::holds_alternative<AxisIndex::Last>(index->value);
+      if (counts_tokens(axis) && !is_last)
+        require_same_columns(options.from, into, {address.name(), axis}, row);
     }
   }
 }
 
 CellPatches patches_of(const Table& table, const SweepOptions& options, const SweepInput& into,
                        const PatchedRuns& runs, SweptRow row) {
-  CellPatches made;
   std::map<ActivationName, SourceReader> readers;
-  for (std::size_t cell = 0; cell < table.size(); ++cell) {
+  std::vector<std::optional<PatchedBlock>> blocks;  // of each address; nothing for padding
+  for (const Address& address : table.addresses) {
+    const ActivationName& name = address.name();
+    const auto place = place_of(address, options, into, runs.value(name), row);
+    blocks.emplace_back();
+    if (!place) continue;
+    Address put = name;
+    for (const auto& [axis, index] : place->into.entries()) put = put.at(axis, index);
+    const auto reader =
+        readers.try_emplace(name, options.from, name, runs.value(name), row, masked_keys(name, runs)).first;
+    blocks.back() = {std::move(put), reader->second.block(*place)};
+  }
+  CellPatches made;
+  for (std::size_t cell = 0; cell < table.cells.size(); ++cell) {
     Patch patch;
-    for (const Address& address : table[cell]) {
-      const ActivationName& name = address.name();
-      const auto place = place_of(address, options, into, runs.value(name), row);
-      if (!place) break;
-      Address put = name;
-      for (const auto& [axis, index] : place->into.entries()) put = put.at(axis, index);
-      const auto reader =
-          readers.try_emplace(name, options.from, name, runs.value(name), row, masked_keys(name, runs)).first;
-      patch.push_back({std::move(put), reader->second.block(*place)});
+    for (const std::size_t address : table.cells[cell]) {
+      if (!blocks[address]) break;
+      patch.push_back(*blocks[address]);
     }
-    if (patch.size() != table[cell].size()) continue;
+    if (patch.size() != table.cells[cell].size()) continue;
     made.cells.push_back(static_cast<std::int64_t>(cell));
     made.patches.push_back(std::move(patch));
   }
@@ -114,10 +124,11 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
   const PointIndex points(model.config());
   CellPlan plan{.axes = {{.name = "place", .labels = {}, .places = {}}}, .title = "Patching"};
   Table table;
+  std::map<std::string, std::size_t> numbers;  // of addresses
   std::set<ActivationName> names;
   CellGroup group;
   for (const std::vector<Address>& given : options.table) {
-    std::vector<Address>& cell = table.emplace_back();
+    std::vector<std::size_t>& cell = table.cells.emplace_back();
     std::vector<std::string> labels;
     for (const Address& address : given) {
       const ActivationName& name = points.name(points.require(points.resolve(address.name())));
@@ -133,10 +144,13 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
         plan.patched.push_back(name);
         if (const auto scores = scores_behind(name)) plan.read.push_back(*scores);
       }
-      cell.push_back(std::move(full));
+      const auto [number, is_new] = numbers.try_emplace(labels.back(), table.addresses.size());
+      cell.push_back(number->second);
+      if (is_new) table.addresses.push_back(std::move(full));
     }
     plan.axes.front().labels.push_back(fmt::format("{}", fmt::join(labels, " + ")));
-    plan.axes.front().places.push_back(cell.size() == 1 ? std::optional(cell.front()) : std::nullopt);
+    plan.axes.front().places.push_back(cell.size() == 1 ? std::optional(table.addresses[cell.front()])
+                                                        : std::nullopt);
     group.cells.push_back(static_cast<std::int64_t>(group.cells.size()));
   }
   plan.record = fmt::format("{}", fmt::join(plan.axes.front().labels, ", "));

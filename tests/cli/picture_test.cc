@@ -1,0 +1,117 @@
+// What the pictures of `hooked patch`, `hooked circuits` and `hooked weights` show, and what they say.
+#include "cli/picture.h"
+
+#include <string>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked::picture_test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::size_t count(const std::string& text, std::string_view what) {
+  std::size_t found = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++found;
+  return found;
+}
+
+class PictureTest : public CliTest {
+ protected:
+  PictureTest() { write_tokenizer(); }
+
+  /// The picture that a command of a pair of prompts draws; its file is removed.
+  std::string drawn(const std::string& command, const Words& more) const {
+    Words words{command,    model(), "--clean",   "w2 w3 w4", "--corrupted", "w5 w3 w4",
+                "--answer", "w6",    "--against", "w7",       "--out",       path("drawn.svg")};
+    words.insert(words.end(), more.begin(), more.end());
+    succeed(words);
+    std::string picture = read("drawn.svg");
+    std::filesystem::remove(path("drawn.svg"));
+    return picture;
+  }
+  /// Its cells with a number: each has a title, as has the page.
+  static std::size_t cells(const std::string& picture) { return count(picture, "<title>") - 1; }
+};
+
+TEST_F(PictureTest, OfASweepSaysWhatItIsOf) {
+  const std::string picture = drawn("patch", {"--sweep", "resid_pre"});
+  for (const char* words :
+       {"model: Patching resid_pre with the clean run", "logit difference, corrupted run 0, clean run 1",
+        "“w2 w3 w4”, “w6” against “w7”"})
+    EXPECT_NE(picture.find(words), std::string::npos) << words;
+  const std::string scores = drawn("patch", {"--sweep", "resid_pre", "--scores"});
+  EXPECT_EQ(scores.find("corrupted run 0"), std::string::npos);
+  EXPECT_NE(scores.find("logit difference · “w2 w3 w4”"), std::string::npos);
+
+  write("two.jsonl",
+        R"({"clean": [1,2,3], "corrupted": [1,5,3], "answers": 6, "against": 7}
+{"clean": [1,8,3], "corrupted": [1,9,3], "answers": 6, "against": 7}
+)");
+  succeed({"patch", model(), "--pairs", path("two.jsonl"), "--sweep", "resid_pre", "--out", path("two.svg")});
+  EXPECT_NE(read("two.svg").find("2 pairs of two.jsonl, 6 against 7"), std::string::npos);
+}
+
+TEST_F(PictureTest, OfALongPromptHasItsBeginning) {
+  std::string clean = "w2", corrupted = "w3";
+  for (int i = 0; i < 6; ++i) clean += " w1234567890", corrupted += " w1234567890";
+  succeed({"patch", model(), "--clean", clean, "--corrupted", corrupted, "--answer", "w6", "--sweep",
+           "resid_pre", "--out", path("long.svg")});
+  EXPECT_NE(read("long.svg").find("“" + clean.substr(0, 60) + "…”, “w6”"), std::string::npos);
+}
+
+/// Nothing can be rescaled where the clean and the corrupted run score the same.
+TEST_F(PictureTest, OfASweepWithoutAScaleHasItsScores) {
+  const std::string picture = drawn("patch", {"--sweep", "resid_pre", "--position", "0"});
+  EXPECT_EQ(picture.find("corrupted run 0"), std::string::npos);
+  EXPECT_GT(cells(picture), 0u);
+}
+
+TEST_F(PictureTest, LeavesWhatDoesNotExistEmpty) {
+  const auto has_no_crosses = [](const std::string& picture) {
+    EXPECT_EQ(picture.find("NaN"), std::string::npos);
+  };
+  // Four tokens: ten keys that are not after their query, in each of six heads.
+  for (const Words& how : {Words{}, Words{"--scores"}, Words{"--noising"}, Words{"--noising", "--scores"}}) {
+    Words words{"--sweep", "attn_head_pattern_dest_src_pos"};
+    words.insert(words.end(), how.begin(), how.end());
+    const std::string pattern = drawn("patch", words);
+    EXPECT_EQ(cells(pattern), 60u);
+    has_no_crosses(pattern);
+  }
+  // From one head of the first layer into the three heads of the second.
+  const std::string paths = drawn("patch", {"--sweep", "direct_path_q", "--source", "0.1"});
+  EXPECT_EQ(cells(paths), 3u);
+  has_no_crosses(paths);
+  const std::string edges = drawn("circuits", {"--edges"});
+  EXPECT_GT(cells(edges), 30u);
+  has_no_crosses(edges);
+  succeed({"weights", model(), "--composition", "v", "--out", path("composition.svg")});
+  EXPECT_EQ(cells(read("composition.svg")), 9u) << "three heads to three later ones";
+  has_no_crosses(read("composition.svg"));
+}
+
+TEST_F(PictureTest, OfNodesIsATableOfLayers) {
+  const std::string picture = drawn("circuits", {});
+  EXPECT_EQ(cells(picture), 8u);
+  for (const char* place : {">layer 1, head 2: ", ">layer 0, head mlp: "})
+    EXPECT_EQ(count(picture, place), 1u) << place;
+  EXPECT_NE(picture.find("“w2 w3 w4”, “w6” against “w7”"), std::string::npos);
+  succeed({"circuits", model(), "--clean", "w2 w3", "--corrupted", "w5 w3", "--answer", "w6", "--out",
+           path("scores.csv")});
+  EXPECT_EQ(Grid::load(path("scores.csv")).axes()[0].name, "node") << "data are as they are chosen from";
+}
+
+TEST_F(PictureTest, ScoresAreAskedForOnlyOfPictures) {
+  const Words words{"patch",    model(), "--clean", "w2 w3",     "--corrupted", "w5 w3",
+                    "--answer", "w6",    "--sweep", "resid_pre", "--scores"};
+  expect_failure(words, 2, "--out");
+  Words data = words, both = words;
+  data.insert(data.end(), {"--out", path("x.csv")});
+  expect_failure(data, 2, "--scores is of pictures");
+  both.insert(both.end(), {"--out", path("x.svg"), "--rescaled"});
+  expect_failure(both, 2, "--rescaled");
+}
+
+}  // namespace
+}  // namespace hooked::picture_test
