@@ -15,6 +15,7 @@
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooks/edited_block.h"
+#include "hooks/hook_failure.h"
 #include "hooks/layout_text.h"
 
 namespace hooked {
@@ -69,7 +70,12 @@ void Watch::RegisteredHooks::add(const at::Tensor& on, std::function<at::Tensor(
 
 at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const {
   const auto version = value._version();
-  std::optional<at::Tensor> result = hook(value, points().name(point));
+  std::optional<at::Tensor> result;
+  try {
+    result = hook(value, points().name(point));
+  } catch (...) {
+    rethrow_from_hook(points().name(point));
+  }
   const std::string where = points().name(point).to_string();
   if (value._version() != version) {
     throw HookError(

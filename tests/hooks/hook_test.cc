@@ -1,5 +1,8 @@
 #include "hooked/hooks/hook.h"
 
+#include <c10/util/Exception.h>
+
+#include <exception>
 #include <stdexcept>
 
 #include "tests/hooks/watching.h"
@@ -147,6 +150,50 @@ TEST(Watch, CacheDoesNotPinMoreThanTwiceItsBytes) {
   const ActivationCache cache = all.take_cache();
   EXPECT_EQ(cache.bytes(), fused.nbytes());
   EXPECT_TRUE(cache[act::q(0)].is_alias_of(fused));
+}
+
+// What a hook throws keeps its type, and says at which point.
+TEST(Hook, AnExceptionNamesThePoint) {
+  const auto thrown = [](const auto& function) {
+    hooked_value({act::resid_pre(1), [&](const at::Tensor& x) { function(x); }});
+  };
+  try {
+    thrown([](const at::Tensor&) { throw std::out_of_range("mine"); });
+    FAIL();
+  } catch (const std::out_of_range& error) {
+    EXPECT_EQ(std::string(error.what()), "[" + kResid + "] a hook failed: mine");
+    try {
+      std::rethrow_if_nested(error);
+      FAIL() << "the one that was thrown is nested";
+    } catch (const std::out_of_range& own) {
+      EXPECT_EQ(std::string(own.what()), "mine");
+    }
+  }
+  try {
+    thrown([](const at::Tensor& x) { x.view({7}); });
+    FAIL();
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what_without_backtrace()).find("in a hook at " + kResid), std::string::npos)
+        << error.what_without_backtrace();
+  }
+  const auto ours = text_thrown_by<ShapeError>(
+      [&] { thrown([](const at::Tensor&) { throw ShapeError("probe", "too long"); }); });
+  EXPECT_EQ(ours, "[probe] too long; in a hook at " + kResid);
+}
+
+struct OwnError : std::runtime_error {
+  explicit OwnError(int code) : std::runtime_error("own"), code(code) {}
+  int code;
+};
+
+TEST(Hook, AnExceptionOfATypeOfItsOwnIsPassedOn) {
+  try {
+    hooked_value({act::resid_pre(1), [](const at::Tensor&) { throw OwnError(7); }});
+    FAIL();
+  } catch (const OwnError& error) {
+    EXPECT_EQ(error.code, 7);
+    EXPECT_EQ(std::string(error.what()), "own");
+  }
 }
 
 }  // namespace
