@@ -20,10 +20,6 @@ std::vector<std::string> score_names() {
   };
 }
 
-Row positions_row(IntegerList& positions) {
-  return {"--positions P", positions, "positions such as 0,5,-1 (default: each row's last real token)"};
-}
-
 Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
 
 }  // namespace
@@ -31,10 +27,8 @@ Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
 Reader define_run(CLI::App& app) {
   auto options = std::make_shared<RunCommandOptions>();
   add_run_options(app, *options);
-  add_options(
-      app, {{"--top-k K", options->top_k, "how many next tokens (default: 10)", at_least_one},
-            {"--positions P", options->positions,
-             "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)"}});
+  add_options(app, {{"--top-k K", options->top_k, "how many next tokens (default: 10)", at_least_one},
+                    positions_row(options->positions, "whose next tokens are shown")});
   add_token_choice(
       app, "answer", options->answers,
       "a token whose rank, logit and probability are shown as well, such as \" Mary\"; repeatable");
@@ -131,7 +125,7 @@ Reader define_lens(CLI::App& app) {
   auto options = std::make_shared<LensOptions>();
   add_run_options(app, *options);
   add_options(
-      app, {positions_row(options->positions),
+      app, {positions_row(options->positions, "where the stream is read"),
             {"--top-k K", options->top_k, "how many next tokens of each point (default: 3)", at_least_one}});
   add_token_choice(app, "answer", options->answers,
                    "a token whose rank and probability are shown at each point");
@@ -162,7 +156,7 @@ Reader define_attribute(CLI::App& app) {
   add_token_choice(app, "against", options->against, "the token whose logit is subtracted");
   add_options(
       app,
-      {positions_row(options->positions),
+      {positions_row(options->positions, "whose logits are taken apart"),
        {"--grain GRAIN", options->grain, "what has a part of its own (default: layer)", a_grain()},
        {"--value-biases-apart", options->value_biases_apart,
         "heads without their value biases, which count as the attention's bias"},
