@@ -14,7 +14,7 @@ set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
 set(HOOKED_ROOM_options_THIRD_PARTY CLI11::CLI11)
 
 # What bin/hooked reads its command line and the hub cache's names with.
-set(HOOKED_ROOM_core_WITHOUT_TORCH error.cc json.cc json_cursor.cc kernel_set.cc nearest.cc parse_integer.cc utf8.cc)
+set(HOOKED_ROOM_core_WITHOUT_TORCH error.cc index_text.cc json.cc json_cursor.cc kernel_set.cc nearest.cc parse_integer.cc utf8.cc)
 set(HOOKED_ROOM_io_WITHOUT_TORCH files/file.cc files/foreign_kind.cc files/hub_cache.cc files/hub_name.cc files/path_text.cc
     files/weight_files.cc)
 

@@ -69,9 +69,9 @@ const Family& family_of(std::string_view model_type, std::string_view where) {
   }
   refuse_if_lacking(model_type, where);
   throw ConfigError(
-      where, fmt::format("model_type '{}' is not supported; expected one of the {} in docs/families.md; the "
-                         "nearest name is '{}'",
-                         printable(model_type), known.size(), nearest(model_type, known)));
+      where, fmt::format("model_type '{}' is not supported; expected one of the {} in docs/families.md{}",
+                         printable(model_type), known.size(),
+                         nearest_text("; the nearest name is '{}'", model_type, known)));
 }
 
 RecognisedFamily named_family(const ConfigText& config) {

@@ -58,11 +58,11 @@ void ActivationCache::refuse_missing(const ActivationName& resolved) const {
                     "it is wide; ask for it by name: act::defaults | act::" +
                         std::string(hooked::row(resolved.site).word));
   }
-  throw HookError(
-      text, kept.empty() ? std::string("this cache is empty; capture the activation in the run")
-                         : fmt::format("this cache does not hold this activation; the nearest of its {} is "
-                                       "'{}'; add it to the run's capture",
-                                       kept.size(), nearest(text, kept)));
+  throw HookError(text, kept.empty()
+                            ? std::string("this cache is empty; capture the activation in the run")
+                            : fmt::format("this cache does not hold this activation; it has {} others, such "
+                                          "as '{}'; add it to the run's capture",
+                                          kept.size(), nearest(text, kept)));
 }
 
 const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const& {

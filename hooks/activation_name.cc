@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/nearest.h"
 #include "core/parse_integer.h"
 #include "hooked/core/error.h"
+#include "hooks/meant_name.h"
 
 namespace hooked {
 namespace {
@@ -90,15 +90,9 @@ std::optional<ActivationName> ActivationName::try_parse(std::string_view text) {
 
 ActivationName ActivationName::parse(std::string_view text) {
   if (const auto name = try_parse(text)) return *name;
-  std::vector<std::string> examples;
-  for (const SiteRow& row : site_table()) {
-    const std::int32_t layer = row.scope == SiteScope::block ? 0 : -1;
-    examples.push_back(ActivationName{row.site, Stack::none, layer, per_expert(row) ? 0 : -1}.to_string());
-  }
-  throw HookError(text,
-                  fmt::format("this is not an activation's name; expected a full name such as '{}'; see "
-                              "docs/activations.md for all of them",
-                              nearest(text, examples)));
+  throw HookError(text, fmt::format("this is not an activation's name{}; expected a full name such as "
+                                    "'blocks.0.attn.hook_z'; see docs/activations.md for all of them",
+                                    name_meant_by(text)));
 }
 
 bool counts_source(const ActivationName& name, Axis axis) noexcept {

@@ -6,34 +6,30 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/index_text.h"
+#include "core/nearest.h"
 #include "core/overloaded.h"
-#include "core/parse_integer.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
 namespace {
 
-std::int64_t parse_place(std::string_view text, std::string_view whole) {
-  if (const auto place = parse_integer(text)) return *place;
-  throw HookError(whole, fmt::format("'{}' is not an index; expected i, i:j, i+j+... or last", text));
+AxisIndex parse_index(std::string_view text, std::string_view whole) {
+  if (const auto places = read_index(text)) return places->as<AxisIndex>();
+  throw HookError(whole, fmt::format("'{}' is not an index; expected {}", text, kIndexForms));
 }
 
-AxisIndex parse_index(std::string_view text, std::string_view whole) {
-  if (text == "last") return AxisIndex::Last{};
-  if (const auto colon = text.find(':'); colon != std::string_view::npos) {
-    AxisIndex::Range range;
-    if (colon > 0) range.begin = parse_place(text.substr(0, colon), whole);
-    if (colon + 1 < text.size()) range.end = parse_place(text.substr(colon + 1), whole);
-    return range;
+// The names of all axes, each once, and words that people use for some of them.
+std::string axis_meant_by(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> kOthersWords[] = {
+      {"position", "pos"}, {"token", "pos"}, {"row", "batch"}, {"neuron", "d_mlp"}};
+  for (const auto& [others, own] : kOthersWords) {
+    if (word == others || word == std::string(others) + 's')
+      return fmt::format("there is no axis '{}'; it is written '{}'", word, own);
   }
-  if (text.find('+') == std::string_view::npos) return parse_place(text, whole);
-  std::vector<std::int64_t> list;
-  while (true) {
-    const auto plus = text.find('+');
-    list.push_back(parse_place(text.substr(0, plus), whole));
-    if (plus == std::string_view::npos) return list;
-    text.remove_prefix(plus + 1);
-  }
+  std::vector<std::string> names;
+  for (const AxisRow& row : axis_table()) names.emplace_back(row.name);
+  return fmt::format("there is no axis '{}'{}", word, nearest_text("; the nearest is '{}'", word, names));
 }
 
 }  // namespace
@@ -90,12 +86,14 @@ AxisIndices AxisIndices::parse(std::string_view text) {
     const auto comma = text.find(',');
     const std::string_view entry = text.substr(0, comma);
     const auto equals = entry.find('=');
-    const auto axis = parse_axis(entry.substr(0, equals));
+    const std::string_view word = entry.substr(0, equals);
+    const auto axis = parse_axis(word);
     if (equals == std::string_view::npos || !axis) {
-      throw HookError(
-          whole, fmt::format("'{}' is not an index; expected axis=i|i:j|i+j|last with an axis such as batch, "
-                             "pos, query, key, head or d_mlp",
-                             entry));
+      const std::string what =
+          equals == std::string_view::npos ? fmt::format("'{}' is not an index", entry) : axis_meant_by(word);
+      throw HookError(whole, fmt::format("{}; expected axis=i|i:j|i+j|last with an axis such as batch, pos, "
+                                         "query, key, head or d_mlp",
+                                         what));
     }
     indices.add(*axis, parse_index(entry.substr(equals + 1), whole));
     if (comma == std::string_view::npos) return indices;

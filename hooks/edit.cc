@@ -66,6 +66,17 @@ Edit replace(const Address& address, const ActivationCache& source) {
   edit.source = EditSource{source.model(), source.entry(address.name()).held.sizes()};
   return edit;
 }
+std::vector<Edit> replace(act::BlockSite site, const ActivationCache& source) {
+  std::vector<Edit> edits;
+  for (const ActivationCache::Entry& entry : source) {
+    if (entry.name.site == site.site) edits.push_back(replace(Address(entry.name), source));
+  }
+  if (!edits.empty()) return edits;
+  throw HookError(row(site.site).word,
+                  fmt::format("the cache holds no activation of this site; expected one of a run that keeps "
+                              "act::{}",
+                              row(site.site).word));
+}
 Edit project_out(EditTarget target, at::Tensor direction) {
   if (direction.defined() && (direction.dim() != 1 || !direction.any().item<bool>())) {
     throw HookError("edit",

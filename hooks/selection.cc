@@ -9,6 +9,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/meant_name.h"
 
 namespace hooked {
 
@@ -96,13 +97,21 @@ std::optional<Site> block_site_of(std::string_view word) {
   return std::nullopt;
 }
 
+// Whether a glob of words, such as `resid_*` or `z*`, matches an activation's shorthand, with or without its
+// layer.
+bool word_matches(std::string_view glob, const ActivationName& name) {
+  if (glob.find_first_of("*?") == std::string_view::npos) return false;
+  const std::string word(row(name.site).word);
+  return glob_matches(glob, word) ||
+         (name.layer >= 0 && glob_matches(glob, word + std::to_string(name.layer)));
+}
+
 // The one activation that a text names, if it matches none of the model's names.
 ActivationName name_of(const std::string& text, const PointIndex& points) {
   if (const auto name = ActivationName::try_parse(text)) return *name;
   if (text.find_first_of("*?.") == std::string::npos) return from_shorthand(text, std::nullopt, {});
-  throw HookError(text, fmt::format("no activation of this model matches; the nearest name is '{}'; "
-                                    "`hooked names` lists them all",
-                                    points.nearest_to(text)));
+  throw HookError(text, fmt::format("no activation of this model matches{}; `hooked names` lists them all",
+                                    name_meant_by(text, points)));
 }
 
 }  // namespace
@@ -139,6 +148,7 @@ std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reac
       const std::string& text = part.words;
       if (choose([&](const ActivationName& name) { return glob_matches(text, name.to_string()); })) return;
       if (const auto site = block_site_of(text)) return choose_site(*site);
+      if (choose([&](const ActivationName& name) { return word_matches(text, name); })) return;
       chosen.insert(require_reached(name_of(text, points), points, reach));
     } else {
       for (std::size_t i = 0; i < points.size(); ++i) {

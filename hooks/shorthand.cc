@@ -7,9 +7,9 @@
 #include <charconv>
 #include <utility>
 
-#include "core/nearest.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/activation_name.h"
+#include "hooks/meant_name.h"
 
 namespace hooked {
 namespace {
@@ -70,53 +70,54 @@ const SiteRow* find_row(std::string_view word, std::string_view type) {
 
 }  // namespace
 
-ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t> layer,
-                              std::string_view layer_type) {
-  if (!layer && layer_type.empty()) {
-    if (const auto full = ActivationName::try_parse(name)) return *full;
-    if (const auto joined = split_joined(name))
-      return from_shorthand(joined->name, joined->layer, joined->type);
-  }
+const SiteRow* site_of_shorthand(std::string_view name, bool in_block, std::string_view layer_type) {
   const std::string_view word = unalias(kNameAliases, name);
   const std::string_view type = unalias(kTypeAliases, layer_type);
-
-  const SiteRow* found = nullptr;
-  if (!layer) {
-    found = find_row(
-        word == "scale" || word == "normalized" ? fmt::format("ln_final_{}", word) : std::string(word), {});
-    if (found != nullptr && found->scope == SiteScope::block) found = nullptr;
-  } else if (found = find_row(word, type);
-             found == nullptr && (type.empty() || type == "attn" || type == "mlp")) {
+  if (!in_block) {
+    const bool of_final_norm = word == "scale" || word == "normalized";
+    const SiteRow* found = find_row(of_final_norm ? fmt::format("ln_final_{}", word) : std::string(word), {});
+    return found != nullptr && found->scope != SiteScope::block ? found : nullptr;
+  }
+  const SiteRow* found = find_row(word, type);
+  if (found == nullptr && (type.empty() || type == "attn" || type == "mlp")) {
     // q, pattern, pre, ... belong to one module only, whichever of these types was given.
     const auto row = std::find_if(site_table().begin(), site_table().end(), [&](const SiteRow& r) {
       return r.word == word && r.scope == SiteScope::block;
     });
     if (row != site_table().end()) found = &*row;
   }
-  if (found != nullptr && per_expert(*found)) {
-    throw HookError(name,
-                    fmt::format("this shorthand names no expert; expected a full name such as '{}'",
-                                ActivationName{found->site, Stack::none, layer.value_or(0), 0}.to_string()));
-  }
-  if (found != nullptr && (found->scope == SiteScope::block) == layer.has_value()) {
-    return {found->site, Stack::none, layer.value_or(-1), -1};
-  }
+  return found != nullptr && found->scope == SiteScope::block ? found : nullptr;
+}
 
-  if (!layer && find_row(word, type) != nullptr) {
+ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t> layer,
+                              std::string_view layer_type) {
+  const std::string_view whole = name;
+  if (!layer && layer_type.empty()) {
+    if (const auto full = ActivationName::try_parse(name)) return *full;
+    if (const auto joined = split_joined(name)) {
+      name = joined->name;
+      layer = joined->layer;
+      layer_type = joined->type;
+    }
+  }
+  if (const SiteRow* found = site_of_shorthand(name, layer.has_value(), layer_type)) {
+    const ActivationName plain{found->site, Stack::none, layer.value_or(-1), -1};
+    if (!per_expert(*found)) return plain;
+    const ActivationName of_expert{found->site, Stack::none, layer.value_or(0), 0};
+    throw HookError(whole, fmt::format("this shorthand names no expert; expected a full name such as '{}'",
+                                       of_expert.to_string()));
+  }
+  if (!layer && site_of_shorthand(name, true, layer_type) != nullptr) {
     throw HookError(
-        name,
+        whole,
         fmt::format(
             "every block has one, so this names no single activation; expected a layer after it, as in '{}0'",
             name));
   }
-  std::vector<std::string> words;
-  for (const SiteRow& row : site_table()) words.emplace_back(row.word);
-  throw HookError(
-      name,
-      fmt::format("this shorthand names no activation{}{}; the nearest word is '{}'; see "
-                  "docs/activations.md",
-                  layer ? fmt::format(" of layer {}", *layer) : std::string(" without a layer"),
-                  type.empty() ? std::string() : fmt::format(" in '{}'", layer_type), nearest(word, words)));
+  throw HookError(whole, fmt::format("this shorthand names no activation{}{}{}; see docs/activations.md",
+                                     layer ? fmt::format(" of layer {}", *layer) : std::string(),
+                                     layer_type.empty() ? std::string() : fmt::format(" in '{}'", layer_type),
+                                     name_meant_by(whole, layer)));
 }
 
 }  // namespace hooked

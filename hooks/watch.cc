@@ -15,7 +15,7 @@
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooks/edited_block.h"
-#include "hooks/hook_call.h"
+#include "hooks/hook_failure.h"
 #include "hooks/layout_text.h"
 
 namespace hooked {
@@ -72,9 +72,13 @@ at::Tensor Watch::after_hook(const HookFunction& hook, const at::Tensor& value, 
   const auto version = value._version();
   const ActivationName& name = points().name(point);
   const RunColumns& columns = columns_of(name, axis_on(name.site, Axis::pos).value_or(Axis::pos));
-  std::optional<at::Tensor> result =
-      call_hook(hook, value, name,
-                {.first_column = columns.first, .new_tokens = columns.after_prompt, .mask = columns.mask});
+  std::optional<at::Tensor> result;
+  try {
+    result = hook(value, name,
+                  {.first_column = columns.first, .new_tokens = columns.after_prompt, .mask = columns.mask});
+  } catch (...) {
+    rethrow_from_hook(name);
+  }
   const std::string where = name.to_string();
   if (value._version() != version) {
     throw HookError(

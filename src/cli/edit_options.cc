@@ -1,29 +1,27 @@
+// The values of --edit as edits.
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
 #include <charconv>
-#include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 #include <vector>
 
+#include "cli/file_tensor.h"
 #include "cli/input_options.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
 #include "hooked/hooks/saved_activation.h"
-#include "hooked/io/provenance.h"
-#include "hooked/io/safetensors.h"
 #include "options/edit_text.h"
 
 namespace hooked::cli {
 namespace {
-
-using Value = std::variant<double, at::Tensor>;
 
 std::optional<double> as_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -40,47 +38,55 @@ struct EditContext {
   const std::string& from_model;  ///< other model whose values files may have
 };
 
-/// A tensor of a file.
-struct FileTensor {
-  at::Tensor value;                      ///< in the model's dtype if that loses nothing
-  std::optional<ActivationCache> cache;  ///< with only this activation, if the file is a saved cache
-};
-
-// Files that do not name a model are the user's own.
-void require_model_of(const SafetensorsFile& file, const EditContext& context) {
-  const Provenance from = read_provenance(file);
-  const std::shared_ptr<const ModelIdentity> own = context.model.identity();
-  if (from.fingerprint.empty() || from.fingerprint == own->fingerprint) return;
-  const std::string& meant = context.from_model;
-  if (!meant.empty() && (from.model == meant || from.fingerprint.starts_with(meant))) return;
-  throw HookError(
-      printable(file.path().native()),
-      fmt::format("the file is of another model; expected {}{}, got {}; run this model, or say with "
-                  "--from-model and the name or fingerprint that the other's values are meant",
-                  own->text(), meant.empty() ? "" : fmt::format(" or '{}'", printable(meant)),
-                  ModelIdentity{from.model, from.fingerprint}.text()));
-}
-
 FileTensor tensor_of(const EditText& edit, const EditContext& context) {
   const auto hash = edit.value.rfind('#');
   if (hash == std::string_view::npos || hash == 0 || hash + 1 == edit.value.size()) {
     refuse_edit(edit.all, fmt::format("'{}' is neither a number nor FILE#KEY", printable(edit.value)));
   }
-  const auto file = SafetensorsFile::open(std::string(edit.value.substr(0, hash)));
-  require_model_of(file, context);
-  const std::string key(edit.value.substr(hash + 1));
-  FileTensor read{file.read(key), std::nullopt};
-  read.cache = saved_activation(file, key);
-  const at::ScalarType dtype = context.model.config().dtype;
-  const bool widens =
-      read.value.is_floating_point() && c10::promoteTypes(read.value.scalar_type(), dtype) == dtype;
-  if (widens) read.value = read.value.to(dtype);
-  return read;
+  return read_file_tensor(edit.value.substr(0, hash), edit.value.substr(hash + 1),
+                          {context.model, context.from_model});
 }
 
-Value value_of(const EditText& edit, const EditContext& context) {
-  if (const auto number = as_number(edit.value)) return *number;
-  return tensor_of(edit, context).value;
+// The activations that an edit applies to.
+std::vector<ActivationName> names_of(const EditTarget& target, const EditContext& context) {
+  const PointIndex points(context.model.config());
+  std::vector<ActivationName> names;
+  for (const auto point : target.where.resolve(points, Reach::everything(points)))
+    names.push_back(points.name(point));
+  return names;
+}
+
+// The dtype that each of these has in this run. In a model that is narrower than float32 some are float32
+// (scales, logits), and a run tells which.
+std::map<ActivationName, at::ScalarType> dtypes_of(const std::vector<ActivationName>& names,
+                                                   const EditContext& context) {
+  std::map<ActivationName, at::ScalarType> dtypes;
+  const at::ScalarType dtype = context.model.config().dtype;
+  const bool narrow = dtype != at::kFloat && dtype != at::kDouble;
+  Selection unknown;
+  for (const ActivationName& name : names) {
+    dtypes[name] = row(name.site).integers ? at::kLong : dtype;
+    if (narrow) unknown = unknown | Selection(name);
+  }
+  if (unknown.empty()) return dtypes;
+  const auto run = context.model.run(context.input, {.capture = unknown, .output = Output::none});
+  for (const auto& entry : run.cache) dtypes[entry.name] = entry.value().scalar_type();
+  return dtypes;
+}
+
+// Edits with a tensor of a file, in the dtype and on the device of the activations: one edit, or one for each
+// dtype that these have.
+template <typename Make>
+void append_of_tensor(const EditText& edit, const EditContext& context, Make make, std::vector<Edit>& edits) {
+  const auto target = EditTarget::parse(edit.address);
+  const at::Tensor given = tensor_of(edit, context).value;
+  std::map<at::ScalarType, Selection> by_dtype;
+  for (const auto& [name, dtype] : dtypes_of(names_of(target, context), context))
+    by_dtype[dtype] = by_dtype[dtype] | Selection(name);
+  for (const auto& [dtype, names] : by_dtype) {
+    const EditTarget those = by_dtype.size() == 1 ? target : EditTarget(names, target.indices);
+    edits.push_back(make(those, in_dtype(given, dtype, edit.value).to(context.model.device())));
+  }
 }
 
 // Whether that axis counts the encoder's tokens, and not the main tokens.
@@ -133,7 +139,7 @@ at::Tensor replacement(const EditText& edit, const Address& address, const EditC
   const std::string where = name.to_string();
   FileTensor given = tensor_of(edit, context);
   const AxisList& site = row(name.site).axes;
-  if (given.value.dim() != static_cast<std::int64_t>(site.size())) return given.value;
+  if (given.is_block || given.value.dim() != static_cast<std::int64_t>(site.size())) return given.value;
   const Input& input = context.input;
   const bool of_encoder = counts_encoder_tokens(name, Axis::pos, input);
   const AxisContext axes{
@@ -141,8 +147,7 @@ at::Tensor replacement(const EditText& edit, const Address& address, const EditC
       .where = where,
       .last_positions = (of_encoder ? input.last_encoder_columns() : input.last_columns()).to(at::kCPU)};
   const AxisIndices places = places_of(address, context);
-  if (given.cache)
-    return block_of(*given.cache, name, places, axes.last_positions).to(given.value.scalar_type());
+  if (given.cache) return block_of(*given.cache, name, places, axes.last_positions);
   std::vector<std::int64_t> sizes;
   for (std::size_t dim = 0; dim < site.size(); ++dim) sizes.push_back(full_size(name, dim, context));
   const at::Tensor whole = at::empty({1}, given.value.options()).expand(sizes);
@@ -152,19 +157,25 @@ at::Tensor replacement(const EditText& edit, const Address& address, const EditC
 
 void append_replacements(const EditText& edit, const EditContext& context, Edits& edits) {
   const auto target = EditTarget::parse(edit.address);
-  const PointIndex points(context.model.config());
-  for (const auto point : target.where.resolve(points, Reach::everything(points))) {
-    Address address = points.name(point);
+  for (const auto& [name, dtype] : dtypes_of(names_of(target, context), context)) {
+    Address address = name;
     for (const auto& [axis, index] : target.indices.entries()) address = address.at(axis, index);
-    edits.push_back(set(address, replacement(edit, address, context)));
+    const at::Tensor value = in_dtype(replacement(edit, address, context), dtype, edit.value);
+    edits.push_back(set(address, value.to(context.model.device())));
   }
 }
 
-Edit make(const EditText& edit, const Value& value, Edit (*with_number)(EditTarget, double),
-          Edit (*with_tensor)(EditTarget, at::Tensor)) {
-  auto target = EditTarget::parse(edit.address);
-  if (const auto* number = std::get_if<double>(&value)) return with_number(std::move(target), *number);
-  return with_tensor(std::move(target), std::get<at::Tensor>(value));
+void append_with(const EditText& edit, const EditContext& context, Edit (*with_number)(EditTarget, double),
+                 Edit (*with_tensor)(EditTarget, at::Tensor), std::vector<Edit>& edits) {
+  if (const auto number = as_number(edit.value))
+    return edits.push_back(with_number(EditTarget::parse(edit.address), *number));
+  append_of_tensor(edit, context, with_tensor, edits);
+}
+
+// A block of one place in one row is a direction, although it may keep the row's axis.
+Edit without_direction(EditTarget target, const at::Tensor& value) {
+  const bool one = value.dim() > 1 && value.numel() == value.size(-1);
+  return project_out(std::move(target), one ? value.flatten() : value);
 }
 
 void append(const EditText& edit, const EditContext& context, Edits& edits) {
@@ -172,15 +183,15 @@ void append(const EditText& edit, const EditContext& context, Edits& edits) {
     case EditOperation::zero:
       return edits.push_back(zero(EditTarget::parse(edit.address)));
     case EditOperation::set:
-      return edits.push_back(make(edit, value_of(edit, context), &set, &set));
+      return append_with(edit, context, &set, &set, edits);
     case EditOperation::add:
-      return edits.push_back(make(edit, value_of(edit, context), &add, &add));
+      return append_with(edit, context, &add, &add, edits);
     case EditOperation::scale:
-      return edits.push_back(make(edit, value_of(edit, context), &scale, &scale));
+      return append_with(edit, context, &scale, &scale, edits);
     case EditOperation::replace:
       return append_replacements(edit, context, edits);
     case EditOperation::project_out:
-      return edits.push_back(project_out(EditTarget::parse(edit.address), tensor_of(edit, context).value));
+      return append_of_tensor(edit, context, &without_direction, edits);
   }
 }
 

@@ -18,9 +18,9 @@
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/text_lines.h"
-#include "hooked/analysis/position.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/hooks/axis_block.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "options/command.h"
@@ -38,24 +38,22 @@ std::optional<WeightProcessing> processing(const ModelOptions& options) {
 }
 
 constexpr std::uint64_t kTextFileBytes = std::uint64_t{64} << 20;
+constexpr std::string_view kStandardInput = "-";
 
 at::Tensor row_tensor(const std::vector<std::int64_t>& ids) {
   return at::tensor(ids, at::TensorOptions(at::kLong)).unsqueeze(0);
 }
 
-// All of standard input, without the newline at its end.
-std::string text_of_standard_input() {
-  std::string text =
-      text_of_bytes(std::string(std::istreambuf_iterator<char>(std::cin), {}), "standard input");
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
+std::string bytes_of_standard_input() { return std::string(std::istreambuf_iterator<char>(std::cin), {}); }
 
-// The lines of a file, one row each.
+// The lines of a file, or of standard input, one row each.
 std::vector<std::string> lines_of(const std::string& file) {
-  std::vector<std::string> lines = lines_of_bytes(read_text_file(file, kTextFileBytes), file);
+  const bool from_shell = file == kStandardInput;
+  const std::string where = from_shell ? "standard input" : file;
+  std::vector<std::string> lines =
+      lines_of_bytes(from_shell ? bytes_of_standard_input() : read_text_file(file, kTextFileBytes), where);
   if (lines.empty())
-    throw UsageError(fmt::format("--text-file: {} is empty; expected a text in each line", file));
+    throw UsageError(fmt::format("--text-file: {} is empty; expected a text in each line", where));
   return lines;
 }
 
@@ -136,15 +134,19 @@ GivenInput given_input(const InputOptions& options, const HookedTransformer& mod
   if (!options.text_file.empty()) return input_of_texts(lines_of(options.text_file), options, model);
   if (!options.texts.empty()) {
     std::vector<std::string> texts = options.texts;
-    if (std::ranges::count(texts, "-") > 1)
+    if (std::ranges::count(texts, kStandardInput) > 1)
       throw UsageError("--text: standard input is read once; expected '-' at most once");
-    for (std::string& text : texts) {
-      if (text == "-") text = text_of_standard_input();
-    }
+    for (std::string& text : texts) text = text_or_standard_input(text);
     return input_of_texts(std::move(texts), options, model);
   }
   if (!options.tokens_file.empty()) return {input_of_file(options.tokens_file), {}, {}};
   return {tensor_of_rows(options.token_rows, "--tokens"), {}, {}};
+}
+
+TokenColumns columns_of(const Input& input) {
+  TokenColumns columns{.first = 0, .end = input.length()};
+  if (input.main_mask().defined()) columns.mask = input.main_mask().ne(0).to(at::kCPU);
+  return columns;
 }
 
 // Without --decoder-tokens, the config must name the decoder's start token.
@@ -234,10 +236,47 @@ std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedT
   return ids;
 }
 
-std::int64_t column_in_row(const Input& input, std::int64_t row, std::int64_t position) {
-  TokenColumns columns{.first = 0, .end = input.length()};
-  if (input.main_mask().defined()) columns.mask = input.main_mask().ne(0).to(at::kCPU);
-  return Position(position).column_in(row, input.batch(), columns);
+std::string text_or_standard_input(const std::string& text) {
+  if (text != kStandardInput) return text;
+  std::string all = text_of_bytes(bytes_of_standard_input(), "standard input");
+  if (all.ends_with('\n')) all.pop_back();
+  return all;
+}
+
+std::vector<Position> read_positions(const PositionList& positions, const Input& input) {
+  if (positions.empty()) return {Position::last()};
+  const AxisContext context{Site::tokens, "--positions", {}};
+  std::vector<Position> read;
+  for (const IndexText& text : positions) {
+    if (text.kind == IndexText::Kind::range) {
+      for (const auto column : resolve_places(text.as<AxisIndex>(), {context, Axis::pos, input.length()}))
+        read.emplace_back(column);
+    } else if (text.kind == IndexText::Kind::last) {
+      read.push_back(Position::last());
+    } else {
+      read.insert(read.end(), text.numbers.begin(), text.numbers.end());
+    }
+  }
+  return read;
+}
+
+std::vector<std::int64_t> columns_in_row(const PositionList& positions, const Input& input,
+                                         std::int64_t row) {
+  const TokenColumns tokens = columns_of(input);
+  std::vector<std::int64_t> columns;
+  for (const IndexText& text :
+       positions.empty() ? PositionList{{.kind = IndexText::Kind::last}} : positions) {
+    for (const Position& position : read_positions({text}, input)) {
+      const bool all = text.kind == IndexText::Kind::range && !text.begin && !text.end;
+      if (all && tokens.is_padding(row, *position.column())) continue;
+      columns.push_back(position.column_in(row, input.batch(), tokens));
+    }
+  }
+  return columns;
+}
+
+std::int64_t column_in_row(const Input& input, std::int64_t row, const Position& position) {
+  return position.column_in(row, input.batch(), columns_of(input));
 }
 
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "hooked/analysis/position.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/io/provenance.h"
@@ -34,6 +35,10 @@ PrependBos prepend_bos_of(std::string_view choice);
 /// Writes a note to stderr if texts get a BOS token that no file asks for.
 void note_around(const HookedTransformer& model, PrependBos choice);
 
+/// The text of an option; `-` is all of standard input, without the newline at its end. Throws TokenizerError
+/// if that is not UTF-8.
+std::string text_or_standard_input(const std::string& text);
+
 /// The prompts that a chat template makes from the user's texts; without --chat, the texts themselves. Throws
 /// TokenizerError.
 std::vector<std::string> chat_texts(std::vector<std::string> texts, const ChatTextOptions& options,
@@ -53,9 +58,16 @@ Edits read_edits(const EditOptions& options, const HookedTransformer& model, con
 /// that is not one token.
 std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model);
 
-/// The column of a position in a row of main tokens. Throws ShapeError for one outside the tokens, or
-/// padding.
-std::int64_t column_in_row(const Input& input, std::int64_t row, std::int64_t position);
+/// The positions that --positions names: columns of the main tokens, and each row's last one; without any
+/// that. Throws HookError for a range that leaves the tokens.
+std::vector<Position> read_positions(const PositionList& positions, const Input& input);
+
+/// Their columns in a row of main tokens; `all` are those that are not padding. Throws ShapeError for one
+/// outside the tokens, or padding.
+std::vector<std::int64_t> columns_in_row(const PositionList& positions, const Input& input, std::int64_t row);
+
+/// The column of a position in a row of main tokens. Throws as columns_in_row().
+std::int64_t column_in_row(const Input& input, std::int64_t row, const Position& position);
 
 /// The provenance of a file of activations of that input; the caller adds edits.
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given);

@@ -30,11 +30,6 @@ Grain grain_of(const std::string& word) {
   return word == "neuron" ? Grain::neuron : Grain::layer;
 }
 
-std::vector<Position> lens_positions(const IntegerList& columns) {
-  if (columns.empty()) return {Position::last()};
-  return {columns.begin(), columns.end()};
-}
-
 // Answers with another spelling that is also one token, at the first position.
 std::vector<std::string> notes_on(const std::vector<const TokenChoice*>& choices,
                                   const HookedTransformer& model, const Input& input,
@@ -161,7 +156,7 @@ void perform(const LensOptions& options) {
   const auto model = load_model(options.model);
   const auto given = read_input(options.input, model);
   const Input& input = given.input;
-  LogitLensOptions lens{.positions = lens_positions(options.positions),
+  LogitLensOptions lens{.positions = read_positions(options.positions, input),
                         .tokens = ids_of_choice(options.answers, model),
                         .top_k = options.top_k,
                         .mid = options.mid};
@@ -199,7 +194,7 @@ void perform(const AttributeOptions& options) {
   const auto against = options.against.empty()
                            ? std::nullopt
                            : std::optional(Answers::any_of(ids_of_choice(options.against, model)));
-  const auto positions = lens_positions(options.positions);
+  const auto positions = read_positions(options.positions, input);
   const auto edits = read_edits(options.edits, model, input);
   const auto run = model.run_with_cache(input, act::defaults, {.edits = edits, .output = Output::none});
   const std::vector<std::string> notes = notes_of(run);

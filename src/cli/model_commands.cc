@@ -282,7 +282,8 @@ void perform(const TokenizeOptions& options) {
   }
   const EncodeOptions encode{.add_special_tokens = options.add_special_tokens};
   if (options.text) {
-    const std::string text = chat_texts({*options.text}, options.chat, tokenizer).front();
+    const std::string text =
+        chat_texts({text_or_standard_input(*options.text)}, options.chat, tokenizer).front();
     const auto encoding = tokenizer.encode(text, encode);
     if (!options.json) return print_encoding(encoding, tokenizer, put_in_front(options, tokenizer));
     return print_json(tokenized_json(options, tokenizer, Json::array({encoding_json(text, encoding)})));

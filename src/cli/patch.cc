@@ -57,9 +57,8 @@ Site site_of(const SweepChoice& choice) {
     if (row.scope == SiteScope::block) words.insert(words.end(), {std::string(row.word), std::string(path)});
   }
   throw HookError("--sweep",
-                  fmt::format("'{}': there is no site '{}'; expected one that every layer has; did "
-                              "you mean '{}'?",
-                              choice.name, choice.site, nearest(choice.site, words)));
+                  fmt::format("'{}': there is no site '{}'; expected one that every layer has{}", choice.name,
+                              choice.site, nearest_text(kDidYouMean, choice.site, words)));
 }
 
 /// The sites that a choice patches.
@@ -160,8 +159,10 @@ std::vector<SweptPlace> PatchSweeps::places_on(Axis axis) const {
   if (axis == Axis::layer) places.assign(options_.layers.begin(), options_.layers.end());
   if (of_heads(axis)) places.assign(options_.heads.begin(), options_.heads.end());
   if (of_tokens(axis)) {
-    for (const std::string& text : options_.positions)
-      places.emplace_back(prompts_.position(into(), text), prompts_.position(from(), text));
+    for (const std::string& given : options_.positions) {
+      for (const std::string& text : prompts_.each_position(into(), given))
+        places.emplace_back(prompts_.position(into(), text), prompts_.position(from(), text));
+    }
   }
   return places;
 }

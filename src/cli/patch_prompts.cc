@@ -15,9 +15,11 @@
 
 #include "cli/input_options.h"
 #include "cli/json_output.h"
+#include "core/index_text.h"
 #include "core/parse_integer.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
+#include "hooked/hooks/axis_block.h"
 #include "options/command.h"
 #include "options/patch_names.h"
 
@@ -155,6 +157,19 @@ Position PatchPrompts::position(PromptSide side, const std::string& text) const 
   if (text == "last") return Position::last();
   if (const auto column = parse_integer(text)) return *column;
   return side == PromptSide::clean ? pairs_.clean_place(text) : pairs_.corrupted_place(text);
+}
+
+std::vector<std::string> PatchPrompts::each_position(PromptSide side, const std::string& text) const {
+  const std::vector<std::string> names = pairs_.place_names();
+  if (std::find(names.begin(), names.end(), text) != names.end()) return {text};
+  const auto places = text == kAllPositions ? std::optional(IndexText()) : read_index(text);
+  if (!places || places->kind == IndexText::Kind::one || places->kind == IndexText::Kind::last) return {text};
+  const AxisContext context{Site::tokens, "--positions", {}};
+  std::vector<std::string> columns;
+  for (const auto column :
+       resolve_places(places->as<AxisIndex>(), {context, Axis::pos, input(side).length()}))
+    columns.push_back(std::to_string(column));
+  return columns;
 }
 
 Metric PatchPrompts::metric(MetricKind kind, const Position& position) const {

@@ -40,6 +40,9 @@ class PatchPrompts {
   const Edits& edits(PromptSide side) const {
     return side == PromptSide::clean ? clean_edits_ : corrupted_edits_;
   }
+  /// The positions that a word of --positions names: the columns of a range of that side's tokens, or the
+  /// word itself. The name of a place that all pairs have comes first. Throws HookError out of range.
+  std::vector<std::string> each_position(PromptSide side, const std::string& text) const;
   /// A column, `last` or the name of a place. Throws ShapeError for a name that a pair lacks.
   Position position(PromptSide side, const std::string& text) const;
   /// The metrics of the runs.

@@ -90,21 +90,12 @@ std::vector<AskedToken> asked_tokens(const at::Tensor& logits, const std::vector
   return asked;
 }
 
-std::vector<std::int64_t> positions_of_row(const RunCommandOptions& options, const Input& input,
-                                           std::int64_t row) {
-  if (options.positions.empty()) return {input.last_columns()[row].item<std::int64_t>()};
-  std::vector<std::int64_t> positions;
-  for (const std::int64_t position : options.positions)
-    positions.push_back(column_in_row(input, row, position));
-  return positions;
-}
-
 std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Input& input,
                                     const HookedTransformer& model, const at::Tensor& logits) {
   const std::vector<std::int64_t> asked = ids_of_choice(options.answers, model);
   std::vector<NextTokens> rows;
   for (std::int64_t row = 0; row < input.batch(); ++row) {
-    for (const auto position : positions_of_row(options, input, row)) {
+    for (const auto position : columns_in_row(options.positions, input, row)) {
       rows.push_back({row, position, likeliest(logits[row][position], options.top_k, model),
                       asked_tokens(logits[row][position], asked, model)});
     }
@@ -198,13 +189,12 @@ void perform(const RunCommandOptions& options) {
   const Input& input = given.input;
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
-  for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
+  for (std::int64_t row = 0; row < input.batch(); ++row) columns_in_row(options.positions, input, row);
   const auto result = model.run(input, {.edits = edits});
   const std::vector<std::string> notes = notes_of(result);
   print_notes(notes);
   const auto rows = next_tokens(options, input, model, result.logits());
-  SpellingOptions spelling{.edits = edits};
-  if (!options.positions.empty()) spelling.position = options.positions.front();
+  SpellingOptions spelling{.position = read_positions(options.positions, input).front(), .edits = edits};
   for (const std::string& text : options.answers.texts) spelling.answers.emplace(text, 0);
   print_notes(spelling_notes(model, input, spelling));
   const double loss = loss_of(model.config(), input, result.logits());

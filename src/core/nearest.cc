@@ -1,5 +1,7 @@
 #include "core/nearest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -26,6 +28,16 @@ namespace {
 // A name in a hostile file can be long; comparing its beginning is enough for a suggestion.
 constexpr std::size_t kCompared = 256;
 
+// One letter of a short word, a quarter of a long one.
+std::size_t most_slips(std::string_view wanted) {
+  return wanted.size() < 4 ? 1 : std::max<std::size_t>(2, wanted.size() / 4);
+}
+
+// The beginning of a word stands for it if it says enough.
+bool begins(std::string_view beginning, std::string_view word) {
+  return beginning.size() >= 3 && word.starts_with(beginning);
+}
+
 }  // namespace
 
 std::string nearest(std::string_view wanted, std::span<const std::string> candidates) {
@@ -34,6 +46,19 @@ std::string nearest(std::string_view wanted, std::span<const std::string> candid
     return edit_distance(wanted, a.substr(0, kCompared)) < edit_distance(wanted, b.substr(0, kCompared));
   });
   return best == candidates.end() ? std::string() : *best;
+}
+
+std::string nearest_text(std::string_view form, std::string_view wanted,
+                         std::span<const std::string> candidates) {
+  if (candidates.empty()) return {};
+  wanted = wanted.substr(0, kCompared);
+  std::string found = nearest(wanted, candidates);
+  if (edit_distance(wanted, std::string_view(found).substr(0, kCompared)) > most_slips(wanted)) {
+    const auto whole = std::ranges::find_if(candidates, [&](const auto& one) { return begins(wanted, one); });
+    if (whole == candidates.end()) return {};
+    found = *whole;
+  }
+  return fmt::format(fmt::runtime(form), found);
 }
 
 }  // namespace hooked

@@ -32,6 +32,9 @@ const Tokenizer& tokenizer_of(const LoadedModel& model) {
 
 namespace {
 
+// Of a text that was to be a single one.
+constexpr std::size_t kShownTokens = 8;
+
 std::vector<std::int64_t> ids_of_row(const at::Tensor& ids) {
   if (ids.dim() > 2 || (ids.dim() == 2 && ids.size(0) != 1)) {
     throw TokenizerError("ids", "these are several rows; expected one, [pos] or [1, pos]");
@@ -150,12 +153,16 @@ std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const
 }
 
 std::int64_t HookedTransformer::to_token(std::string_view text) const {
-  const std::vector<std::int64_t> ids = tokenizer_of(*model_).encode(text).ids;
-  if (ids.size() != 1) {
-    throw TokenizerError(text,
-                         fmt::format("this text is not one token; expected exactly one, got {}", ids.size()));
+  const Tokenizer& tokenizer = tokenizer_of(*model_);
+  const std::vector<std::int64_t> ids = tokenizer.encode(text).ids;
+  if (ids.size() == 1) return ids.front();
+  std::string pieces;
+  for (std::size_t i = 0; i < std::min(ids.size(), kShownTokens); ++i) {
+    pieces += fmt::format("{}'{}' ({})", i == 0 ? ": " : ", ", tokenizer.printable_piece(ids[i]), ids[i]);
   }
-  return ids.front();
+  throw TokenizerError(text,
+                       fmt::format("this text is not one token; expected exactly one, got {}{}{}", ids.size(),
+                                   pieces, ids.size() > kShownTokens ? ", ..." : ""));
 }
 
 std::string HookedTransformer::to_string(const at::Tensor& ids) const {

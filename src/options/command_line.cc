@@ -1,7 +1,6 @@
 #include "options/command_line.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/nearest.h"
 #include "options/command.h"
 #include "options/option_table.h"
 #include "options/parser.h"
+#include "options/suggestions.h"
 
 namespace hooked::cli {
 namespace {
@@ -30,30 +29,10 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-std::string did_you_mean(std::string_view text, const std::vector<std::string>& known) {
-  return fmt::format("did you mean '{}'?", nearest(text, known));
-}
-
-std::vector<std::string> command_names() {
-  std::vector<std::string> names;
-  for (const auto& command : commands()) names.emplace_back(command.name);
-  return names;
-}
-
-// CLI11 says which arguments are left over; we add the nearest option.
-std::string unexpected_arguments(CLI::App& app, std::string_view what) {
-  for (const auto& argument : app.remaining(true)) {
-    if (argument.rfind("--", 0) != 0) continue;
-    const auto name = argument.substr(0, argument.find('='));
-    return fmt::format("there is no option {}; {}", name, did_you_mean(name, option_names(app)));
-  }
-  return std::string(what);
-}
-
 // CLI11's sentence, or ours if it is clearer.
 std::string usage_text(CLI::App& app, const CLI::ParseError& error) {
   const std::string_view what = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_arguments(app, what);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unplaced_arguments(app);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.starts_with("--") &&
       what.ends_with("missing")) {
     return fmt::format("{} needs a value", what.substr(0, what.find(':')));
@@ -96,13 +75,7 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
       return report_usage(fmt::format("hooked {}", part->first->get_name()), usage_text(*part->first, error));
     }
     const std::string_view first = argc > 1 ? argv[1] : "";
-    if (first.empty()) {
-      return report_usage("hooked",
-                          fmt::format("which command? Expected one of {}", fmt::join(command_names(), ", ")));
-    }
-    return report_usage("hooked", first.front() == '-' ? error.what()
-                                                       : fmt::format("there is no command '{}'; {}", first,
-                                                                     did_you_mean(first, command_names())));
+    return report_usage("hooked", first.starts_with('-') ? error.what() : unknown_command(first));
   } catch (const UsageError& error) {
     return report_usage(fmt::format("hooked {}", called()->first->get_name()), error.what());
   } catch (const std::exception& error) {

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/index_text.h"
+
 namespace hooked::cli {
 
 // The options of each command, as given on the command line. No type of LibTorch is used here: the program
@@ -14,6 +16,9 @@ namespace hooked::cli {
 
 /// A value given as 1,2,-3; empty if it is not given.
 using IntegerList = std::vector<std::int64_t>;
+
+/// Positions given as 0,-1,2:5,last,all; empty if they are not given. A range without ends is all.
+using PositionList = std::vector<IndexText>;
 
 /// Options of commands that load a model.
 struct ModelOptions {
@@ -99,13 +104,13 @@ struct TokenChoice {
 
 struct RunCommandOptions : InputCommandOptions {
   std::int64_t top_k = 10;
-  IntegerList positions;
+  PositionList positions;
   TokenChoice answers;
   bool json = false;
 };
 
 struct LensOptions : InputCommandOptions, OutOptions {
-  IntegerList positions;
+  PositionList positions;
   std::int64_t top_k = 3;
   TokenChoice answers;
   bool mid = false;
@@ -116,7 +121,7 @@ struct LensOptions : InputCommandOptions, OutOptions {
 
 struct AttributeOptions : InputCommandOptions, OutOptions {
   TokenChoice answers, against;
-  IntegerList positions;
+  PositionList positions;
   std::string grain = "layer";
   bool value_biases_apart = false;
   bool sources = false;

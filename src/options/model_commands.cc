@@ -83,7 +83,7 @@ Reader define_tokenize(CLI::App& app) {
               {{kModelWord, options->model,
                 "a model as for other commands, a folder with a tokenizer, or a tokenizer.json", required}});
   add_options(app, kInputHeading,
-              {{"--text T", options->text, "text to turn into ids"},
+              {{"--text T", options->text, "text to turn into ids; - reads standard input"},
                {"--texts-file F", options->texts_file, "JSON file with an array of texts"},
                {"--decode IDS", options->decode, "ids such as 1,2,3 to turn into text"}});
   add_options(app, {{"--add-special-tokens", options->add_special_tokens,

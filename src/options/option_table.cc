@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -46,8 +47,8 @@ std::string read_dtype(std::string& name) {
 std::string check_step(const std::string& name) {
   const std::vector<std::string> names(kProcessingStepNames.begin(), kProcessingStepNames.end());
   if (std::find(names.begin(), names.end(), name) != names.end()) return {};
-  return fmt::format("'{}' is not a processing step; expected some of {}; did you mean '{}'?", name,
-                     fmt::join(names, ", "), nearest(name, names));
+  return fmt::format("'{}' is not a processing step; expected some of {}{}", name, fmt::join(names, ", "),
+                     nearest_text(kDidYouMean, name, names));
 }
 
 // A set of values as CLI11 writes those of its own checks: {a,b}. Help does not show it; completion reads it.
@@ -56,13 +57,23 @@ std::string set_text(const auto& values) { return fmt::format("{{{}}}", fmt::joi
 // The first name of `--positions,--position`.
 std::string first_name(const std::string& names) { return names.substr(0, names.find(',')); }
 
-IntegerList read_integers(std::string_view text, std::string_view option) {
-  IntegerList numbers;
+// The parts of a list, without the blanks around them.
+std::vector<std::string_view> parts_of_list(std::string_view text) {
+  std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
     const auto end = std::min(text.find(',', begin), text.size());
     auto part = text.substr(begin, end - begin);
     while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
     while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    parts.push_back(part);
+    begin = end + 1;
+  }
+  return parts;
+}
+
+IntegerList read_integers(std::string_view text, std::string_view option) {
+  IntegerList numbers;
+  for (const std::string_view part : parts_of_list(text)) {
     std::int64_t number = 0;
     const auto [rest, code] = std::from_chars(part.data(), part.data() + part.size(), number);
     if (code != std::errc() || rest != part.data() + part.size()) {
@@ -71,7 +82,6 @@ IntegerList read_integers(std::string_view text, std::string_view option) {
           printable(part), code == std::errc::result_out_of_range ? "64-bit number" : "number"));
     }
     numbers.push_back(number);
-    begin = end + 1;
   }
   return numbers;
 }
@@ -100,7 +110,14 @@ Trait check(CLI::Validator validator) {
   return [validator](CLI::App&, CLI::Option& option) { option.check(validator); };
 }
 
-Trait one_of(const std::vector<std::string>& values) { return check(CLI::IsMember(values)); }
+Trait one_of(const std::vector<std::string>& values) {
+  const auto find = [values](const std::string& word) {
+    if (std::ranges::find(values, word) != values.end()) return std::string();
+    return fmt::format("'{}' is not one of {}{}", printable(word), fmt::join(values, ", "),
+                       nearest_text(kDidYouMean, word, values));
+  };
+  return check(CLI::Validator(find, set_text(values)));
+}
 
 Trait offering(const std::vector<std::string>& values) {
   return check(CLI::Validator([](const std::string&) { return std::string(); }, set_text(values)));
@@ -130,6 +147,20 @@ CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<Integ
     for (const auto& value : values) rows.push_back(read_integers(value, name));
   };
   return app.add_option_function<std::vector<std::string>>(name, read)->allow_extra_args(false);
+}
+
+CLI::Option* add_field(CLI::App& app, const std::string& name, PositionList& positions) {
+  return app.add_option_function<std::string>(name, [&positions, option = first_name(name)](const std::string& value) {
+    positions.clear();
+    for (const std::string_view part : parts_of_list(value)) {
+      const auto places = part == kAllPositions ? std::optional(IndexText()) : read_index(part);
+      if (!places) {
+        throw UsageError(fmt::format("{}: '{}' is not a position; expected {}, or {}, such as 0,-1,2:5", option,
+                                     printable(part), kIndexForms, kAllPositions));
+      }
+      positions.push_back(*places);
+    }
+  });
 }
 
 CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<std::string>& texts) {
@@ -230,7 +261,7 @@ void add_input_options(CLI::App& app, InputOptions& options) {
       {{"--text T", options.texts,
         "text, for models with a tokenizer; - reads standard input; repeat for the rows of a batch, "
         "shorter ones are padded"},
-       {"--text-file F", options.text_file, "a text in each line, a row each"},
+       {"--text-file F", options.text_file, "a text in each line, a row each; - reads standard input"},
        {"--tokens IDS", options.token_rows, "token ids such as 1,2,3; repeat for the rows of a batch"},
        {"--tokens-file F", options.tokens_file,
         "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
@@ -260,11 +291,20 @@ void add_edit_options(CLI::App& app, EditOptions& edits) {
       app, kCommonHeading,
       {{"--edit E", edits.texts,
         "an intervention \"ADDRESS OP VALUE\", repeatable: name[axis=i|i:j|i+j,...] (globs allowed), then "
-        "zero, set X, add X, scale X, replace FILE#KEY or project_out FILE#KEY; X a number or FILE#KEY",
+        "zero, set X, add X, scale X, replace FILE#KEY or project_out FILE#KEY; X a number or FILE#KEY; "
+        "KEY a tensor's name, or places of an activation such as resid_post2[pos=3,batch=0]",
         edit_text},
        {"--from-model NAME", edits.from_model,
         "another model whose values FILE#KEY may hold, by the name or the fingerprint that `hooked show` "
         "tells (default: those of the model that runs)"}});
+}
+
+Row positions_row(PositionList& positions, std::string_view text) {
+  return {
+      "--positions,--position P", positions,
+      fmt::format("{}: columns and ranges of the tokens such as 0,5,-1 or 2:5 (its end is left out), last "
+                  "or all (default: each row's last real token)",
+                  text)};
 }
 
 void add_run_options(CLI::App& app, InputCommandOptions& options) {

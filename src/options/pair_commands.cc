@@ -186,8 +186,8 @@ Reader define_patch(CLI::App& app) {
        {"--layers LIST", options->layers, "only these layers, such as 0,3,-1"},
        {"--heads LIST", options->heads, "only these heads"},
        {"--positions LIST", options->positions,
-        "only these columns (negative from the end), last, or names of places in the file of pairs, which "
-        "may be in other columns of the clean prompt",
+        "only these columns and ranges (negative from the end), last, or names of places in the file of "
+        "pairs, which may be in other columns of the clean prompt",
         listed},
        {"--from WHAT", words->with,
         "what is put in: the clean run's values, zero, the mean over all clean prompts of the file (by "

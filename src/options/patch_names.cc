@@ -45,8 +45,8 @@ void require_axis(std::string_view word, std::string_view sweep) {
   const std::vector<std::string> known(kAxisNames.begin(), kAxisNames.end());
   throw UsageError(
       fmt::format("--sweep: '{}' in '{}' is not an axis; expected SITE:layer and any of the site's own axes, "
-                  "such as post:layer,d_mlp; did you mean '{}'?",
-                  printable(word), printable(sweep), nearest(word, known)));
+                  "such as post:layer,d_mlp{}",
+                  printable(word), printable(sweep), nearest_text(kDidYouMean, word, known)));
 }
 
 // `site`: the preceding choice if it is a site; then the word may be meant as one of its axes.
@@ -55,14 +55,14 @@ void require_axis(std::string_view word, std::string_view sweep) {
   if (site == nullptr) {
     throw UsageError(
         fmt::format("--sweep: there is no sweep '{}'; expected a name that --help lists, or a site "
-                    "and axes such as post:layer,d_mlp; did you mean '{}'?",
-                    printable(word), nearest(word, known)));
+                    "and axes such as post:layer,d_mlp{}",
+                    printable(word), nearest_text(kDidYouMean, word, known)));
   }
   known.insert(known.end(), kAxisNames.begin(), kAxisNames.end());
   throw UsageError(
       fmt::format("--sweep: '{}' after '{}' is neither an axis nor a sweep; expected one of the site's axes, "
-                  "or a name that --help lists; did you mean '{}'?",
-                  printable(word), printable(site->name), nearest(word, known)));
+                  "or a name that --help lists{}",
+                  printable(word), printable(site->name), nearest_text(kDidYouMean, word, known)));
 }
 
 SweepChoice read_sweep(const std::string& word, const SweepChoice* site) {
@@ -104,8 +104,8 @@ MetricKind read_metric(std::string_view name) {
     if (metric.name == name) return metric.kind;
     known.emplace_back(metric.name);
   }
-  throw UsageError(fmt::format("--metric: there is no metric '{}'; expected some of {}; did you mean '{}'?",
-                               printable(name), fmt::join(known, ", "), nearest(name, known)));
+  throw UsageError(fmt::format("--metric: there is no metric '{}'; expected some of {}{}", printable(name),
+                               fmt::join(known, ", "), nearest_text(kDidYouMean, name, known)));
 }
 
 std::vector<std::string> sweep_names() {

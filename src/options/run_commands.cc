@@ -21,11 +21,6 @@ std::vector<std::string> score_names() {
   };
 }
 
-Row positions_row(IntegerList& positions) {
-  return {"--positions,--position P", positions,
-          "positions such as 0,5,-1 (default: each row's last real token)"};
-}
-
 HeadsOfLayer read_heads_of_layer(std::string_view text) {
   const auto dot = text.find('.');
   const auto layer = parse_integer(text.substr(0, dot));
@@ -51,7 +46,7 @@ Reader define_run(CLI::App& app) {
   auto options = std::make_shared<RunCommandOptions>();
   add_run_options(app, *options);
   add_options(app, {{"--top-k K", options->top_k, "how many next tokens (default: 10)", at_least_one},
-                    positions_row(options->positions)});
+                    positions_row(options->positions, "whose next tokens are shown")});
   add_token_choice(
       app, "answer", options->answers,
       "a token whose rank, logit and probability are shown as well, such as \" Mary\"; repeatable");
@@ -150,7 +145,7 @@ Reader define_lens(CLI::App& app) {
   auto options = std::make_shared<LensOptions>();
   add_run_options(app, *options);
   add_options(
-      app, {positions_row(options->positions),
+      app, {positions_row(options->positions, "where the stream is read"),
             {"--top-k K", options->top_k, "how many next tokens of each point (default: 3)", at_least_one}});
   add_token_choice(app, "answer", options->answers,
                    "a token whose rank and probability are shown at each point");
@@ -179,7 +174,7 @@ Reader define_attribute(CLI::App& app) {
   add_run_options(app, *options);
   add_token_choice(app, "answer", options->answers, "the token whose logit is taken apart");
   add_token_choice(app, "against", options->against, "the token whose logit is subtracted");
-  add_options(app, {positions_row(options->positions),
+  add_options(app, {positions_row(options->positions, "whose logits are taken apart"),
                     {"--grain,--parts GRAIN", options->grain, "what has a part of its own (default: layer)",
                      a_grain()},
                     {"--value-biases-apart", options->value_biases_apart,

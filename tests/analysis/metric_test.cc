@@ -366,6 +366,25 @@ TEST_F(MetricsGradient, IsRefusedWhereItSaysNothing) {
       << "-1 is padding in a row";
 }
 
+// The model that a metric meets turns texts into ids.
+TEST(Metric, TakesAnswersAsTexts) {
+  const auto model = HookedTransformer::load(HOOKED_SOURCE_DIR "/examples/toy_model");
+  const std::string prompt = "When John and Mary went to the shop, John gave a bag to";
+  const auto mary = model.to_token(" Mary"), john = model.to_token(" John");
+  const auto by_texts = logit_difference(" Mary", " John").score(model, prompt);
+  EXPECT_TRUE(at::equal(by_texts, logit_difference(mary, john).score(model, prompt)));
+  const auto tokens = model.to_tokens(prompt).expand({2, -1});
+  const auto by_row = log_probability(Answers::texts_by_row({" Mary", " John"})).score(model, tokens);
+  EXPECT_TRUE(at::equal(by_row, log_probability(Answers::by_row({mary, john})).score(model, tokens)));
+  EXPECT_EQ(top1(" Mary").score(model, prompt).item<double>(), 1.0);
+  EXPECT_THAT(text_thrown_by<TokenizerError>([&] { logit("Mary went").score(model, prompt); }),
+              HasSubstr("not one token"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] {
+                logit(" Mary")(at::zeros({1, 1, 784}));
+              }),
+              HasSubstr("model.to_token(\" Mary\")"));
+}
+
 TEST(Metric, ReadsLogitsAtItsPositions) {
   const auto scores = logit_difference(4, 1)(counting_logits());
   EXPECT_EQ(scores.sizes(), at::IntArrayRef({2}));

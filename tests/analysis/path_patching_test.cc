@@ -208,9 +208,15 @@ TEST(PathPatching, RefusesWhatHasNoPaths) {
   options.senders = {act::z(0).head(4)};
   EXPECT_THAT(text(), HasSubstr("there is no head 4; expected -4 to 3"));
   options.senders = {act::mlp_out(0).pos(2)};
-  EXPECT_THAT(text(), HasSubstr("expected none"));
+  EXPECT_THAT(text(), HasSubstr("the place of a sender is a whole activation; expected no index"));
+  options.senders = {act::z(0).pos(2)};
+  EXPECT_THAT(text(), HasSubstr("expected [head=...] or no index"));
+  options.senders = {act::q(0).head(2)};
+  EXPECT_THAT(text(), HasSubstr("writes nothing to a stream")) << "the site comes before its head";
   options.senders = {act::z(0)};
   options.receivers = {act::pattern(1)};
+  EXPECT_THAT(text(), HasSubstr("does not read a stream"));
+  options.receivers = {act::z(1).head(0)};
   EXPECT_THAT(text(), HasSubstr("does not read a stream"));
   options.senders = {act::z(1)};
   for (const Address& receiver : std::vector<Address>{act::q(0), act::q(1), act::mlp_in(0)}) {

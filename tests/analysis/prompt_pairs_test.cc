@@ -114,7 +114,17 @@ TEST(PromptPairs, ThatCannotBeAlignedAreNamed) {
   EXPECT_NO_THROW(PromptPairs(toy_model(), {short_pair()}).require_same_columns("a sweep"));
   unequal.places.clear();
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { aligned(unequal); }),
-              AllOf(HasSubstr("[pair 1]"), HasSubstr("cannot be aligned"), HasSubstr("(15), got 13")));
+              AllOf(HasSubstr("[pair 1]"), HasSubstr("cannot be aligned"), HasSubstr("(15), got 13"),
+                    HasSubstr("from token 2 on the clean one has ")));
+  const auto of_ids = [](std::vector<std::int64_t> clean, std::vector<std::int64_t> corrupted) {
+    const auto model = random_model(two_layer_config());
+    return text_thrown_by<ShapeError>(
+        [&] { PromptPairs(model, {{.clean = std::move(clean), .corrupted = std::move(corrupted)}}); });
+  };
+  EXPECT_THAT(of_ids({1, 2, 3, 4}, {1, 5, 6, 3, 4}),
+              HasSubstr("from token 1 on the clean one has [2] where the corrupted one has [5, 6];"));
+  EXPECT_THAT(of_ids({1, 1}, {1, 1, 1}),
+              HasSubstr("from token 2 on the clean one has [] where the corrupted one has [1];"));
 }
 
 TEST(PromptPairs, PlacesAndAnswersMustBeThere) {

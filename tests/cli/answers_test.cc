@@ -65,7 +65,8 @@ TEST_F(AnswersTest, RunSaysWhereTheyRank) {
   EXPECT_THAT(shown.out, Not(HasSubstr("\n     1  ")));
   EXPECT_EQ(shown.error, "") << "an id has one spelling";
   expect_failure(exact({"run", "--tokens", "1,2", "--answer-token", "11"}), 1, "expected 0 to 10");
-  expect_failure(exact({"run", "--text", "c b", "--answer", "a b"}), 1, "not one token");
+  expect_failure(exact({"run", "--text", "c b", "--answer", "a b"}), 1,
+                 "[a b] this text is not one token; expected exactly one, got 2: 'a' (1), ' b' (6)");
 }
 
 TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {

@@ -1,9 +1,11 @@
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "cli/input_options.h"
+#include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
 #include "tests/cli/cli_fixture.h"
 
@@ -113,6 +115,99 @@ TEST_F(EditOptionsTest, ReplaceTakesTheAddressedColumnsOfAnyFile) {
   lacks("[pos=2]", "some.safetensors");
   lacks("", "some.safetensors");
   lacks("[pos=3]", "last.safetensors");
+}
+
+// numpy's directions are float64, whatever the model is.
+TEST_F(EditOptionsTest, TensorsOfFilesAreConverted) {
+  const auto direction = at::randn({12}, at::kDouble);
+  save_safetensors(path("d.safetensors"), {{"double", direction},
+                                           {"half", direction.to(at::kHalf)},
+                                           {"int", at::arange(12, at::kLong)},
+                                           {"large", at::full({12}, 1e300, at::kDouble)},
+                                           {"ids", at::tensor({3}, at::kInt)},
+                                           {"no_ids", at::tensor({3.0})}});
+  const auto logits_of = [&](const std::string& dtype, const std::string& edit) {
+    succeed({"cache", model(), "--tokens", "1,2,3,4", "--dtype", dtype, "--names", "hook_embed", "--out",
+             path("edited.safetensors"), "--force", "--edit", edit});
+    return SafetensorsFile::open(path("edited.safetensors")).read("logits");
+  };
+  const auto file = path("d.safetensors") + "#";
+  const auto expect = [&](at::ScalarType dtype, const std::string& edit, const Edit& same) {
+    const auto model = HookedTransformer::load(this->model(), {.dtype = dtype});
+    EXPECT_TRUE(at::equal(logits_of(std::string(dtype_text(dtype)), edit),
+                          model.run(tokens(), {.edits = {same}}).logits()))
+        << edit;
+  };
+  const auto single = direction.to(at::kFloat), narrow = direction.to(at::kBFloat16);
+  expect(at::kFloat, "resid_pre1 add " + file + "double", add(act::resid_pre(1), single));
+  expect(at::kFloat, "resid_pre1 project_out " + file + "double", project_out(act::resid_pre(1), single));
+  expect(at::kFloat, "resid_pre1 add " + file + "int",
+         add(act::resid_pre(1), at::arange(12, at::kLong).to(at::kFloat)));
+  expect(at::kDouble, "resid_pre1 add " + file + "half",
+         add(act::resid_pre(1), direction.to(at::kHalf).to(at::kDouble)));
+  expect(at::kBFloat16, "resid_pre1 add " + file + "double", add(act::resid_pre(1), narrow));
+  // In a narrow model scales are float32.
+  const auto ten = at::full({1}, 10.0, at::kDouble);
+  save_safetensors(path("s.safetensors"), {{"ten", ten}});
+  expect(at::kBFloat16, "ln1_scale1 set " + path("s.safetensors") + "#ten",
+         set(act::ln1_scale(1), ten.to(at::kFloat)));
+  expect(at::kFloat, "hook_tokens[pos=1] set " + file + "ids",
+         set(Address("hook_tokens").pos(1), at::tensor({3}, at::kLong)));
+  const auto refused = [&](const std::string& edit, const std::string& what) {
+    expect_failure({"run", model(), "--tokens", "1,2", "--edit", edit}, 1, what);
+  };
+  refused("resid_pre1 add " + file + "large",
+          "#large] the tensor holds 1e+300, which is beyond the range of");
+  refused("hook_tokens[pos=1] set " + file + "no_ids", "expected int64");
+}
+
+// A place of a saved cache by its address, as in an edit's target.
+TEST_F(EditOptionsTest, AKeyMayBeShorthandAndAnAddress) {
+  const auto model = exact();
+  const auto other = at::tensor({5, 6, 7, 8, 9}, at::TensorOptions(at::kLong)).unsqueeze(0);
+  const ActivationCache cache = model.run_with_cache(other).cache;
+  cache.save(path("c.safetensors"), {.provenance = model.provenance()});
+  const auto file = path("c.safetensors") + "#";
+  const at::Tensor stream = cache[act::resid_post(0).pos(3).row(0)], z = cache[act::z(1).head(2).pos(1)];
+  expect_same("resid_pre1 add " + file + "resid_post0[pos=3,batch=0]", {add(act::resid_pre(1), stream)});
+  expect_same("resid_pre1 add " + file + "resid_post0[pos=3]", {add(act::resid_pre(1), stream)});
+  expect_same("resid_pre1 add " + file + "blocks.0.hook_resid_post[pos=-2]",
+              {add(act::resid_pre(1), stream)});
+  expect_same("resid_pre1 project_out " + file + "resid_post0[pos=-2]",
+              {project_out(act::resid_pre(1), stream)});
+  expect_same("resid_pre1[pos=2] add " + file + "resid_post0[pos=last,batch=0]",
+              {add(act::resid_pre(1).pos(2), cache[act::resid_post(0).pos(-1).row(0)])});
+  expect_same("z1[head=0,pos=3] replace " + file + "z1[head=2,pos=1]", {set(act::z(1).head(0).pos(3), z)});
+  expect_same("z1[pos=1:3] replace " + file + "z1",
+              {set(act::z(1).pos(AxisIndex::Range{1, 3}), cache[act::z(1).pos(AxisIndex::Range{1, 3})])});
+  // Only some columns are kept; the address counts those of the sequence.
+  model.run(other, {.capture = act::resid_post(0), .keep = {.positions = std::vector<std::int64_t>{1, 3}}})
+      .cache.save(path("some.safetensors"), {.provenance = model.provenance()});
+  expect_same("resid_pre1 add " + path("some.safetensors") + "#resid_post0[pos=3]",
+              {add(act::resid_pre(1), stream)});
+  // Without a record of columns, and a key that looks like an address but is a tensor's name.
+  save_safetensors(path("plain.safetensors"), {{"blocks.0.hook_resid_post", cache[act::resid_post(0)]},
+                                               {"resid_post0[pos=3]", stream * 2.0},
+                                               {"resid_post1", stream}});
+  const auto plain = path("plain.safetensors") + "#";
+  expect_same("resid_pre1 add " + plain + "resid_post0[pos=2,batch=0]",
+              {add(act::resid_pre(1), cache[act::resid_post(0).pos(2).row(0)])});
+  expect_same("resid_pre1 add " + plain + "resid_post0[pos=3]", {add(act::resid_pre(1), stream * 2.0)});
+  expect_same("resid_pre1 add " + plain + "resid_post1", {add(act::resid_pre(1), stream)});
+  const auto refused = [&](const std::string& value, const std::string& what) {
+    expect_failure(
+        {"run", this->model(), "--dtype", "float64", "--tokens", "1,2", "--edit", "resid_pre1 add " + value},
+        1, what);
+  };
+  refused(file + "resid_post0[pos=5]", "index 5 is out of range on axis 'pos'; expected -5 to 4");
+  refused(file + "resid_post0[position=3]", "it is written 'pos'");
+  refused(file + "resid_post0[head=1]", "no axis 'head'");
+  refused(file + "resid_psot0", "tensor 'resid_psot0' is not in this file");
+  refused(file + "gradient[pos=3]", "tensor 'gradient[pos=3]' is not in this file");
+  refused(file + "blocks.7.hook_resid_post[pos=3]", "tensor 'blocks.7.hook_resid_post' is not in this file");
+  refused(path("some.safetensors") + "#resid_post0[pos=2]", "which is not held");
+  save_safetensors(path("flat.safetensors"), {{"blocks.0.hook_resid_post", stream}});
+  refused(path("flat.safetensors") + "#resid_post0[pos=3]", "expected 3 of them, got shape [12]");
 }
 
 TEST_F(EditOptionsTest, EditsAreAppliedInTheirOrder) {

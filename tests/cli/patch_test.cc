@@ -241,6 +241,13 @@ TEST_F(PatchTest, PlacesMayBeSome) {
   const Json some = json(scored({"--sweep", "attn_head_out_by_pos,resid_pre", "--layers", "-1", "--heads",
                                  "2,0", "--positions", "1,last"}))["sweeps"][0];
   EXPECT_EQ(of_axes(some, "labels"), Json::parse(R"([["1"], ["1", "last"], ["2", "0"]])"));
+  const auto columns = [&](const std::string& positions) {
+    const Json one = json(scored({"--sweep", "resid_pre", "--positions", positions}))["sweeps"][0];
+    return of_axes(one, "labels")[1];
+  };
+  EXPECT_EQ(columns("1:3"), Json::parse(R"(["1", "2"])"));
+  EXPECT_EQ(columns("-2:,0"), Json::parse(R"(["2", "3", "0"])"));
+  EXPECT_EQ(columns("all"), Json::parse(R"(["0", "1", "2", "3"])"));
   for (int pos = 0; pos < 2; ++pos) {
     for (int head = 0; head < 2; ++head) {
       EXPECT_NEAR(values(some)[0][pos][head].get<double>(),

@@ -116,12 +116,40 @@ TEST_F(ProgramTest, WhatNeedsNoModelNeedsNoEngine) {
       << read("stderr");
 }
 
+TEST_F(ProgramTest, ATextWithoutItsOptionIsAnsweredWithIt) {
+  const auto answered = [&](std::vector<std::string> words, const std::string& meant) {
+    words.insert(words.begin() + 1, model());
+    expect_failure(words, 2, "no option in front; did you mean " + meant + "?");
+  };
+  answered({"run", "When Mary and John"}, "--text \"When Mary and John\"");
+  answered({"generate", "When", "Mary"}, "--text \"When Mary\"");
+  answered({"tokenize", "When"}, "--text When");
+  answered({"tokenize", "1,2"}, "--decode 1,2");
+  answered({"lens", "1,2,3"}, "--tokens 1,2,3");
+  answered({"heads", "input.safetensors"}, "--tokens-file input.safetensors");
+  answered({"run", "prompts.txt"}, "--text-file prompts.txt");
+  answered({"circuits", "pairs.jsonl"}, "--pairs pairs.jsonl");
+  answered({"patch", "--sweep", "resid_pre", "one prompt", "another"},
+           "--clean \"one prompt\" --corrupted another");
+  expect_failure({"info", model(), "more"}, 2, "more is one argument too many");
+  expect_failure({"show", "a.safetensors", "b.safetensors"}, 2, "b.safetensors is one argument too many");
+}
+
 TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
   expect_failure({}, 2, "which command?");
   expect_failure({"--json", "list"}, 2, "--json in front of a command goes with --version alone");
   expect_failure({"nams", model()}, 2, "there is no command 'nams'; did you mean 'names'?");
   expect_failure({"--tokens", "1"}, 2, "--help");
   expect_failure({"run", model(), "--tokns", "1"}, 2, "there is no option --tokns; did you mean '--tokens'?");
+  expect_failure({"version"}, 2, "there is no command 'version'; did you mean '--version'?");
+  expect_failure({"gen", model()}, 2, "there is no command 'gen'; did you mean 'generate'?");
+  expect_failure({"frobnicate"}, 2, "there is no command 'frobnicate'; expected one of list, info, ");
+  expect_failure({"run", model(), "--prompt", "a"}, 2, "there is no option --prompt; did you mean '--text'?");
+  expect_failure({"lens", model(), "--output=x"}, 2, "there is no option --output; did you mean '--out'?");
+  expect_failure({"run", "--model", model()}, 2, "MODEL is the first argument, without an option");
+  expect_failure({"run", model(), "--colour"}, 2, "there is no option --colour (see");
+  expect_failure({"lens", model(), "--tokens", "1", "--parts", "hed"}, 2,
+                 "--parts: 'hed' is not one of layer, head, expert, neuron; did you mean 'head'?");
   expect_failure({"run", "--tokens", "1"}, 2, "MODEL");
   expect_failure({"run", model()}, 2, "--tokens");
   expect_failure({"run", model(), "--tokens"}, 2, "--tokens needs a value");

@@ -61,6 +61,25 @@ TEST_F(RunTest, PositionsCountFromEitherEnd) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["position"], 0);
   EXPECT_EQ(rows[1]["position"], 2);
+  const auto columns = [&](const std::string& positions) {
+    std::vector<int> shown;
+    const auto json =
+        succeed({"run", model(), "--tokens", "1,2,3,4", "--positions", positions, "--json"}).json();
+    for (const Json& row : json["rows"]) shown.push_back(row["position"].get<int>());
+    return shown;
+  };
+  EXPECT_EQ(columns("1:3"), (std::vector{1, 2}));
+  EXPECT_EQ(columns("2:,0"), (std::vector{2, 3, 0}));
+  EXPECT_EQ(columns(":2"), (std::vector{0, 1}));
+  EXPECT_EQ(columns("-2:"), (std::vector{2, 3}));
+  EXPECT_EQ(columns("0+2, last"), (std::vector{0, 2, 3}));
+  EXPECT_EQ(columns("all"), (std::vector{0, 1, 2, 3}));
+  for (const char* range : {"2:9", "3:3", "-7:"})
+    expect_failure({"run", model(), "--tokens", "1,2,3,4", "--positions", range}, 1,
+                   std::string("[--positions] range ") + range);
+  for (const char* junk : {"first", "1:2:3", "0-2", "", "1,,2", "ALL"})
+    expect_failure({"run", model(), "--tokens", "1,2,3,4", "--positions", junk}, 2,
+                   "is not a position; expected i, i:j, i+j+... or last, or all, such as 0,-1,2:5");
   expect_failure({"run", model(), "--tokens", "1,2,3", "--positions", "3"}, 1,
                  "column 3 is outside the tokens of the run; expected -3 to 2");
 }

@@ -32,6 +32,32 @@ TEST_F(TextInput, AFileHasATextInEachLine) {
   expect_failure({"run", model(), "--text", "w2", "--text-file", path("texts.txt")}, 2, "--text-file");
 }
 
+TEST_F(TextInput, StandardInputIsATextOrALineEach) {
+  write("texts.txt", "w2 w3 w4\nw5\n");
+  const auto piped = [&](const std::string& arguments) {
+    const std::string command =
+        fmt::format("'{}' {} < '{}' > '{}' 2>&1", HOOKED_CLI, arguments, path("texts.txt"), path("stdout"));
+    EXPECT_EQ(std::system(command.c_str()), 0) << read("stdout");
+    return parse_json(read("stdout"), {.bytes = std::size_t{1} << 20});
+  };
+  const Json rows = piped(fmt::format("run '{}' --text-file - --json", model()));
+  EXPECT_EQ(rows, succeed({"run", model(), "--text-file", path("texts.txt"), "--json"}).json());
+  const Json encoded = piped(fmt::format("tokenize '{}' --text - --json", model()));
+  EXPECT_EQ(encoded["ids"], Json::parse("[2, 3, 4, 5]"));
+  expect_failure({"run", model(), "--text-file", "-"}, 2, "--text-file: standard input is empty");
+}
+
+// Rows are shown at their own tokens.
+TEST_F(TextInput, AllPositionsAreThoseOfEachRow) {
+  const Json json =
+      succeed({"run", model(), "--text", "w2 w3 w4", "--text", "w5", "--positions", "all", "--json"}).json();
+  std::vector<std::pair<int, int>> shown;
+  for (const Json& row : json["rows"]) shown.emplace_back(row["row"].get<int>(), row["position"].get<int>());
+  EXPECT_EQ(shown, (std::vector<std::pair<int, int>>{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 0}, {1, 1}}));
+  expect_failure({"run", model(), "--text", "w2 w3 w4", "--text", "w5", "--positions", "2:"}, 1,
+                 "column 2 is padding in row 1");
+}
+
 TEST_F(TextInput, ADashIsStandardInput) {
   expect_failure({"run", model(), "--text", "-", "--text", "-"}, 2, "at most once");
   // The fixture's standard input is empty: the BOS token alone is left.

@@ -34,5 +34,19 @@ TEST(Nearest, AHostileLengthIsCut) {
   EXPECT_EQ(nearest(long_name, kNames).substr(0, 5), "hook_");
 }
 
+TEST(Nearest, ASuggestionIsNearOrIsNotMade) {
+  const auto suggested = [](std::string_view wanted) { return nearest_text("; like '{}'", wanted, kNames); };
+  EXPECT_EQ(suggested("hook_patern"), "; like 'hook_pattern'");
+  EXPECT_EQ(suggested("hok_z"), "; like 'hook_z'");
+  EXPECT_EQ(suggested("hook_pat"), "; like 'hook_pattern'") << "its beginning";
+  EXPECT_EQ(suggested("logits"), "");
+  EXPECT_EQ(suggested(""), "");
+  EXPECT_EQ(nearest_text("'{}'", "x", {}), "");
+  const std::vector<std::string> short_names = {"q", "to"};
+  EXPECT_EQ(nearest_text("'{}'", "k", short_names), "'q'");
+  EXPECT_EQ(nearest_text("'{}'", "tea", short_names), "") << "two of three letters";
+  EXPECT_EQ(nearest_text("'{}'", std::string(10'000'000, 'a'), kNames), "");
+}
+
 }  // namespace
 }  // namespace hooked::nearest_test

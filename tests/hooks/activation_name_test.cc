@@ -243,7 +243,8 @@ TEST(Shorthand, RefusesWhatNamesNoSite) {
 }
 
 TEST(Shorthand, SuggestsTheNearestWord) {
-  EXPECT_TRUE(throws<HookError>([] { from_shorthand("patern", 3); }, "patern", {"'pattern'", "layer 3"}));
+  EXPECT_TRUE(throws<HookError>([] { from_shorthand("patern", 3); }, "patern",
+                                {"layer 3", "'pattern3' (blocks.3.attn.hook_pattern)"}));
 }
 
 TEST(Shorthand, EveryWordOfTheTableIsOne) {

@@ -126,6 +126,21 @@ TEST(Address, RefusesJunk) {
   }
 }
 
+TEST(Address, AnUnknownAxisIsSaidWithTheNearest) {
+  const auto said = [](const std::string& index) {
+    return text_thrown_by<HookError>([&] { Address::parse("blocks.0.attn.hook_z[" + index + "=1]"); });
+  };
+  const auto expect = [&](const std::string& axis, const std::string& what) {
+    EXPECT_NE(said(axis).find(what), std::string::npos) << said(axis);
+  };
+  expect("heads", "there is no axis 'heads'; the nearest is 'head'; expected axis=i|i:j|i+j|last");
+  expect("position", "it is written 'pos'");
+  expect("tokens", "it is written 'pos'");
+  expect("row", "it is written 'batch'");
+  expect("neuron", "it is written 'd_mlp'");
+  expect("neck", "there is no axis 'neck'; expected");
+}
+
 TEST(AxisOn, KnowsTheOtherNamesOfAnAxis) {
   EXPECT_EQ(axis_on(Site::pattern, Axis::pos), Axis::query);
   EXPECT_EQ(axis_on(Site::attn_scores, Axis::key), Axis::key);

@@ -84,8 +84,38 @@ TEST(Selection, TextMayBeAWordOrShorthand) {
   EXPECT_EQ(picked("k2a,embed"), picked(act::k(2) | act::embed));
   EXPECT_EQ(picked("resid_post" | act::z(0)), picked(act::resid_post | act::z(0)));
   const std::string text = text_thrown_by<HookError>([] { picked("patern"); });
-  EXPECT_NE(text.find("nearest word is 'pattern'"), std::string::npos) << text;
+  EXPECT_NE(text.find("did you mean 'pattern0' (blocks.0.attn.hook_pattern), or 'pattern' for every layer?"),
+            std::string::npos)
+      << text;
   EXPECT_THROW(picked("pattern7"), HookError);
+}
+
+TEST(Selection, GlobsWithoutADotMatchWords) {
+  EXPECT_EQ(picked("z*"), picked(act::z));
+  EXPECT_EQ(picked("pattern?"), picked(act::pattern));
+  EXPECT_EQ(picked("resid_p*"), picked(act::resid_pre | act::resid_post));
+  EXPECT_EQ(picked("*_post1"), picked(act::resid_post(1)));
+  EXPECT_EQ(picked("hook_*"), picked(act::embed | act::pos_embed | act::tokens)) << "names come first";
+  EXPECT_THROW(picked("nothing*"), HookError);
+}
+
+TEST(Selection, WhatWasMeantIsSaid) {
+  const auto expect_meant = [](const char* text, const std::string& meant) {
+    const std::string said = text_thrown_by<HookError>([&] { picked(text); });
+    EXPECT_NE(said.find(meant), std::string::npos) << said;
+  };
+  const std::string every = "did you mean 'z0' (blocks.0.attn.hook_z), or 'z' for every layer?";
+  expect_meant("hook_z", every);
+  expect_meant("attn.hook_z", every);
+  expect_meant("blocks.*.attn.z", every);
+  const std::string one = "did you mean 'z1' (blocks.1.attn.hook_z)?";
+  for (const char* text : {"z.1", "hook_z1", "1.hook_z", "blocks.1.z", "blocks.1.hook_z", "z_1", "z-1", "Z1"})
+    expect_meant(text, one);
+  expect_meant("resid_pos1", "did you mean 'resid_post1' (blocks.1.hook_resid_post)?");
+  expect_meant("blocks.1.attn.hook_patern", "did you mean 'blocks.1.attn.hook_pattern'?");
+  expect_meant("blocks.9.*", "its layers are 0 to 2");
+  const std::string far = text_thrown_by<HookError>([] { picked("logits.softmax*"); });
+  EXPECT_EQ(far.find("did you mean"), std::string::npos) << far;
 }
 
 TEST(Selection, PredicateMayMatchNothing) {

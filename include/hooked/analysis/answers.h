@@ -20,8 +20,8 @@ class Answers {
   Answers(std::int64_t token) : sets_{{token}} {}  // NOLINT: an id is an answer
   /// The same.
   Answers(int token) : sets_{{std::int64_t{token}}} {}  // NOLINT
-  /// The token with this text, in every row: `" Mary"`. Only for functions that know the model and turn the
-  /// text into an id with in(); all others need ids.
+  /// The token with this text, in every row: `" Mary"`. For functions and metrics that know the model, which
+  /// turn the text into an id with in(); all others need ids.
   Answers(std::string_view text) : texts_{std::string(text)} {}  // NOLINT
   /// The same.
   Answers(const char* text) : texts_{text} {}  // NOLINT

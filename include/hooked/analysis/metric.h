@@ -32,6 +32,7 @@ struct MetricInput {
   at::Tensor tokens;               ///< int64 [row, pos]: what the rows read; undefined if that is not known
   std::int64_t first_column = 0;   ///< of `tokens`: the columns before it belong to a prefix
   std::vector<std::int64_t> rows;  ///< for each row, its index among the rows that the metric was made for
+  const std::vector<Answers>& answers;  ///< those of the metric's definition, as ids
 };
 
 class BoundMetric;
@@ -41,7 +42,7 @@ class BoundMetric;
 /// It declares what it reads, so that callers that run the model for it compute no more than that. Row `i` of
 /// the result must depend only on row `i` of the run; a sweep checks that. A value: copies are cheap.
 ///
-///     const auto metric = logit_difference(mary, john);
+///     const auto metric = logit_difference(" Mary", " John");
 ///     metric.score(model, "When John and Mary went to the shop, John gave a bag to")  // [1]
 class Metric {
  public:
@@ -93,21 +94,22 @@ class Metric {
   const std::string& name() const& { return definition_->name; }
   /// The same of a temporary, as a copy.
   std::string name() const&& { return definition_->name; }
-  /// Everything about it.
+  /// Everything about it; answers that were given as texts are texts.
   const Definition& definition() const& { return *definition_; }
   /// The same of a temporary, as a copy.
   Definition definition() const&& { return *definition_; }
 
   /// The metric for one input: its positions as columns of each row. Throws HookError if it reads logits and
   /// the model has no unembedding; ShapeError if a position is outside or padding, or answers do not fit;
-  /// TokenizerError for a text without a tokenizer.
+  /// TokenizerError for a text without a tokenizer, and for an answer that is not one token.
   BoundMetric on(const HookedTransformer& model, const Input& input) const;
 
   /// Runs the model and scores each row, [row]. `options` may edit and hook; what the metric reads is added.
   at::Tensor score(const HookedTransformer& model, const Input& input, const RunOptions& options = {}) const;
 
   /// The score of each row, [row], from logits at the metric's positions, [row, position, vocab]. Throws
-  /// ShapeError if the logits have another number of positions, or the function returns anything but [row].
+  /// ShapeError if the logits have another number of positions, or the function returns anything but [row];
+  /// HookError for answers that are texts: no model says here which tokens they are.
   at::Tensor operator()(const at::Tensor& logits) const;
 
   /// For gradients: the sum over rows. Since rows are independent, each row's gradient is that of its own
@@ -183,8 +185,9 @@ class BoundMetric {
   std::optional<std::vector<std::int64_t>> logit_columns_, logit_tokens_;
 };
 
-// Built-in metrics. An answer is a token or a set of tokens, for all rows or each row's own; scores are
-// computed in float32 or better. All throw ShapeError for ids outside the vocabulary when used with a run.
+// Built-in metrics. An answer is a token or a set of tokens, for all rows or each row's own, by ids or by the
+// texts that the model turns into ids; scores are computed in float32 or better. All throw ShapeError for ids
+// outside the vocabulary when used with a run.
 
 /// logit(answer), in logits; for a set the mean.
 Metric logit(Answers answer, Position position = Position::last());

@@ -34,7 +34,8 @@ std::int64_t number_in(const std::vector<std::string>& names, const std::string&
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return found - names.begin();
   throw HookError(
-      name, fmt::format("the model has no {} of this name; the nearest is '{}'", what, nearest(name, names)));
+      name, fmt::format("the model has no {} of this name; expected one such as '{}'", what,
+                        nearest(name, names)));
 }
 
 std::vector<std::string> names_of(const std::vector<ModelPart>& parts) {

@@ -90,16 +90,17 @@ bool PathSets::is_frozen(const ActivationName& name) const {
   return std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
 }
 
-/// A full name with indices only on the head axis, as a number from 0 on.
-Address PathSets::checked(const Address& given, bool heads, const char* what) const {
-  const ActivationName name = points_.name(points_.require(points_.resolve(given.name())));
+/// `name` with the indices of `given`, only on the head axis, as a number from 0 on.
+Address PathSets::with_head(const ActivationName& name, const Address& given, bool heads,
+                            const char* what) const {
   Address address = name;
   for (const auto& [axis, index] : given.indices().entries()) {
     const auto own = axis_on(name.site, axis);
     const auto* number = std::get_if<std::int64_t>(&index.value);
     if (!heads || !own || (*own != Axis::head && *own != Axis::kv_head) || number == nullptr) {
-      throw HookError(given.to_string(), fmt::format("a {} has at most the index of one head; expected {}",
-                                                     what, heads ? "[head=...]" : "none"));
+      throw HookError(given.to_string(), fmt::format("the place of a {} is {}; expected {}", what,
+                                                     heads ? "all heads of a layer or one" : "a whole activation",
+                                                     heads ? "[head=...] or no index" : "no index"));
     }
     const std::int64_t size = size_of(*own, config_, name.layer);
     if (*number < -size || *number >= size) {
@@ -111,6 +112,10 @@ Address PathSets::checked(const Address& given, bool heads, const char* what) co
   return address;
 }
 
+ActivationName PathSets::full_name(const Address& given) const {
+  return points_.name(points_.require(points_.resolve(given.name())));
+}
+
 void PathSets::find_senders(const PathPatchingOptions& options) {
   std::vector<Address> given = options.senders;
   if (given.empty()) {
@@ -119,16 +124,16 @@ void PathSets::find_senders(const PathPatchingOptions& options) {
   const std::set<ActivationName> beginnings = stream_beginnings(config_);
   for (const Address& address : given) {
     const Site site = address.name().site;
-    const Address place = checked(address, is_of_heads(site), "sender");
-    const bool embeddings = beginnings.contains(place.name());
-    if (!embeddings && !written_.contains(place.name())) {
+    const ActivationName name = full_name(address);
+    const bool embeddings = beginnings.contains(name);
+    if (!embeddings && !written_.contains(name)) {
       throw HookError(
           address.to_string(),
           fmt::format("this writes nothing to a stream; expected what a sublayer of a layer adds ({}, or "
                       "attn_out for all heads), an embedding, or resid_pre of the first layer",
                       points_of(sublayers(config_))));
     }
-    senders_.push_back({place, embeddings});
+    senders_.push_back({with_head(name, address, is_of_heads(site), "sender"), embeddings});
   }
 }
 
@@ -138,17 +143,16 @@ void PathSets::find_receivers(const PathPatchingOptions& options) {
   if (given.empty()) given.emplace_back(end);
   for (const Address& address : given) {
     const Site site = address.name().site;
-    Address place = checked(address, is_head_input(site), "receiver");
-    const bool at_end = place.name().stack == end.stack && place.name().layer == end.layer &&
+    const ActivationName name = full_name(address);
+    const bool at_end = name.stack == end.stack && name.layer == end.layer &&
                         (site == end.site || site == Site::resid_post);
-    if (at_end) place = end;
     if (!at_end && !is_head_input(site) && site != Site::mlp_in) {
       throw HookError(
           address.to_string(),
           "this does not read a stream; expected q, k or v of heads, mlp_in of a layer, or the end of the "
           "stream that predicts");
     }
-    receivers_.push_back(std::move(place));
+    receivers_.push_back(with_head(at_end ? end : name, address, is_head_input(site), "receiver"));
   }
 }
 

@@ -55,7 +55,8 @@ class PathSets {
   void follow(Stack stream, PathThrough through);
   /// Whether what the sender writes is in the stream that the receiver, a full name, reads.
   bool leads_to(const PathSender& sender, const Address& receiver) const;
-  Address checked(const Address& given, bool heads, const char* what) const;
+  ActivationName full_name(const Address& given) const;
+  Address with_head(const ActivationName& name, const Address& given, bool heads, const char* what) const;
   void find_senders(const PathPatchingOptions& options);
   void find_receivers(const PathPatchingOptions& options);
   void require_paths(const PathPatchingOptions& options) const;

@@ -77,8 +77,8 @@ void Answers::require_ids() const {
   require_said();
   if (texts_.empty()) return;
   throw HookError("answers",
-                  fmt::format("'{}' is a text, and no model says here which token it is; expected an id; use "
-                              "model.to_token",
+                  fmt::format("'{0}' is a text, and no model says here which token it is; expected an id; use "
+                              "model.to_token(\"{0}\"), or answers.in(model) for all of them",
                               texts_.front()));
 }
 

@@ -20,7 +20,7 @@ std::int64_t checked_column(std::int64_t column, std::int64_t row, const TokenCo
   if (!tokens.is_padding(row, absolute)) return absolute;
   throw ShapeError("position " + label,
                    fmt::format("column {} is padding in row {}; expected a real token; the last one is at "
-                               "position {}; Position::last() is the last of every row",
+                               "position {}; `last`, Position::last(), is the last of every row",
                                column, row, tokens.last(tokens.mask.size(0))[row].item<std::int64_t>()));
 }
 

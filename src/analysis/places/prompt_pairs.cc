@@ -40,6 +40,29 @@ Row row_of(const HookedTransformer& model, const Prompt& prompt, const PromptPai
   return row;
 }
 
+/// Some tokens of a row: `[' a', ' bag']`, or ids without a tokenizer.
+std::string tokens_text(const Row& row, std::size_t first, std::size_t end) {
+  constexpr std::size_t kMost = 6;
+  std::vector<std::string> shown;
+  for (std::size_t i = first; i < std::min(end, first + kMost); ++i)
+    shown.push_back(row.pieces.empty() ? std::to_string(row.ids[i]) : fmt::format("'{}'", row.pieces[i]));
+  if (end > first + kMost) shown.emplace_back("...");
+  return fmt::format("[{}]", fmt::join(shown, ", "));
+}
+
+/// Where two rows of different lengths differ: what is between their common beginning and their common end.
+std::string difference_text(const Row& clean, const Row& corrupted) {
+  const auto& a = clean.ids;
+  const auto& b = corrupted.ids;
+  const std::size_t most = std::min(a.size(), b.size());
+  std::size_t first = 0, same_end = 0;
+  while (first < most && a[first] == b[first]) ++first;
+  while (same_end < most - first && a[a.size() - 1 - same_end] == b[b.size() - 1 - same_end]) ++same_end;
+  return fmt::format("from token {} on the clean one has {} where the corrupted one has {}", first,
+                     tokens_text(clean, first, a.size() - same_end),
+                     tokens_text(corrupted, first, b.size() - same_end));
+}
+
 std::string_view without_blank(std::string_view piece) {
   while (piece.starts_with(' ')) piece.remove_prefix(1);
   return piece;
@@ -145,8 +168,10 @@ PromptPairs::PromptPairs(const HookedTransformer& model, std::vector<PromptPair>
       throw ShapeError(
           pair_name(i),
           fmt::format("the prompts cannot be aligned; expected as many tokens in the corrupted prompt "
-                      "as in the clean one ({}), got {}; or name the places that belong together",
-                      clean[i].ids.size(), corrupted[i].ids.size()));
+                      "as in the clean one ({}), got {}; {}; make them equally long, or name the places that "
+                      "belong together",
+                      clean[i].ids.size(), corrupted[i].ids.size(),
+                      difference_text(clean[i], corrupted[i])));
     }
     answers_.push_back(ids_of(model, pairs_[i].answers, pair_name(i)));
     against_.push_back(ids_of(model, pairs_[i].against, pair_name(i)));

@@ -32,8 +32,8 @@ class PairReader {
   }
 
   [[noreturn]] void fail_unknown(const std::string& name, const std::vector<std::string>& known) const {
-    fail(fmt::format("'{}' is not known; expected one of [{}]; the nearest is '{}'", printable(name),
-                     fmt::join(known, ", "), nearest(name, known)));
+    fail(fmt::format("'{}' is not known; expected one of [{}]{}", printable(name), fmt::join(known, ", "),
+                     nearest_text("; the nearest is '{}'", name, known)));
   }
 
   std::int64_t integer(const Json& value, std::string_view what) const {

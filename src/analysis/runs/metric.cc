@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "analysis/places/row_columns.h"
 #include "core/id_list.h"
@@ -101,6 +103,17 @@ Input with_tokens(const HookedTransformer& model, const Input& input) {
   return (input.text ? Input(model.to_tokens(*input.text), input) : input).with_decoder_start(model.config());
 }
 
+// The metric with ids in place of texts.
+Metric with_ids(const Metric& metric, const HookedTransformer& model) {
+  const auto ids = [&](const Answers& answers) { return answers.in(model); };
+  std::vector<Answers> answers;
+  std::ranges::transform(metric.definition().answers, std::back_inserter(answers), ids);
+  if (answers == metric.definition().answers) return metric;
+  Metric::Definition definition = metric.definition();
+  definition.answers = std::move(answers);
+  return Metric(std::move(definition));
+}
+
 }  // namespace
 
 Metric::Metric(Definition definition)
@@ -132,7 +145,8 @@ at::Tensor Metric::operator()(const at::Tensor& logits) const {
                          .columns = {},
                          .real = {},
                          .tokens = {},
-                         .rows = counted(logits.size(0))},
+                         .rows = counted(logits.size(0)),
+                         .answers = definition_->answers},
                         logits.size(0));
 }
 
@@ -164,7 +178,7 @@ at::Tensor Metric::score(const HookedTransformer& model, const Input& input,
 }
 
 BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const Input& input)
-    : metric_(std::move(metric)), vocabulary_(model.config().d_vocab_out()), rows_(counted(input.batch())) {
+    : metric_(with_ids(metric, model)), vocabulary_(model.config().d_vocab_out()), rows_(counted(input.batch())) {
   if (metric_.definition().reads_logits && !model.config().has_unembedding()) {
     throw HookError(metric_.name(),
                     "this metric reads logits, and the model has no unembedding; expected a metric of "
@@ -238,7 +252,8 @@ at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCac
                         .real = real_,
                         .tokens = tokens_,
                         .first_column = first_column_,
-                        .rows = rows_};
+                        .rows = rows_,
+                        .answers = metric_.definition().answers};
   return checked_scores(metric_, run, rows());
 }
 

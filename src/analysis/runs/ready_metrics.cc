@@ -79,11 +79,11 @@ at::Tensor rank_of(const MetricInput& run, const Answers& answers) {
 Metric of_answer(const char* name, Answers answer, Position position,
                  at::Tensor (*score)(const MetricInput&, const Answers&)) {
   return Metric({.name = name,
-                 .function = [answer, score](const MetricInput& run) { return score(run, answer); },
+                 .function = [score](const MetricInput& run) { return score(run, run.answers[0]); },
                  .positions = {std::move(position)},
                  .reads_answers_only = score == &mean_logit,
                  .differentiable = score != &rank_of,
-                 .answers = {answer}});
+                 .answers = {std::move(answer)}});
 }
 
 /// [row, position] to the mean over the positions that are not padding, [row].
@@ -152,11 +152,13 @@ Metric logit(Answers answer, Position position) {
 Metric logit_difference(Answers answer, Answers against, Position position) {
   return Metric(
       {.name = "logit difference",
-       .function = [answer, against](
-                       const MetricInput& run) { return mean_logit(run, answer) - mean_logit(run, against); },
+       .function =
+           [](const MetricInput& run) {
+             return mean_logit(run, run.answers[0]) - mean_logit(run, run.answers[1]);
+           },
        .positions = {std::move(position)},
        .reads_answers_only = true,
-       .answers = {answer, against}});
+       .answers = {std::move(answer), std::move(against)}});
 }
 
 Metric probability(Answers answer, Position position) {
@@ -176,13 +178,13 @@ Metric rank(Answers answer, Position position) {
 Metric top1(Answers answer, Position position) {
   return Metric({.name = "top-1",
                  .function =
-                     [answer](const MetricInput& run) {
-                       const auto ranks = rank_of(run, answer);
+                     [](const MetricInput& run) {
+                       const auto ranks = rank_of(run, run.answers[0]);
                        return (ranks == 0).to(ranks.scalar_type());
                      },
                  .positions = {std::move(position)},
                  .differentiable = false,
-                 .answers = {answer}});
+                 .answers = {std::move(answer)}});
 }
 
 Metric loss() {

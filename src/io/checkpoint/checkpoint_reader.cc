@@ -220,11 +220,10 @@ void CheckpointReader::index_names() {
 auto CheckpointReader::at(std::string_view name) const -> const TensorPlace& {
   const auto place = by_name_.find(name);
   if (place != by_name_.end()) return tensors_[place->second];
-  const auto near = nearest(name, names_);
   throw CheckpointError(
       path_text(folder_),
       fmt::format("tensor '{}' is not among the {} tensors of this checkpoint{}", printable(name),
-                  names_.size(), near.empty() ? "" : fmt::format("; the nearest is '{}'", printable(near))));
+                  names_.size(), printable(nearest_text("; the nearest is '{}'", name, names_))));
 }
 
 std::shared_ptr<const InputFile> CheckpointReader::opened(const TensorPlace& stored) const {

@@ -65,6 +65,15 @@ HeaderText read_header_text(const InputFile& file, std::string_view where) {
   return text;
 }
 
+/// The first names of a file.
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", printable(names[i]));
+  return names.size() > kShown ? text + ", ..." : text;
+}
+
 }  // namespace
 
 SafetensorsHeader read_safetensors_header(const InputFile& file) {
@@ -102,9 +111,17 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
   if (const auto* info = find(name)) return read_safetensor(file_, *info);
   std::vector<std::string> names;
   for (const auto& info : tensors()) names.push_back(info.name);
-  throw CheckpointError(path_text(path()),
-                        fmt::format("tensor '{}' is not in this file of {} tensors; the nearest name is '{}'",
-                                    printable(name), names.size(), printable(nearest(name, names))));
+  std::string which = printable(nearest_text("; the nearest name is '{}'", name, names));
+  if (which.empty() && !names.empty()) which = fmt::format("; it has {}", some_of(names));
+  throw CheckpointError(path_text(path()), fmt::format("tensor '{}' is not in this file of {} tensors{}",
+                                                       printable(name), names.size(), which));
+}
+
+std::map<std::string, at::Tensor> load_safetensors(const std::filesystem::path& path) {
+  const auto file = SafetensorsFile::open(path);
+  std::map<std::string, at::Tensor> tensors;
+  for (const TensorInfo& info : file.tensors()) tensors.emplace(info.name, read_safetensor(file.file(), info));
+  return tensors;
 }
 
 void refuse_safetensors_dtype(const std::string& where, std::string_view name, std::string_view dtype) {
