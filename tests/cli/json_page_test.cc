@@ -27,9 +27,21 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-JsonForms page_forms() {
+std::string page() {
   std::ifstream file(fs::path(HOOKED_SOURCE_DIR) / "docs/command-line.md");
-  return JsonForms({std::istreambuf_iterator<char>(file), {}});
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+JsonForms page_forms() { return JsonForms(page()); }
+
+TEST(CommandLinePage, ListsEveryCommandInTheOrderOfHelp) {
+  const std::string text = page();
+  std::size_t at = 0;
+  for (const auto& command : cli::commands()) {
+    const auto row = text.find(fmt::format("\n| `{}", command.name), at);
+    ASSERT_NE(row, std::string::npos) << command.name;
+    at = row;
+  }
 }
 
 TEST(JsonForms, SayWhatIsWrong) {
