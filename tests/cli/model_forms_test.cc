@@ -224,7 +224,9 @@ class ModelFormsTest : public CliTest {
         for (auto at = output.find(form); at != std::string::npos; at = output.find(form, at))
           output.replace(at, form.size(), "MODEL");
         if (first.empty()) first = output;
-        if (same && call.same) EXPECT_EQ(output, first);
+        if (same && call.same) {
+          EXPECT_EQ(output, first);
+        }
       }
     }
   }
