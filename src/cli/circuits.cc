@@ -293,7 +293,7 @@ void perform(const CircuitsOptions& options) {
   }
   std::fflush(stdout);
   print_notes(found.notes);
-  print_notes(finder.prompts().answer_notes());
+  if (!interrupted()) print_notes(finder.prompts().answer_notes());  // which need a run
   if (found.scores && !options.out.empty())
     save_parts(*found.scores, found.complete, options, finder.prompts());
   if (found.circuit && !options.save.empty()) found.circuit->save(options.save, overwrite_of(options.force));

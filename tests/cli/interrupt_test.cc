@@ -98,6 +98,22 @@ TEST_F(Interrupt, ACacheIsWrittenWhole) {
   EXPECT_EQ(ActivationCache::load(out)["hook_embed"].size(1), 4001);
 }
 
+TEST_F(Interrupt, ARunOfWhichNothingIsKeptEndsAtOnce) {
+  std::string tokens = "1";
+  for (int i = 0; i < 40'000; ++i) tokens += ",2";  // some seconds of attention, at least
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"cache", path("endless"), "--tokens", tokens, "--out", path("x.safetensors")},
+        {"generate", path("endless"), "--tokens", tokens, "--max-new-tokens", "1"}}) {
+    RunningProgram program(words, path("stderr"));
+    ::usleep(500'000);
+    program.interrupt();
+    EXPECT_EQ(program.read(), "");
+    EXPECT_TRUE(ended_by_interrupt(program.wait()));
+    EXPECT_EQ(read("stderr"), "") << "it does not wait for the end of a step";
+    EXPECT_FALSE(std::filesystem::exists(path("x.safetensors")));
+  }
+}
+
 TEST_F(Interrupt, ABenchPrintsTheTimesThatItHas) {
   RunningProgram program({"bench", model(), "--length", "4", "--iterations", "100000000", "--json"},
                          path("stderr"));
