@@ -13,7 +13,6 @@
 
 #include "core/json.h"
 #include "hooked/analysis/grid.h"
-#include "hooked/core/model_config.h"
 #include "hooked/engine/run_result.h"
 #include "hooked/io/overwrite.h"
 #include "hooked/weights/processing.h"
@@ -81,8 +80,8 @@ std::vector<std::string> notes_of(const RunResult& run);
 /// The notes of a command's runs that say that numbers are not finite: its `not_finite` in JSON.
 Json not_finite_json(const std::vector<std::string>& notes);
 
-/// Writes a sentence to stdout if the logits that a command shows are centred, and so not the checkpoint's.
-void print_centred(const ModelConfig& config);
+/// Writes a sentence to stdout that says that logits are centred, and so not the checkpoint's.
+void print_logits_centred();
 
 /// `124,439,808`
 std::string grouped(std::int64_t number);
