@@ -38,6 +38,8 @@ TEST_F(CircuitNodes, IsChosenByNumbersOfHeads) {
   std::ranges::sort(names);
   EXPECT_EQ(two.nodes(), names);
   EXPECT_EQ(Circuit::of_cells(model_, largest), two);
+  EXPECT_EQ(largest[0].place->to_string(),
+            "blocks." + largest[0].labels[0] + ".attn.hook_z[head=" + largest[0].labels[1] + "]");
   // The same from a grid of one's own, which has no addresses.
   const Grid own(change.values(), {{"layer", {"0", "1"}}, {"head", {"0", "1", "2", "3"}}},
                  {.title = "mine", .unit = ""});
