@@ -141,6 +141,10 @@ void print_info(const std::string& name, const ModelDescription& model) {
   print_tokenizer(model);
   fmt::print("\nprocessing when it is loaded\n");
   print_steps(model.processing);
+  const auto centres = [](const StepReport& step) {
+    return step.step == ProcessingStep::center_unembed && step.outcome.ends_with("applied");
+  };
+  if (std::ranges::any_of(model.processing, centres)) print_logits_centred();
   print_list("notes", model.notes);
   print_list("config keys that nothing reads", model.ignored_keys);
 }

@@ -227,7 +227,7 @@ void perform(const AttributeOptions& options) {
     print_json(json);
   } else {
     print_parts(parts, {model, *run.cache.tokens(), positions, options.top_k});
-    if (options.against.empty()) print_centred(model.config());
+    if (options.against.empty() && model.config().logits_centred()) print_logits_centred();
     if (!work.complete())
       print_ended_early(work.done(), work.total(), options.sources ? "layers" : "modules");
   }

@@ -86,11 +86,10 @@ void print_steps(const std::vector<StepReport>& steps) {
   table.print("  ");
 }
 
-void print_centred(const ModelConfig& config) {
-  if (!config.logits_centred()) return;
+void print_logits_centred() {
   fmt::print(
       "\nLogits are centred: center_unembed took the mean over the vocabulary from them, which changes no "
-      "probability;\n--no-processing shows the checkpoint's own\n");
+      "probability;\n--no-processing leaves that out, unless the files were saved so\n");
 }
 
 std::string grouped(std::int64_t number) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "hooked/analysis/grid.h"
-#include "hooked/core/model_config.h"
 #include "hooked/engine/run_result.h"
 #include "hooked/io/overwrite.h"
 #include "hooked/weights/processing.h"
@@ -64,8 +63,8 @@ void print_notes(const std::vector<std::string>& notes);
 /// on the host anyway.
 std::vector<std::string> notes_of(const RunResult& run);
 
-/// Writes a sentence to stdout if the logits that a command shows are centred, and so not the checkpoint's.
-void print_centred(const ModelConfig& config);
+/// Writes a sentence to stdout that says that logits are centred, and so not the checkpoint's.
+void print_logits_centred();
 
 /// `124,439,808`
 std::string grouped(std::int64_t number);

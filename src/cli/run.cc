@@ -178,7 +178,7 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
     print_guesses(model, row);
   }
   if (std::isfinite(loss)) fmt::print("\nloss {:.4f} nats per predicted token\n", loss);
-  print_centred(model.config());
+  if (model.config().logits_centred()) print_logits_centred();
 }
 
 }  // namespace

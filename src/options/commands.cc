@@ -61,7 +61,7 @@ std::span<const Command> commands() {
               "  hooked attribute examples/toy_model --tokens 1,2,3 --answer-token 4 \\\n"
               "      --sources --out sources.csv",
                define_attribute, kEndsEarly},
-      Command{"heads", "where each head looks: as scores (previous token, induction, ...) or as a picture",
+      Command{"heads", "where each head looks: scores (previous token, induction) or a picture",
               "  hooked heads examples/toy_model --half 20\n"
               "  hooked heads examples/toy_model --pattern 1.3 --out attention.svg \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"

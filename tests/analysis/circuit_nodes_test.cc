@@ -1,6 +1,8 @@
 // Circuits from numbers of heads and MLPs, and how circuits are named.
 #include <ATen/ops/ones.h>
 
+#include <algorithm>
+
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
@@ -33,8 +35,11 @@ TEST_F(CircuitNodes, IsChosenByNumbersOfHeads) {
   std::vector<std::string> names;
   for (const GridCell& cell : largest) names.push_back("head " + cell.labels[0] + '.' + cell.labels[1]);
   const Circuit two = choose_circuit(model_, change, {.count = 2});
-  EXPECT_THAT(two.nodes(), testing::UnorderedElementsAreArray(names));
+  std::ranges::sort(names);
+  EXPECT_EQ(two.nodes(), names);
   EXPECT_EQ(Circuit::of_cells(model_, largest), two);
+  EXPECT_EQ(largest[0].place->to_string(),
+            "blocks." + largest[0].labels[0] + ".attn.hook_z[head=" + largest[0].labels[1] + "]");
   // The same from a grid of one's own, which has no addresses.
   const Grid own(change.values(), {{"layer", {"0", "1"}}, {"head", {"0", "1", "2", "3"}}},
                  {.title = "mine", .unit = ""});

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "hooked/analysis/grid.h"
 #include "tests/support/test.h"
@@ -104,12 +106,14 @@ TEST(GridTable, TurnsATableThatIsWiderThanAPage) {
               {{"sender", {"head 0.2", "mlp 0"}}, {"receiver", receivers}},
               {.title = "Paths", .unit = "score"});
   std::istringstream lines(out.str());
-  std::string line;
-  for (int i = 0; std::getline(lines, line); ++i) {
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) {
     EXPECT_LT(line.size(), 100u);
-    if (i == 1) EXPECT_EQ(line, "receiver \\ sender  head 0.2  mlp 0");
-    if (i == 13) EXPECT_EQ(line, "     head 10.11 q     0.500  0.500");
+    all.push_back(line);
   }
+  ASSERT_EQ(all.size(), 14u);
+  EXPECT_EQ(all[1], "receiver \\ sender  head 0.2  mlp 0");
+  EXPECT_EQ(all[13], "     head 10.11 q     0.500  0.500");
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ TEST(PathPatching, NamesEndsAsEdgesAreNamed) {
                               .sweep = {.from = PatchSource::zero(), .into = prompt, .metric = logit(3)}});
     std::vector<std::string> labels = paths.axis("sender").labels;
     for (const std::string& label : paths.axis("receiver").labels) labels.push_back(label);
-    EXPECT_EQ(paths.axis("sender").places[0], senders[0]);
+    EXPECT_EQ(paths.axis("sender").places[0]->name().site, senders[0].name().site);
     return labels;
   };
   EXPECT_THAT(labels_of({act::z(0).head(1), act::z(0), act::mlp_out(0), act::resid_pre(0), act::attn_out(0)},

@@ -259,6 +259,8 @@ TEST_F(InfoTest, SaysWhichStepsWouldBeApplied) {
       succeed({"info", model(), "--json", "--process", "fold_ln,center_unembed"}).json()["processing"];
   EXPECT_EQ(some["fold_ln"], "applied");
   EXPECT_EQ(some["center_unembed"], "applied");
+  EXPECT_NE(succeed({"info", model()}).out.find("Logits are centred"), std::string::npos);
+  EXPECT_EQ(succeed({"info", model(), "--process", "fold_ln"}).out.find("centred"), std::string::npos);
   EXPECT_EQ(some["center_writing_weights"], "not requested");
   const auto none = succeed({"info", model(), "--json", "--no-processing"}).json()["processing"];
   for (const auto& [step, outcome] : none.items()) EXPECT_EQ(outcome, "not requested") << step;

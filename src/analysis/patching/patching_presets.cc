@@ -85,6 +85,7 @@ CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
       if (places_on(plan.axes[i]) > places_on(all.axes[i])) all.axes[i] = plan.axes[i];
     }
   }
+  for (GridAxis& axis : all.axes) axis.places.clear();  // they are of one plan's site
   const std::int64_t cells = all.cells();
   std::vector<std::string> records;
   for (std::size_t p = 0; p < plans.size(); ++p) {

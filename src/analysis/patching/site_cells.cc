@@ -163,6 +163,12 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
 GridAxis SiteCells::labelled(const CellAxis& axis) const {
   GridAxis labels{.name = std::string(axis_name(axis.asked)), .labels = {}};
   for (const SweptPlace& place : axis.places) labels.labels.push_back(place.into.label());
+  if (axis.asked == Axis::layer && !per_expert(row(site_))) {
+    for (const SweptPlace& place : axis.places) {
+      const auto name = std::ranges::find(names_, *place.into.column(), &ActivationName::layer);
+      labels.places.push_back(name == names_.end() ? std::nullopt : std::optional<Address>(*name));
+    }
+  }
   if (!axis.of_tokens || !model_.has_tokenizer() || into_.rows() > 1) return labels;
   const at::Tensor& tokens = axis.of_encoder ? into_.all().tokens : into_.all().main_tokens();
   const TokenColumns columns = into_.columns(axis.of_encoder);
