@@ -40,9 +40,20 @@ struct Split {
   std::string_view type;
 };
 
+// "ln1_scale5" -> ln1_scale, 5: a word of the table and a layer.
+std::optional<Split> split_word(std::string_view text) {
+  const auto end = text.find_last_not_of("0123456789") + 1;
+  std::int32_t layer = 0;
+  const auto [rest, code] = std::from_chars(text.data() + end, text.data() + text.size(), layer);
+  if (end == text.size() || code != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  const Split split{text.substr(0, end), layer, {}};
+  return site_of_shorthand(split.name, true, {}) == nullptr ? std::nullopt : std::optional(split);
+}
+
 // "k6a" -> k, 6, a; "pattern5" -> pattern, 5; "ln1" stays whole because nothing may follow an empty
 // name.
 std::optional<Split> split_joined(std::string_view text) {
+  if (const auto word = split_word(text)) return word;
   const auto digit =
       std::find_if(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (digit == text.begin() || digit == text.end()) return std::nullopt;

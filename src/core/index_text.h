@@ -12,7 +12,7 @@ struct IndexText {
   enum class Kind : std::uint8_t { one, range, list, last };
 
   Kind kind = Kind::range;
-  std::vector<std::int64_t> numbers = {};                          ///< one, or those of a list
+  std::vector<std::int64_t> numbers = {};                                ///< one, or those of a list
   std::optional<std::int64_t> begin = std::nullopt, end = std::nullopt;  ///< of a range; absent: left open
 
   /// The places as an AxisIndex, a type of a higher room.

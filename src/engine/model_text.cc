@@ -160,9 +160,8 @@ std::int64_t HookedTransformer::to_token(std::string_view text) const {
   for (std::size_t i = 0; i < std::min(ids.size(), kShownTokens); ++i) {
     pieces += fmt::format("{}'{}' ({})", i == 0 ? ": " : ", ", tokenizer.printable_piece(ids[i]), ids[i]);
   }
-  throw TokenizerError(text,
-                       fmt::format("this text is not one token; expected exactly one, got {}{}{}", ids.size(),
-                                   pieces, ids.size() > kShownTokens ? ", ..." : ""));
+  throw TokenizerError(text, fmt::format("this text is not one token; expected exactly one, got {}{}{}",
+                                         ids.size(), pieces, ids.size() > kShownTokens ? ", ..." : ""));
 }
 
 std::string HookedTransformer::to_string(const at::Tensor& ids) const {

@@ -37,10 +37,9 @@ ProcessingStep parse_processing_step(std::string_view name) {
     if (processing_step_name(step) == name) return step;
   }
   const std::vector<std::string> names(kProcessingStepNames.begin(), kProcessingStepNames.end());
-  throw ConfigError("processing",
-                    fmt::format("unknown processing step; expected one of {}, got \"{}\"{}",
-                                fmt::join(names, ", "), name,
-                                nearest_text("; did you mean {}?", name, names)));
+  throw ConfigError("processing", fmt::format("unknown processing step; expected one of {}, got \"{}\"{}",
+                                              fmt::join(names, ", "), name,
+                                              nearest_text("; did you mean {}?", name, names)));
 }
 
 WeightProcessing WeightProcessing::only(const std::vector<ProcessingStep>& steps) {

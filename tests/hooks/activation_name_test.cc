@@ -204,6 +204,9 @@ INSTANTIATE_TEST_SUITE_P(
         // Joined forms that the field's tools get wrong: an underscore before the digit.
         Shorthand{"resid_pre5", {}, "", "blocks.5.hook_resid_pre"},
         Shorthand{"rot_k3", {}, "", "blocks.3.attn.hook_rot_k"},
+        // A word that has a digit itself.
+        Shorthand{"ln1_scale4", {}, "", "blocks.4.ln1.hook_scale"},
+        Shorthand{"ln2_normalized10", {}, "", "blocks.10.ln2.hook_normalized"},
         // Full names pass.
         Shorthand{"blocks.1.attn.hook_q", {}, "", "blocks.1.attn.hook_q"},
         Shorthand{"q", 1, "cross_attn", "decoder.1.cross_attn.hook_q"},
@@ -245,6 +248,14 @@ TEST(Shorthand, RefusesWhatNamesNoSite) {
 TEST(Shorthand, SuggestsTheNearestWord) {
   EXPECT_TRUE(throws<HookError>([] { from_shorthand("patern", 3); }, "patern",
                                 {"layer 3", "'pattern3' (blocks.3.attn.hook_pattern)"}));
+}
+
+// What an error suggests can be typed.
+TEST(Shorthand, AWordAndItsLayerAreRead) {
+  for (const SiteRow& row : site_table()) {
+    if (row.scope != SiteScope::block || per_expert(row)) continue;
+    EXPECT_EQ(from_shorthand(std::string(row.word) + "12"), from_shorthand(row.word, 12)) << row.word;
+  }
 }
 
 TEST(Shorthand, EveryWordOfTheTableIsOne) {

@@ -1,6 +1,7 @@
 #include "hooked/hooks/edit.h"
 
 #include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
 
 #include <variant>
 
@@ -247,6 +248,25 @@ TEST(Edit, ReplacementOfAnotherLengthIsRefused) {
   one_row.insert({ActivationName::parse(kZ), random({1, kPos, kHead, kWidth}, 4), {}});
   EXPECT_THROW(edited(replace(act::z(1), one_row)), HookError);
   EXPECT_THROW(replace(act::z(0), source), HookError);
+}
+
+TEST(Edit, ReplacementOfAWholeSiteIsAnEditForEachLayerThatWasKept) {
+  ActivationCache source(3);
+  for (const int layer : {0, 2}) {
+    source.insert({ActivationName::parse(fmt::format("blocks.{}.attn.hook_z", layer)),
+                   random({kBatch, kPos, kHead, kWidth}, static_cast<std::uint64_t>(layer + 7)),
+                   {}});
+  }
+  source.insert({ActivationName::parse("blocks.1.hook_resid_pre"), random({kBatch, kPos, 6}, 3), {}});
+  Watching watching;
+  for (const Edit& edit : replace(act::z, source)) watching->add_edit(edit);
+  for (const int layer : {0, 1, 2}) {
+    const std::string name = fmt::format("blocks.{}.attn.hook_z", layer);
+    const at::Tensor got = watching.fire(name, z());
+    EXPECT_TRUE(at::equal(got, layer == 1 ? z() : at::Tensor(source[Address::parse(name)]))) << name;
+  }
+  EXPECT_EQ(replace(act::z, source).size(), 2U);
+  EXPECT_TRUE(throws<HookError>([&] { replace(act::pattern, source); }, "pattern", {"act::pattern"}));
 }
 
 // A direction is one vector along the last axis; a number or a batch of vectors would be divided by the wrong

@@ -76,6 +76,19 @@ TEST_F(Safetensors, ReadsAFile) {
   EXPECT_EQ(std::bit_cast<std::uint32_t>(floats[5]), 0x1F1E1D1CU);
 }
 
+TEST_F(Safetensors, AllTensorsAreReadAtOnce) {
+  const auto rows = at::arange(6, at::kDouble).view({2, 3});
+  save_safetensors(path_, {{"b", rows}, {"a", at::full({}, 3, at::kLong)}, {"none", at::empty({0, 4})}});
+  const auto tensors = load_safetensors(path_);
+  ASSERT_EQ(tensors.size(), 3U);
+  EXPECT_TRUE(at::equal(tensors.at("b"), rows));
+  EXPECT_EQ(tensors.at("b").scalar_type(), at::kDouble);
+  EXPECT_EQ(tensors.at("a").item<std::int64_t>(), 3);
+  EXPECT_EQ(tensors.at("none").sizes(), (at::IntArrayRef{0, 4}));
+  put_file(path_, std::string(7, 'x'));
+  EXPECT_THROW(load_safetensors(path_), CheckpointError);
+}
+
 TEST_F(Safetensors, AbsentTensorNamesTheNearest) {
   save_safetensors(path_, {{"blocks.0.attn.W_Q", at::ones({1})}, {"blocks.0.attn.W_O", at::ones({1})}});
   const auto file = SafetensorsFile::open(path_);

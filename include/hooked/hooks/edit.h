@@ -96,6 +96,11 @@ Edit scale(EditTarget target, at::Tensor factor);
 /// and one of another shape or with other columns.
 Edit replace(const Address& address, const ActivationCache& source);
 
+/// The same for every activation of a site that `source` holds, an edit for each: `{.edits =
+/// replace(act::pattern, cache)}` freezes the patterns. Throws HookError if the cache holds none, and as
+/// above.
+std::vector<Edit> replace(act::BlockSite site, const ActivationCache& source);
+
 /// Removes the component along `direction`, a nonzero vector of the last axis's size (else HookError), of any
 /// length. A run refuses a target with a single index on the last axis.
 Edit project_out(EditTarget target, at::Tensor direction);

@@ -42,9 +42,9 @@ class Selection {
   /// Throws HookError if the address has indices: use RunOptions::keep.positions to choose positions.
   Selection(const Address& address);  // NOLINT
   /// Text: full names (`blocks.5.attn.hook_z`), globs (`*` any run of characters, `?` one), words that select
-  /// every layer (`pattern`) and the field's shorthand (`pattern5`, `k6a`), separated by commas, with or
-  /// without blanks. Throws HookError for an empty one; whether the others select anything is known only when
-  /// the selection is resolved.
+  /// every layer (`pattern`), globs of words (`resid_*`) and the field's shorthand (`pattern5`, `k6a`),
+  /// separated by commas, with or without blanks. Throws HookError for an empty one; whether the others
+  /// select anything is known only when the selection is resolved.
   template <std::convertible_to<std::string_view> Text>
   Selection(const Text& text) : Selection(of_text(std::string_view(text))) {}  // NOLINT
 

@@ -113,6 +113,10 @@ class SafetensorsFile {
 /// Reads the tensor that `info` describes from `file`, as SafetensorsFile::read does.
 at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info);
 
+/// All tensors of a file by their names, as SafetensorsFile::read gives them. (SafetensorsFile reads single
+/// ones, and the metadata.) Throws as SafetensorsFile::open and read.
+std::map<std::string, at::Tensor> load_safetensors(const std::filesystem::path& path);
+
 /// Everything about a file to be written except its tensors. For designated initialisers.
 struct SafetensorsOptions {
   std::map<std::string, std::string> metadata = {};  ///< the header's `__metadata__`

@@ -108,8 +108,9 @@ const NamedPalette& palette_named(const std::string& name) {
     if (palette.name == name) return palette;
     names.push_back(palette.name);
   }
-  throw ConfigError(kHeatMap, fmt::format("unknown palette; expected one of {}, got '{}'{}", fmt::join(names, ", "),
-                                          name, nearest_text("; did you mean {}?", name, names)));
+  throw ConfigError(
+      kHeatMap, fmt::format("unknown palette; expected one of {}, got '{}'{}", fmt::join(names, ", "), name,
+                            nearest_text("; did you mean {}?", name, names)));
 }
 
 // Up to six lines: after Okabe and Ito 2008, readable for the common kinds of colour blindness, darker on a

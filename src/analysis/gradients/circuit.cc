@@ -33,9 +33,8 @@ constexpr std::uint64_t kMostCircuitBytes = std::uint64_t{1} << 28;
 std::int64_t number_in(const std::vector<std::string>& names, const std::string& name, const char* what) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return found - names.begin();
-  throw HookError(
-      name, fmt::format("the model has no {} of this name; expected one such as '{}'", what,
-                        nearest(name, names)));
+  throw HookError(name, fmt::format("the model has no {} of this name{}", what,
+                                    nearest_text("; the nearest is '{}'", name, names)));
 }
 
 std::vector<std::string> names_of(const std::vector<ModelPart>& parts) {

@@ -162,9 +162,9 @@ const PatchingPreset& patching_preset(std::string_view name) {
     if (preset.name == name || (!preset.also.empty() && preset.also == name)) return preset;
     names.emplace_back(preset.name);
   }
-  throw HookError(name, fmt::format("there is no preset of this name{}; expected one of {}",
-                                    nearest_text("; the nearest is {}", name, names),
-                                    fmt::join(names, ", ")));
+  throw HookError(name,
+                  fmt::format("there is no preset of this name{}; expected one of {}",
+                              nearest_text("; the nearest is {}", name, names), fmt::join(names, ", ")));
 }
 
 Grid sweep(const HookedTransformer& model, const PatchingPreset& preset, const SweepOptions& options) {

@@ -98,9 +98,10 @@ Address PathSets::with_head(const ActivationName& name, const Address& given, bo
     const auto own = axis_on(name.site, axis);
     const auto* number = std::get_if<std::int64_t>(&index.value);
     if (!heads || !own || (*own != Axis::head && *own != Axis::kv_head) || number == nullptr) {
-      throw HookError(given.to_string(), fmt::format("the place of a {} is {}; expected {}", what,
-                                                     heads ? "all heads of a layer or one" : "a whole activation",
-                                                     heads ? "[head=...] or no index" : "no index"));
+      throw HookError(given.to_string(),
+                      fmt::format("the place of a {} is {}; expected {}", what,
+                                  heads ? "all heads of a layer or one" : "a whole activation",
+                                  heads ? "[head=...] or no index" : "no index"));
     }
     const std::int64_t size = size_of(*own, config_, name.layer);
     if (*number < -size || *number >= size) {
@@ -144,8 +145,8 @@ void PathSets::find_receivers(const PathPatchingOptions& options) {
   for (const Address& address : given) {
     const Site site = address.name().site;
     const ActivationName name = full_name(address);
-    const bool at_end = name.stack == end.stack && name.layer == end.layer &&
-                        (site == end.site || site == Site::resid_post);
+    const bool at_end =
+        name.stack == end.stack && name.layer == end.layer && (site == end.site || site == Site::resid_post);
     if (!at_end && !is_head_input(site) && site != Site::mlp_in) {
       throw HookError(
           address.to_string(),

@@ -76,10 +76,10 @@ void Answers::require_row(std::int64_t row) const {
 void Answers::require_ids() const {
   require_said();
   if (texts_.empty()) return;
-  throw HookError("answers",
-                  fmt::format("'{0}' is a text, and no model says here which token it is; expected an id; use "
-                              "model.to_token(\"{0}\"), or answers.in(model) for all of them",
-                              texts_.front()));
+  throw HookError(
+      "answers", fmt::format("'{0}' is a text, and no model says here which token it is; expected an id; use "
+                             "model.to_token(\"{0}\"), or answers.in(model) for all of them",
+                             texts_.front()));
 }
 
 Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {

@@ -170,8 +170,7 @@ PromptPairs::PromptPairs(const HookedTransformer& model, std::vector<PromptPair>
           fmt::format("the prompts cannot be aligned; expected as many tokens in the corrupted prompt "
                       "as in the clean one ({}), got {}; {}; make them equally long, or name the places that "
                       "belong together",
-                      clean[i].ids.size(), corrupted[i].ids.size(),
-                      difference_text(clean[i], corrupted[i])));
+                      clean[i].ids.size(), corrupted[i].ids.size(), difference_text(clean[i], corrupted[i])));
     }
     answers_.push_back(ids_of(model, pairs_[i].answers, pair_name(i)));
     against_.push_back(ids_of(model, pairs_[i].against, pair_name(i)));

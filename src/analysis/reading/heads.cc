@@ -295,9 +295,9 @@ const HeadScoreRow& head_score_row(std::string_view name) {
     if (row.name == name) return row;
     names.emplace_back(row.name);
   }
-  throw HookError(
-      name, fmt::format("there is no score of heads of this name{}; expected one of {}",
-                        nearest_text("; the nearest is {}", name, names), fmt::join(names, ", ")));
+  throw HookError(name,
+                  fmt::format("there is no score of heads of this name{}; expected one of {}",
+                              nearest_text("; the nearest is {}", name, names), fmt::join(names, ", ")));
 }
 
 std::vector<HeadSums> head_sums(const ActivationCache& cache, const std::vector<HeadScore>& scores,

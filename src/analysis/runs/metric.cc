@@ -178,7 +178,9 @@ at::Tensor Metric::score(const HookedTransformer& model, const Input& input,
 }
 
 BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const Input& input)
-    : metric_(with_ids(metric, model)), vocabulary_(model.config().d_vocab_out()), rows_(counted(input.batch())) {
+    : metric_(with_ids(metric, model)),
+      vocabulary_(model.config().d_vocab_out()),
+      rows_(counted(input.batch())) {
   if (metric_.definition().reads_logits && !model.config().has_unembedding()) {
     throw HookError(metric_.name(),
                     "this metric reads logits, and the model has no unembedding; expected a metric of "

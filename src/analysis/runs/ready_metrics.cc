@@ -150,15 +150,14 @@ Metric logit(Answers answer, Position position) {
 }
 
 Metric logit_difference(Answers answer, Answers against, Position position) {
-  return Metric(
-      {.name = "logit difference",
-       .function =
-           [](const MetricInput& run) {
-             return mean_logit(run, run.answers[0]) - mean_logit(run, run.answers[1]);
-           },
-       .positions = {std::move(position)},
-       .reads_answers_only = true,
-       .answers = {std::move(answer), std::move(against)}});
+  return Metric({.name = "logit difference",
+                 .function =
+                     [](const MetricInput& run) {
+                       return mean_logit(run, run.answers[0]) - mean_logit(run, run.answers[1]);
+                     },
+                 .positions = {std::move(position)},
+                 .reads_answers_only = true,
+                 .answers = {std::move(answer), std::move(against)}});
 }
 
 Metric probability(Answers answer, Position position) {

@@ -120,7 +120,8 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
 std::map<std::string, at::Tensor> load_safetensors(const std::filesystem::path& path) {
   const auto file = SafetensorsFile::open(path);
   std::map<std::string, at::Tensor> tensors;
-  for (const TensorInfo& info : file.tensors()) tensors.emplace(info.name, read_safetensor(file.file(), info));
+  for (const TensorInfo& info : file.tensors())
+    tensors.emplace(info.name, read_safetensor(file.file(), info));
   return tensors;
 }
 
