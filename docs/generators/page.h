@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <stdexcept>
 #include <string>
 
@@ -22,7 +23,7 @@ inline void print_page(const std::filesystem::path& repository, const std::strin
     if (place == std::string::npos) throw std::logic_error(name + ".md.in has no " + mark);
     text.replace(place, mark.size() + (value.ends_with('\n') ? 1 : 0), value);
   }
-  if (text.find("{{") != std::string::npos)
+  if (std::regex_search(text, std::regex(R"(\{\{\w+\}\})")))
     throw std::logic_error(name + ".md.in has a mark without a value");
   std::cout << text;
 }
