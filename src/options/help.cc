@@ -55,7 +55,8 @@ class HelpFormat : public CLI::Formatter {
 
 std::vector<std::string> groups_in_order(const CLI::App& app) {
   std::vector<std::string> groups = app.get_groups();
-  std::ranges::stable_partition(groups, [](const std::string& group) { return group != kCommonHeading; });
+  std::stable_partition(groups.begin(), groups.end(),
+                        [](const std::string& group) { return group != kCommonHeading; });
   return groups;
 }
 

@@ -20,8 +20,8 @@ namespace hooked::cli {
 inline constexpr const char* kModelWord = "MODEL";
 /// What a MODEL can be, for help.
 inline constexpr std::string_view kModelForms =
-    "a folder, a file of weights (also .gguf), a LoRA adapter, or org/name[@revision][:file.gguf] in the local "
-    "Hugging Face cache";
+    "a folder, a file of weights (also .gguf), a LoRA adapter, or org/name[@revision][:file.gguf] in the "
+    "local Hugging Face cache";
 inline constexpr const char* kFileWord = "F";
 inline constexpr const char* kFileArgument = "FILE";  // without an option's name before it
 inline constexpr const char* kFolderWord = "DIR";

@@ -202,8 +202,8 @@ Reader define_heads(CLI::App& app) {
   add_input_options(app, options->input);
   add_options(app, kInputHeading,
               {{"--half N", options->half,
-                "N random tokens instead, repeated once: this shows induction heads; also how well the "
-                "model repeats them",
+                "N random tokens instead, repeated once: what shows induction heads; also how well the model "
+                "repeats them",
                 at_least_one}});
   add_options(app, {{"--rows N", options->rows, "rows of random tokens (default: 8)", at_least_one},
                     {"--seed X", options->seed, "of random tokens (default: 0)"}});

@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, std::string>> commands_of_the_program() {
   return commands;
 }
 
-/// What stands in backticks in the pages' lists "Not there yet", before each item's colon, which says why.
+/// The words in backticks of the pages' lists "Not there yet", before each item's colon, which says why.
 std::set<std::string> said_to_be_missing() {
   std::set<std::string> words;
   std::vector<std::filesystem::path> pages{"README.md"};
@@ -99,7 +99,7 @@ std::set<std::string> model_types() {
   return {types.begin(), types.end()};
 }
 
-// Whoever adds what a list names has to take it off the list.
+// A change that adds what a list names has to take it off the list.
 TEST(NotThereYet, NothingOfTheListsIsThere) {
   const std::string headers = all_headers();
   const auto types = model_types();

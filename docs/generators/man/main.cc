@@ -19,7 +19,7 @@
 namespace hooked::cli {
 namespace {
 
-// Text as roff shows it unchanged. What stands in backticks is bold.
+// Text as roff shows it unchanged. Text in backticks is bold.
 std::string roff(std::string_view text) {
   std::string out;
   bool bold = false, line_begins = true;

@@ -14,9 +14,9 @@
 
 namespace hooked {
 
-/// The estimated change from the patches of one row, [patch] float64 on the CPU: the sum of (value -
-/// unpatched value) . gradient. `gradients` are those of that row. Throws HookError for ids, which have no
-/// gradient.
+/// The first-order estimate (the field's attribution patching) of the change from the patches of one row,
+/// [patch] float64 on the CPU: the sum of (value - unpatched value) . gradient. `gradients` are those of that
+/// row. Throws HookError for ids, which have no gradient.
 at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const ActivationCache& gradients);
 
 /// Throws HookError for cells that are not queries or keys of the stack that predicts, and for keys of a
