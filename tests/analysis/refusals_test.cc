@@ -279,6 +279,8 @@ std::vector<Call> reading_calls() {
          repetition_scores(s.model, {.rows = 2, .half = 2, .vocab_end = s.config.d_vocab});
        }},
       {"`repeated_tokens_of`", [](const Subject& s, const Asking&) { repeated_tokens_of(s.model); }},
+      {"`token_axis`",
+       [](const Subject& s, const Asking&) { token_axis(s.model, s.input.tokens.narrow(0, 0, 1)); }},
       {"`PromptPairs`",
        [](const Subject& s, const Asking&) {
          using Ids = std::vector<std::int64_t>;
