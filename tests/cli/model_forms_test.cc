@@ -155,14 +155,17 @@ class ModelFormsTest : public CliTest {
     }
   }
 
-  void write_adapter() const {
+  /// An adapter of a model's first queries [queries, width].
+  std::string adapter_of(const std::string& base, std::int64_t width, std::int64_t queries) const {
     const std::string query = "base_model.model.model.layers.0.self_attn.q_proj.";
-    fs::create_directories(folder_ / "adapter");
-    write("adapter/adapter_config.json",
-          R"({"peft_type": "LORA", "base_model_name_or_path": "../base", "r": 2, "lora_alpha": 4})");
-    save_safetensors(folder_ / "adapter/adapter_model.safetensors",
-                     {{query + "lora_A.weight", at::full({2, 12}, 0.5)},
-                      {query + "lora_B.weight", at::full({32, 2}, 0.25)}});
+    const auto folder = "adapter_of_" + base;
+    fs::create_directories(folder_ / folder);
+    write(folder + "/adapter_config.json",
+          fmt::format(R"({{"peft_type": "LORA", "base_model_name_or_path": "../{}", "r": 2}})", base));
+    save_safetensors(folder_ / folder / "adapter_model.safetensors",
+                     {{query + "lora_A.weight", at::full({2, width}, 0.5)},
+                      {query + "lora_B.weight", at::full({queries, 2}, 0.25)}});
+    return path(folder);
   }
 
   /// MODEL in every form for the weights of `base`, the folder first.
@@ -199,12 +202,12 @@ class ModelFormsTest : public CliTest {
             "org/one:m.gguf",    "org/two:m.F16.gguf", "org/two:Q8/m.gguf",       "org/two@c0ffee:Q8/m.gguf"};
   }
 
-  /// Adapter, native and packed folder: each is a model of its own.
+  /// Adapters, native and packed folder: each is a model of its own.
   Words other_forms() const {
-    write_adapter();
+    forms_of_gguf();
     answer({"save", path("base"), "--out", path("native")});
     answer({"save", path("base"), "--out", path("packed"), "--packed"});
-    return {path("adapter"), path("native"), path("packed")};
+    return {adapter_of("base", 12, 32), adapter_of("gguf", 8, 8), path("native"), path("packed")};
   }
 
   /// Each command answers each of the forms. If they are `same`, so are the answers that name no form.
@@ -252,7 +255,7 @@ TEST_F(ModelFormsTest, AFolderItsFilesAndItsNamesInTheCache) { expect_answers(fo
 
 TEST_F(ModelFormsTest, AGgufFileAsItIsInAFolderAndInTheCache) { expect_answers(forms_of_gguf(), true); }
 
-TEST_F(ModelFormsTest, AnAdapterANativeAndAPackedFolder) { expect_answers(other_forms(), false); }
+TEST_F(ModelFormsTest, AdaptersANativeAndAPackedFolder) { expect_answers(other_forms(), false); }
 
 }  // namespace
 }  // namespace hooked::model_forms_test

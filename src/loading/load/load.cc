@@ -74,10 +74,11 @@ const ModelConfig& native_config_of(const IdentifiedModel& identified) {
                         "saved with them; put it back or save the model again");
 }
 
-// An adapter may rely on the tokenizer of its base model.
-std::filesystem::path folder_with_tokenizer(const std::filesystem::path& located) {
+// The GGUF file or the folder that has a model's tokenizer. An adapter may rely on that of its base model.
+std::filesystem::path place_of_tokenizer(const std::filesystem::path& located) {
   const bool own = !is_adapter(located) || !Tokenizer::files_in(located).empty();
-  return folder_of_model(own ? located : base_of(located));
+  const auto place = own ? located : base_of(located);
+  return is_gguf_file(place) ? place : folder_of_model(place);
 }
 
 /// A checkpoint on disk and all that is known of its model before its numbers are read.
@@ -158,9 +159,10 @@ struct PlannedModel {
 
   /// Its tokenizer: in a GGUF file, or next to the weights.
   TokenizerFiles text() const {
-    return reader.gguf() != nullptr
+    const auto from = place_of_tokenizer(given);
+    return is_gguf_file(from)
                ? read_gguf_tokenizer(*reader.gguf(), plan.config, path_text(reader.gguf_file()))
-               : read_tokenizer_files(folder_with_tokenizer(given), plan.config);
+               : read_tokenizer_files(from, plan.config);
   }
 
   ReadFrom read_from() const { return model_read_from(place, reader, adapter ? &*adapter : nullptr); }
@@ -380,9 +382,9 @@ ModelOutline outline(std::string_view id) {
 Tokenizer load_tokenizer(std::string_view id) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(id, ignored) && !format_of(id)) return tokenizer_in_file(id);
-  const auto model = locate_model(id);
-  if (!is_gguf_file(model)) return Tokenizer::load(folder_with_tokenizer(model));
-  const CheckpointReader reader = open_checkpoint(model, MissingShards::left_out);
+  const auto from = place_of_tokenizer(locate_model(id));
+  if (!is_gguf_file(from)) return Tokenizer::load(from);
+  const CheckpointReader reader = open_checkpoint(from, MissingShards::left_out);
   return gguf_tokenizer(*reader.gguf(), path_text(reader.gguf_file()));
 }
 
