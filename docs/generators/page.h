@@ -5,7 +5,6 @@
 #include <iostream>
 #include <iterator>
 #include <map>
-#include <regex>
 #include <stdexcept>
 #include <string>
 
@@ -23,7 +22,7 @@ inline void print_page(const std::filesystem::path& repository, const std::strin
     if (place == std::string::npos) throw std::logic_error(name + ".md.in has no " + mark);
     text.replace(place, mark.size() + (value.ends_with('\n') ? 1 : 0), value);
   }
-  if (std::regex_search(text, std::regex(R"(\{\{\w+\}\})")))
+  if (text.find("{{") != std::string::npos)
     throw std::logic_error(name + ".md.in has a mark without a value");
   std::cout << text;
 }

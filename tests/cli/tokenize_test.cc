@@ -91,7 +91,7 @@ TEST_F(TokenizeTest, AGgufFileWithoutItsEnding) {
   std::filesystem::copy_file(
       std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/gguf/sentencepiece.gguf",
       folder_ / "sha256-0123");
-  EXPECT_EQ(succeed({"tokenize", path("sha256-0123"), "--text", "A", "--json"}).json()["ids"],
+  EXPECT_EQ(succeed({"tokenize", path("sha256-0123"), "--text", "A", "--json"}).json()["rows"][0]["ids"],
             Json::array({473, 504}));
 }
 
