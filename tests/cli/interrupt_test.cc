@@ -86,16 +86,16 @@ TEST_F(Interrupt, TheSecondOneEndsAtOnce) {
 TEST_F(Interrupt, ACacheIsWrittenWhole) {
   const std::string out = path("cache.safetensors");
   std::string tokens = "1";
-  for (int i = 0; i < 4000; ++i) tokens += ",2";
-  // What it prints fills the pipe, so that it cannot end before it was interrupted.
+  for (int i = 0; i < 8000; ++i) tokens += ",2";
+  // What it prints fills the pipe and its own buffer, so that it cannot end before it was interrupted.
   RunningProgram program(
       {"cache", path("endless"), "--tokens", tokens, "--names", "hook_embed", "--out", out, "--json"},
       path("stderr"));
   ASSERT_TRUE(program.wait_for_guard());
   program.interrupt();
-  EXPECT_EQ(parse_json(program.read(), {})["tokens"][0].size(), 4001u);
+  EXPECT_EQ(parse_json(program.read(), {})["tokens"][0].size(), 8001u);
   EXPECT_TRUE(ended_by_interrupt(program.wait()));
-  EXPECT_EQ(ActivationCache::load(out)["hook_embed"].size(1), 4001);
+  EXPECT_EQ(ActivationCache::load(out)["hook_embed"].size(1), 8001);
 }
 
 TEST_F(Interrupt, ARunOfWhichNothingIsKeptEndsAtOnce) {
