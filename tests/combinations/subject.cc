@@ -176,10 +176,7 @@ std::vector<Hook> Subject::hooks(const std::vector<Change>& changes, Said said) 
 Subject::Attached Subject::attached(const std::vector<Change>& changes) const {
   Attached attached{model_, {}};
   for (const Hook& hook : hooks(changes, Said::attached_hook)) {
-    attached.handles.push_back(attached.model.hook(
-        hook.where, [call = hook.function](const at::Tensor& value, const ActivationName& name) mutable {
-          return call(value, name);
-        }));
+    attached.handles.push_back(attached.model.hook(hook.where, hook.function));
   }
   return attached;
 }
