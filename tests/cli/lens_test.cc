@@ -177,7 +177,7 @@ TEST_F(LensTest, OptionsHaveTheNamesOfOtherCommands) {
   same("lens", {"--parts", "head", "--positions", "1,2"}, {"--grain", "head", "--position", "1,2"});
   same("attribute", {"--answer-token", "5", "--grain", "head", "--largest", "3"},
        {"--answer-token", "5", "--parts", "head", "--top-k", "3"});
-  expect_failure(with("lens", {"--position", "x"}), 2, "--positions: 'x' is not a number");
+  expect_failure(with("lens", {"--position", "x"}), 2, "--positions: 'x' is not a position");
   expect_failure(with("lens", {"--answer-token", "w5"}), 2,
                  "'w5' is no id; expected ids such as 1,2; --answer");
 }
