@@ -60,7 +60,7 @@ std::span<const Command> commands() {
               "      --grain head\n"
               "  hooked attribute examples/toy_model --tokens 1,2,3 --answer-token 4 \\\n"
               "      --sources --out sources.csv",
-               define_attribute, kEndsEarly},
+              define_attribute, kEndsEarly},
       Command{"heads", "where each head looks: scores (previous token, induction) or a picture",
               "  hooked heads examples/toy_model --half 20\n"
               "  hooked heads examples/toy_model --pattern 1.3 --out attention.svg \\\n"

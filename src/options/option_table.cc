@@ -150,17 +150,18 @@ CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<Integ
 }
 
 CLI::Option* add_field(CLI::App& app, const std::string& name, PositionList& positions) {
-  return app.add_option_function<std::string>(name, [&positions, option = first_name(name)](const std::string& value) {
-    positions.clear();
-    for (const std::string_view part : parts_of_list(value)) {
-      const auto places = part == kAllPositions ? std::optional(IndexText()) : read_index(part);
-      if (!places) {
-        throw UsageError(fmt::format("{}: '{}' is not a position; expected {}, or {}, such as 0,-1,2:5", option,
-                                     printable(part), kIndexForms, kAllPositions));
-      }
-      positions.push_back(*places);
-    }
-  });
+  return app.add_option_function<std::string>(
+      name, [&positions, option = first_name(name)](const std::string& value) {
+        positions.clear();
+        for (const std::string_view part : parts_of_list(value)) {
+          const auto places = part == kAllPositions ? std::optional(IndexText()) : read_index(part);
+          if (!places) {
+            throw UsageError(fmt::format("{}: '{}' is not a position; expected {}, or {}, such as 0,-1,2:5",
+                                         option, printable(part), kIndexForms, kAllPositions));
+          }
+          positions.push_back(*places);
+        }
+      });
 }
 
 CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<std::string>& texts) {

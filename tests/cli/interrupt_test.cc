@@ -102,7 +102,8 @@ TEST_F(Interrupt, ARunOfWhichNothingIsKeptEndsAtOnce) {
   std::string tokens = "1";
   for (int i = 0; i < 40'000; ++i) tokens += ",2";  // some seconds of attention, at least
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"cache", path("endless"), "--tokens", tokens, "--out", path("x.safetensors")},
+       {std::vector<std::string>{"cache", path("endless"), "--tokens", tokens, "--out",
+                                 path("x.safetensors")},
         {"generate", path("endless"), "--tokens", tokens, "--max-new-tokens", "1"}}) {
     RunningProgram program(words, path("stderr"));
     ::usleep(500'000);
