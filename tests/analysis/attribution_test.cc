@@ -244,11 +244,11 @@ TEST(Attribution, AnswersMayBeTexts) {
   EXPECT_THROW(values(" Mary and John", " John"), TokenizerError);
   EXPECT_THROW(values(Answers::texts_by_row({" Mary"}), " John"), ShapeError);
   EXPECT_THAT(text_thrown_by<HookError>([&] { Answers(" Mary").of_row(0); }), HasSubstr("to_token"));
-  EXPECT_THAT(text_thrown_by<HookError>([&] {
+  EXPECT_THAT(text_thrown_by<TokenizerError>([&] {
                 const auto nameless = random_model(two_layer_config());
                 logit(Answers(" Mary")).score(nameless, random_row(6, 11, 4));
               }),
-              HasSubstr("to_token"));
+              HasSubstr("pass token ids"));
 }
 
 TEST(Attribution, ReadsEachRowsOwnPlacesAndNoPadding) {
