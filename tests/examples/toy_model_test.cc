@@ -342,7 +342,7 @@ TEST_F(Guide, ReadsTheStreamAndItsParts) {
   const auto output = output_of("analysis_lens");
   EXPECT_THAT(output, HasSubstr("row 1, pos "));
   EXPECT_THAT(output, HasSubstr("head 1.3"));
-  EXPECT_THAT(output, HasSubstr("blocks.1.attn.hook_result[head=3]"));
+  EXPECT_THAT(output, HasSubstr("blocks.1.attn.hook_result[head=3,pos=last]"));
   EXPECT_THAT(read(folder_ / "lens.svg"), HasSubstr("resid_post 1"));
 }
 
