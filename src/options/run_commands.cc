@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "core/parse_integer.h"
 #include "options/command.h"
 #include "options/option_table.h"
