@@ -10,12 +10,12 @@ namespace HOOKED_EXPORT hooked {
 
 /// Attention from a cache as a Grid [head, query, key], with the tokens as labels.
 ///
-///     attention_grid(model, run.cache, act::pattern(5)).save("layer5.svg");          // a panel for each
-///     head attention_grid(model, run.cache, act::pattern(5).head(3)).save("head5.3.svg");  // [query, key]
+///     attention_grid(model, run.cache, act::pattern(5)).save("layer5.svg");
+///     attention_grid(model, run.cache, act::pattern(5).head(3)).save("head5.3.svg");
 ///
-/// `attention` is a pattern, or the scores before the softmax; cross-attention's and an encoder's likewise. A
-/// cache of several rows gives a Grid [row, head, query, key] with NaN for padding and without tokens, or
-/// with
+/// `attention` is a pattern, or the scores before the softmax; cross-attention's and an encoder's likewise.
+/// With a head, the Grid is [query, key]; without one, a picture has a panel for each head. A cache of
+/// several rows gives a Grid [row, head, query, key] with NaN for padding and without tokens, or with
 /// `.row(1)` that row, without its padding. In pictures of causal attention the keys after each query stay
 /// empty.
 ///

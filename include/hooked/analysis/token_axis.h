@@ -14,8 +14,7 @@ namespace HOOKED_EXPORT hooked {
 /// text if the model has a tokenizer (`0 <bos>`, `1 When`, `2  John`). `ids` int64 [pos] or [1, pos]. Throws
 /// ShapeError for ids of several rows, TokenizerError for an id that is not valid.
 ///
-///     Grid(norms, {token_axis(model, tokens)}, {.title = "Norm of the stream", .unit =
-///     ""}).save("norms.svg");
+///     Grid(norms, {token_axis(model, tokens)}, {.title = "Norm of the stream"}).save("norms.svg");
 GridAxis token_axis(const HookedTransformer& model, const at::Tensor& ids, std::string name = "pos");
 
 }  // namespace hooked

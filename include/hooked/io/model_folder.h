@@ -13,8 +13,7 @@ namespace HOOKED_EXPORT hooked {
 /// A folder or file of that name wins. A file's format is what its ending says, else its first bytes
 /// (Ollama's `sha256-...` are GGUF files). Otherwise `id` is `name`, `org/name` or either with `@revision` (a
 /// branch, a tag or a commit; default `main`), looked up in the local Hugging Face cache: `$HF_HUB_CACHE`,
-/// else
-/// `$HUGGINGFACE_HUB_CACHE`, else `$HF_HOME/hub`, else `$XDG_CACHE_HOME/huggingface/hub`, else
+/// else `$HUGGINGFACE_HUB_CACHE`, else `$HF_HOME/hub`, else `$XDG_CACHE_HOME/huggingface/hub`, else
 /// `~/.cache/huggingface/hub`. Nothing is ever downloaded. `:file` after such a name is one file of the
 /// revision: `org/name:model-Q4_K_M.gguf`.
 ///
