@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/parse_integer.h"
+#include "core/split.h"
 #include "hooked/core/error.h"
 #include "hooks/meant_name.h"
 
@@ -27,16 +28,6 @@ std::optional<std::int32_t> parse_count(std::string_view text) {
   const auto value = parse_integer(text);
   if (!value || *value > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
   return static_cast<std::int32_t>(*value);
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const auto at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
 }
 
 // Matches the parts of a dotted name against a row's path pattern.

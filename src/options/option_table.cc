@@ -15,6 +15,7 @@
 #include "core/nearest.h"
 #include "core/option_names.h"
 #include "core/parse_integer.h"
+#include "core/split.h"
 #include "options/command.h"
 #include "options/edit_text.h"
 
@@ -59,14 +60,10 @@ std::string first_name(const std::string& names) { return names.substr(0, names.
 
 // The parts of a list, without the blanks around them.
 std::vector<std::string_view> parts_of_list(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto end = std::min(text.find(',', begin), text.size());
-    auto part = text.substr(begin, end - begin);
+  std::vector<std::string_view> parts = split(text, ',');
+  for (std::string_view& part : parts) {
     while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
     while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
-    parts.push_back(part);
-    begin = end + 1;
   }
   return parts;
 }

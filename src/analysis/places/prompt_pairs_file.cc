@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <stdexcept>
 
 #include "analysis/values/csv.h"
 #include "core/json.h"
 #include "core/nearest.h"
 #include "core/parse_integer.h"
+#include "core/split.h"
 #include "core/text_lines.h"
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/core/error.h"
@@ -109,8 +109,7 @@ class PairReader {
 
   std::vector<std::int64_t> ids(std::string_view text) const {
     std::vector<std::int64_t> ids;
-    for (const auto part : std::views::split(text, ' ')) {
-      const std::string_view word(part.begin(), part.end());
+    for (const std::string_view word : split(text, ' ')) {
       if (word.empty()) continue;
       const auto id = parse_integer(word);
       if (!id) fail(fmt::format("'{}' is not an id; expected ids between blanks", printable(word)));
@@ -127,8 +126,7 @@ class PairReader {
 std::vector<PromptPair> pairs_of_lines(const std::filesystem::path& file, std::string_view text) {
   std::vector<PromptPair> pairs;
   std::size_t line = 0;
-  for (const auto part : std::views::split(text, '\n')) {
-    const std::string_view json(part.begin(), part.end());
+  for (const std::string_view json : split(text, '\n')) {
     ++line;
     if (json.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const PairReader reader(file, line);
@@ -146,8 +144,7 @@ using FillIn = void (*)(const PairReader&, PromptPair&, const std::string& field
 
 std::vector<PromptToken> answers_of(const std::string& field) {
   std::vector<PromptToken> answers;
-  for (const auto answer : std::views::split(field, '|'))
-    answers.emplace_back(std::string(answer.begin(), answer.end()));
+  for (const std::string_view answer : split(field, '|')) answers.emplace_back(std::string(answer));
   return answers;
 }
 
