@@ -144,6 +144,7 @@ using FillIn = void (*)(const PairReader&, PromptPair&, const std::string& field
 
 std::vector<PromptToken> answers_of(const std::string& field) {
   std::vector<PromptToken> answers;
+  if (field.empty()) return answers;
   for (const std::string_view answer : split(field, '|')) answers.emplace_back(std::string(answer));
   return answers;
 }
