@@ -239,7 +239,7 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value, const AfterChange& a
     seen_[plan_->place_of(point)] = value;
   }
   if (p.capture) {
-    if (auto entry = kept(point, value.detach())) keep(*std::move(entry));
+    if (auto entry = kept(point, plan_->kept().attached ? value : value.detach())) keep(*std::move(entry));
   }
   pass_point();
   return value;

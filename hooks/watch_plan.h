@@ -23,6 +23,7 @@ struct Kept {
   std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is computed
   /// Takes what is kept on the host there in few pieces; null: each activation is sent separately.
   std::shared_ptr<HostTransport> transport = nullptr;
+  bool attached = false;  ///< in autograd's graph; otherwise without history
   /// Positions that a run skips because no logit depends on them are kept as zeros; otherwise nothing that is
   /// kept is skipped.
   bool unread_as_zeros = false;

@@ -50,10 +50,16 @@ Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptio
                                  "layer {} on does not make; expected at most {}, or {}",
                                  last, reach.first_block, last, model.config.n_layers));
   }
-  if (options.keep_prefix && (input.start || options.stop_at_layer || options.gradients)) {
+  if (options.keep_prefix &&
+      (input.start || options.stop_at_layer || options.gradients || options.differentiable)) {
     throw HookError("keep_prefix",
                     "every layer must run, without gradients, for others to go on from this run; expected no "
-                    "start_at_layer, stop_at_layer or gradients with keep_prefix");
+                    "start_at_layer, stop_at_layer, gradients or differentiable with keep_prefix");
+  }
+  if (options.differentiable && options.gradients) {
+    throw HookError("differentiable",
+                    "a run that takes gradients itself uses its graph up; expected one of gradients and "
+                    "differentiable");
   }
   return reach;
 }
@@ -118,7 +124,7 @@ void require_each_once(const std::vector<std::int64_t>& positions) {
 void require_ragged(const Input& input, const RunOptions& options, const RunExtent& extent,
                     const WatchPlan& plan) {
   constexpr const char* where = "first_columns";
-  if (options.gradients || options.keep_prefix || options.output == Output::loss) {
+  if (options.gradients || options.differentiable || options.keep_prefix || options.output == Output::loss) {
     throw HookError(
         where,
         "rows that begin at columns of their own have no gradients, loss or prefix; expected none of "
@@ -203,9 +209,10 @@ std::optional<std::vector<std::int64_t>> asked_columns(const RunOptions& options
 std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach, const Hooks& scoped,
                                            const RunOptions& options) {
   Kept kept{.positions = options.keep.positions,
+            .attached = options.differentiable,
             .unread_as_zeros = options.gradients && options.gradients->skip_unread};
   if (!options.keep.device.empty()) kept.device = open_device(options.keep.device);
-  if (kept.device && kept.device->is_cpu()) kept.transport = model.transport;
+  if (kept.device && kept.device->is_cpu() && !kept.attached) kept.transport = model.transport;
   auto plan = std::make_shared<WatchPlan>(model.points, reach, std::move(kept), model.placement);
   for (const Hooks* hooks : {&scoped, &options.hooks}) {
     for (const Hook& hook : *hooks) {

@@ -69,6 +69,7 @@ std::string settings_text() {
 // Why a run is not recorded, whatever is watched in it; empty if it may be.
 std::string refusal_of(const Input& input, const RunOptions& options) {
   if (options.gradients) return "gradients are not recorded: their metric is a function";
+  if (options.differentiable) return "a differentiable run is not recorded: its graph is the caller's";
   if (input.prefix && input.prefix->columns()->encoder().real.defined()) {
     return "a prefix whose encoder read padding is not recorded";
   }

@@ -114,8 +114,10 @@ Run started(const PlannedRun& planned, const Input& input, std::shared_ptr<const
                                 .cache = kept ? &*kept : nullptr}),
           .encoder_sequence = encoder_sequence(model, input),
           .token_types = input.token_types,
-          .workspace =
-              planned.options.gradients && kernel_set() == KernelSet::plain ? nullptr : &model.workspace};
+          .workspace = (planned.options.gradients || planned.options.differentiable) &&
+                               kernel_set() == KernelSet::plain
+                           ? nullptr
+                           : &model.workspace};
 }
 
 // What such a run reads: its input, what a loss compares with, and the tokens whose logits are asked for.
@@ -227,11 +229,12 @@ RunResult HookedTransformer::run(const Input& input, const RunOptions& options) 
 RunResult HookedTransformer::run_once(const Input& given, const RunOptions& options) const {
   const LoadedModel& model = *model_;
   const ThreadLimit limit(options.threads);
-  const PlannedRun planned = plan_run(model, given, options, hooks_->snapshot());
   // Grad modes belong to the thread and are restored when the run ends, even by a throw.
-  const at::AutoGradMode grad_mode(options.gradients.has_value());
+  const at::AutoGradMode grad_mode(options.gradients || options.differentiable);
+  const PlannedRun planned = plan_run(model, given, options, hooks_->snapshot());
   Made made = compute_or_replay(planned, given);
-  at::Tensor& output = made.computed.output;
+  at::Tensor output = made.computed.output;
+  if (output.defined() && !options.differentiable) output = output.detach();
 
   RunResult result;
   result.cache = std::move(made.computed.cache);
@@ -246,13 +249,13 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     result.notes.push_back(fmt::format("computed kernel by kernel: {}", made.refusal));
   if (options.output == Output::loss) {
     result.kind_ = Output::loss;
-    result.output_ = planned.makes_loss()
-                         ? output
-                         : next_token_loss(output.detach(), planned.targets, planned.input.main_mask(),
-                                           options.loss.reduction);
+    result.output_ =
+        planned.makes_loss()
+            ? output
+            : next_token_loss(output, planned.targets, planned.input.main_mask(), options.loss.reduction);
   } else if (options.output != Output::none) {
     result.kind_ = planned.reach.exit && model.config.has_unembedding() ? Output::logits : Output::residual;
-    result.output_ = output.detach();
+    result.output_ = output;
     if (result.kind_ == Output::logits) {
       result.logit_positions_ = planned.extent.logit_positions;
       result.logit_tokens_ = options.logit_tokens;

@@ -150,7 +150,7 @@ StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
   }
   const std::int64_t layer = resolve_layer(start.layer, config, "start_at_layer");
   const c10::Device& device = model.placement.of({config.main_stack(), layer});
-  return {layer, to_device(residual.detach(), device).clone(at::MemoryFormat::Contiguous),
+  return {layer, to_device(residual, device).clone(at::MemoryFormat::Contiguous),
           check_start_tokens(start, layer, model)};
 }
 

@@ -130,6 +130,10 @@ struct RunOptions {
   /// block.
   std::optional<std::int64_t> stop_at_layer = std::nullopt;
   std::optional<GradientRequest> gradients = std::nullopt;  ///< of what, with respect to what
+  /// The output and the captured activations stay in autograd's graph of what the caller put in (by hooks,
+  /// values of edits, a start residual), so that `backward()` of a function of them reaches it. Weights get
+  /// no gradients. First derivatives only. Not with gradients or a prefix to keep.
+  bool differentiable = false;
   /// Return the keys and values of all columns, for later runs to continue from.
   bool keep_prefix = false;
   LossOptions loss = {};  ///< for Output::loss
