@@ -1,0 +1,34 @@
+# The Python package's module `hooked._hooked`, over the LibTorch of the `torch` that it will be imported next to
+# (docs/python.md). scripts/python.sh builds it with the wheel; -DHOOKED_BUILD_PYTHON=ON builds it here.
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
+                RESULT_VARIABLE problem)
+if(problem)
+  message(FATAL_ERROR "nanobind is missing in ${Python_EXECUTABLE}; run scripts/python.sh, or pip install nanobind")
+endif()
+find_package(nanobind CONFIG REQUIRED)
+
+# What the public headers declare: docstrings, and the members of structs.
+file(GLOB hooked_public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/hooked/*/*.h)
+set(declared ${PROJECT_BINARY_DIR}/declared/python)
+add_custom_command(OUTPUT ${declared}/fields.inc ${declared}/documentation.inc
+  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/generate.py ${PROJECT_SOURCE_DIR}/include ${declared}
+  COMMAND ${CMAKE_COMMAND} -E touch ${declared}/fields.inc ${declared}/documentation.inc
+  DEPENDS ${PROJECT_SOURCE_DIR}/python/generate.py ${PROJECT_SOURCE_DIR}/python/headers.py ${hooked_public_headers}
+  VERBATIM)
+
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.cc)
+nanobind_add_module(hooked_python STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE ${sources} ${declared}/fields.inc ${declared}/documentation.inc)
+set_target_properties(hooked_python PROPERTIES OUTPUT_NAME _hooked LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python)
+target_compile_features(hooked_python PRIVATE cxx_std_20)
+# The seam has no loops of its own. GCC 12 sees writes beyond short strings that it made itself.
+target_compile_options(hooked_python PRIVATE -O1 -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+target_include_directories(hooked_python PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/declared)
+add_library(hooked_torch_python SHARED IMPORTED)
+set_target_properties(hooked_torch_python PROPERTIES IMPORTED_LOCATION ${hooked_torch_libraries}/libtorch_python.so)
+target_link_libraries(hooked_python PRIVATE hooked hooked_torch_python hooked_build_flags hooked_link_flags fmt::fmt)
+target_precompile_headers(hooked_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src/bind.h)
+# torch brings LibTorch; libhooked_cuda.so lies next to the module.
+set_target_properties(hooked_python PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" hooked_torch_minor ${hooked_torch_found})
+install(TARGETS hooked_python LIBRARY DESTINATION hooked/torch-${hooked_torch_minor} COMPONENT python EXCLUDE_FROM_ALL)

@@ -1,0 +1,77 @@
+"""Writes fields.inc and documentation.inc for the Python module: what the public headers declare.
+
+Usage: generate.py INCLUDE OUT
+"""
+
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import headers  # noqa: E402
+
+SAME = re.compile(r"The same (for|of) a temporary")
+
+
+def docstring(name: str, declarations: list[headers.Declaration]) -> str:
+    """What Python shows for a name: the texts of its overloads."""
+    texts = []
+    for declaration in declarations:
+        if declaration.doc and not SAME.match(declaration.doc) and declaration.doc not in texts:
+            texts.append(declaration.doc)
+    return "\n\n".join(texts)
+
+
+def fields(declarations: list[headers.Declaration]) -> str:
+    members = defaultdict(list)
+    enumerators = defaultdict(list)
+    for declaration in declarations:
+        owner, _, name = declaration.name.rpartition("::")
+        if declaration.kind == "member" and "&" not in declaration.text and not re.match(r"(static|inline|constexpr)\b", declaration.text):
+            members[owner].append(name)
+        elif declaration.kind == "enumerator":
+            enumerators[owner].append(name)
+    kinds = {d.name: d.kind for d in declarations}
+    lines = []
+    for owner, names in members.items():
+        if kinds.get(owner) != "struct" or owner.startswith("act::"):
+            continue
+        entries = ",\n      ".join(f'Field{{"{name}", &{owner}::{name}}}' for name in names)
+        lines.append(
+            f"template <>\nstruct Fields<{owner}> {{\n  static constexpr const char* type = \"{owner}\";\n"
+            f"  static constexpr auto list = std::tuple(\n      {entries});\n}};"
+        )
+    for owner, names in enumerators.items():
+        if owner in ("Axis", "Site"):  # their tables say more than their names
+            continue
+        entries = ",\n      ".join(f'std::pair{{"{name}", {owner}::{name}}}' for name in names)
+        lines.append(
+            f"template <>\nstruct Enumerators<{owner}> {{\n  static constexpr const char* type = \"{owner}\";\n"
+            f"  static constexpr std::pair<const char*, {owner}> list[] = {{\n      {entries}}};\n}};"
+        )
+    return "#include <tuple>\n\nnamespace hooked::python {\n\n" + "\n\n".join(lines) + "\n\n}  // namespace hooked::python\n"
+
+
+def documentation(declarations: list[headers.Declaration]) -> str:
+    by_name = defaultdict(list)
+    for declaration in declarations:
+        by_name[declaration.name].append(declaration)
+    # JSON's escapes are C++'s, but for characters beyond ASCII, which stay as they are.
+    entry = lambda text: json.dumps(text, ensure_ascii=False)  # noqa: E731
+    return "".join(f"{{{entry(name)}, {entry(docstring(name, of))}}},\n" for name, of in sorted(by_name.items()))
+
+
+def main() -> None:
+    include, out = map(Path, sys.argv[1:])
+    declarations = headers.read_all(include)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in {"fields.inc": fields(declarations), "documentation.inc": documentation(declarations)}.items():
+        file = out / name
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

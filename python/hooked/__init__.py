@@ -1,0 +1,13 @@
+"""Transformers with every activation named, hookable and cacheable.
+
+The engine is hooked's C++ library, inside the `torch` that is imported (docs/python.md).
+"""
+
+import torch as _torch  # the engine is linked with the LibTorch that this brings
+
+from hooked import _builds
+
+_builds.load(_torch.__version__)
+
+from hooked._hooked import *  # noqa: E402, F403
+from hooked._hooked import __version__, act  # noqa: E402

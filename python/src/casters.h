@@ -1,0 +1,291 @@
+#pragma once
+
+// How values cross between Python and C++: tensors as they are, and for the rest each form that C++ converts
+// implicitly (Note [Arguments]).
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "hooked/hooked.h"
+#include "python/src/declared.h"
+
+// Note [Arguments]
+// Where C++ converts what it is given (a text to an address, one edit to a list), so does Python: a function
+// takes a Like<T>, or a Given<T> for an option that may be left out. Converter<T> lists the forms of a T.
+// What a conversion throws is thrown when the function takes the value: nanobind's casters must not throw.
+
+namespace hooked::python {
+
+namespace nb = nanobind;
+
+/// The tensor of a torch.Tensor, sharing its memory and its place in autograd's graph; nothing for anything
+/// else.
+std::optional<at::Tensor> tensor_of(nb::handle object) noexcept;
+/// The torch.Tensor of a tensor; None for an undefined one. Needs the GIL.
+nb::object object_of(const at::Tensor& tensor);
+/// What Python calls the type of an object, for errors.
+std::string python_type(nb::handle object);
+
+/// The forms in which Python gives a T. Fills `value` and returns true, or returns false for anything else;
+/// throws what a form of the right type refuses.
+template <typename T>
+struct Converter {
+  static bool apply(nb::handle source, std::optional<T>& value) {
+    if constexpr (std::is_enum_v<T> && requires { Enumerators<T>::list; }) {
+      if (nb::isinstance<nb::str>(source)) {
+        value = enumerator_named<T>(nb::cast<std::string>(source));
+        return true;
+      }
+    }
+    if constexpr (requires { Fields<T>::list; }) {
+      if (nb::isinstance<nb::dict>(source)) {
+        value = nb::cast<T>(nb::type<T>()(**nb::borrow<nb::dict>(source)));
+        return true;
+      }
+    }
+    try {
+      value = nb::cast<T>(source);
+      return true;
+    } catch (const std::bad_cast&) {
+      return false;
+    }
+  }
+};
+
+// What C++ converts to an optional or a list, Python does, too.
+template <typename T>
+struct Converter<std::optional<T>> {
+  static bool apply(nb::handle source, std::optional<std::optional<T>>& value) {
+    std::optional<T> one;
+    if (!source.is_none() && !Converter<T>::apply(source, one)) return false;
+    value = std::move(one);
+    return true;
+  }
+};
+template <typename List, typename T>
+bool convert_list(nb::handle source, std::optional<List>& value) {
+  if (!nb::isinstance<nb::list>(source) && !nb::isinstance<nb::tuple>(source)) return false;
+  List list;
+  for (nb::handle item : source) {
+    std::optional<T> one;
+    if (!Converter<T>::apply(item, one)) return false;
+    list.push_back(*std::move(one));
+  }
+  value = std::move(list);
+  return true;
+}
+template <typename T>
+requires(!std::is_arithmetic_v<T>) struct Converter<std::vector<T>> {
+  static bool apply(nb::handle source, std::optional<std::vector<T>>& value) {
+    return convert_list<std::vector<T>, T>(source, value);
+  }
+};
+template <typename T>
+struct Converter<OneOrMore<T>> {
+  static bool apply(nb::handle source, std::optional<OneOrMore<T>>& value) {
+    std::optional<T> one;
+    if (Converter<T>::apply(source, one)) {
+      value.emplace();
+      value->push_back(*std::move(one));
+      return true;
+    }
+    return convert_list<OneOrMore<T>, T>(source, value);
+  }
+};
+
+// A callback of a generation: its function, with None meaning to go on. Signals are looked at between tokens.
+template <typename Value>
+struct Converter<GenerateCallback<Value>> {
+  static bool apply(nb::handle source, std::optional<GenerateCallback<Value>>& value) {
+    if (PyCallable_Check(source.ptr()) == 0) return false;
+    value.emplace([call = nb::cast<std::function<nb::object(Value)>>(source)](Value given) {
+      const nb::gil_scoped_acquire gil;
+      const nb::object answer = call(given);
+      return answer.is_none() || nb::cast<bool>(answer);
+    });
+    return true;
+  }
+};
+
+#define HOOKED_CONVERTER(type)                                        \
+  template <>                                                         \
+  struct Converter<type> {                                            \
+    static bool apply(nb::handle source, std::optional<type>& value); \
+  };
+HOOKED_CONVERTER(ActivationName)
+HOOKED_CONVERTER(Address)
+HOOKED_CONVERTER(EditTarget)
+HOOKED_CONVERTER(Selection)
+HOOKED_CONVERTER(AxisIndex)
+HOOKED_CONVERTER(Axis)
+HOOKED_CONVERTER(Hook)
+HOOKED_CONVERTER(Edits)
+HOOKED_CONVERTER(Input)
+HOOKED_CONVERTER(LogitMetric)
+HOOKED_CONVERTER(DeviceNames)
+#undef HOOKED_CONVERTER
+
+/// The value of AxisIndex in Python: a number, a slice, a list or "last".
+nb::object object_of(const AxisIndex& index);
+
+/// An argument in any of its forms.
+template <typename T>
+class Like {
+ public:
+  /// The value; throws what its conversion threw.
+  T take() {
+    if (failure_) std::rethrow_exception(failure_);
+    return *std::move(value_);
+  }
+  /// Whether it was given at all.
+  bool given() const { return failure_ || value_; }
+
+  bool convert(nb::handle source) noexcept {
+    try {
+      return Converter<T>::apply(source, value_);
+    } catch (...) {
+      failure_ = std::current_exception();
+      return true;
+    }
+  }
+
+ private:
+  std::optional<T> value_;
+  std::exception_ptr failure_;
+};
+
+/// The same for an option: None, or nothing given, leaves it at its default.
+template <typename T>
+class Given : public Like<T> {
+ public:
+  /// Sets the option if it was given.
+  void put(T& option) {
+    if (this->given()) option = this->take();
+  }
+};
+
+}  // namespace hooked::python
+
+namespace nanobind::detail {
+
+template <>
+struct type_caster<at::Tensor> {
+  NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))
+
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
+    auto tensor = hooked::python::tensor_of(source);
+    if (!tensor) return false;
+    value = *std::move(tensor);
+    return true;
+  }
+  static handle from_cpp(const at::Tensor& tensor, rv_policy, cleanup_list*) noexcept {
+    return hooked::python::object_of(tensor).release();
+  }
+};
+
+template <>
+struct type_caster<at::ScalarType> {
+  NB_TYPE_CASTER(at::ScalarType, const_name("torch.dtype"))
+
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept;
+  static handle from_cpp(at::ScalarType dtype, rv_policy, cleanup_list*) noexcept;
+};
+
+template <>
+struct type_caster<c10::Device> {
+  NB_TYPE_CASTER(c10::Device, const_name("torch.device"))
+
+  type_caster() : value(c10::kCPU) {}
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept;
+  static handle from_cpp(const c10::Device& device, rv_policy, cleanup_list*) noexcept;
+};
+
+template <>
+struct type_caster<hooked::AxisIndex> {
+  NB_TYPE_CASTER(hooked::AxisIndex, const_name("hooked.typing.IndexLike"))
+
+  type_caster() : value(0) {}
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept;
+  static handle from_cpp(const hooked::AxisIndex& index, rv_policy, cleanup_list*) noexcept {
+    return hooked::python::object_of(index).release();
+  }
+};
+
+// Axes are their names.
+template <>
+struct type_caster<hooked::Axis> {
+  NB_TYPE_CASTER(hooked::Axis, const_name("str"))
+
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept;
+  static handle from_cpp(hooked::Axis axis, rv_policy, cleanup_list*) noexcept;
+};
+
+/// The name of an argument's type in signatures and stubs.
+template <typename T>
+struct like_name {
+  static constexpr auto Name = make_caster<T>::Name;
+};
+template <typename Value>
+struct like_name<hooked::GenerateCallback<Value>> {
+  static constexpr auto Name =
+      const_name("collections.abc.Callable[[") + make_caster<Value>::Name + const_name("], bool | None]");
+};
+template <typename T>
+struct like_name<std::optional<T>> {
+  static constexpr auto Name = like_name<T>::Name;
+};
+#define HOOKED_LIKE(type, text)                                     \
+  template <>                                                       \
+  struct like_name<hooked::type> {                                  \
+    static constexpr auto Name = const_name("hooked.typing." text); \
+  };
+HOOKED_LIKE(ActivationName, "NameLike")
+HOOKED_LIKE(Address, "AddressLike")
+HOOKED_LIKE(EditTarget, "EditTargetLike")
+HOOKED_LIKE(Selection, "SelectionLike")
+HOOKED_LIKE(Hook, "HookLike")
+HOOKED_LIKE(Hooks, "HooksLike")
+HOOKED_LIKE(Edits, "EditsLike")
+HOOKED_LIKE(Input, "InputLike")
+HOOKED_LIKE(LogitMetric, "LogitMetricLike")
+HOOKED_LIKE(DeviceNames, "DevicesLike")
+#undef HOOKED_LIKE
+
+template <typename T>
+struct type_caster<hooked::python::Like<T>> {
+  NB_TYPE_CASTER(hooked::python::Like<T>, like_name<T>::Name)
+
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept { return value.convert(source); }
+};
+
+template <typename T>
+struct type_caster<hooked::python::Given<T>> {
+  NB_TYPE_CASTER(hooked::python::Given<T>, like_name<T>::Name)
+
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
+    return source.is_none() || value.convert(source);
+  }
+};
+
+}  // namespace nanobind::detail

@@ -1,0 +1,17 @@
+#include "python/src/module.h"
+
+#include "hooked/core/version.h"
+#include "python/src/casters.h"
+
+NB_MODULE(_hooked, module) {
+  using namespace hooked::python;
+  module.doc() = "Transformers with every activation named, hookable and cacheable: the engine.";
+  module.attr("__version__") = std::string(hooked::version());
+  bind_errors(module);
+  bind_names(module);
+  bind_values(module);
+  bind_config(module);
+  bind_text(module);
+  bind_weights(module);
+  bind_model(module);
+}
