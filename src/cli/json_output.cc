@@ -62,6 +62,11 @@ Json rows_json(const at::Tensor& tokens, const at::Tensor& mask) {
 
 void add_tokens(const Input& input, Json& json) {
   json["tokens"] = rows_json(input.tokens, input.attention_mask);
+  if (input.attention_mask.defined()) {
+    // A row's first real column; masks may be of any dtype.
+    const at::Tensor before = input.attention_mask.ne(0).to(at::kCPU, at::kInt).argmax(1);
+    if (before.any().item<bool>()) json["padding"] = id_list(before);
+  }
   if (input.decoder.tokens.defined())
     json["decoder_tokens"] = rows_json(input.decoder.tokens, input.decoder.attention_mask);
 }

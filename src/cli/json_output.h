@@ -50,7 +50,7 @@ Json around_json(const HookedTransformer& model, PrependBos choice);
 /// Rows of ids [batch, pos], without padding: where `mask` [batch, pos] is 0; undefined: there is none.
 Json rows_json(const at::Tensor& tokens, const at::Tensor& mask = {});
 
-/// Adds `tokens`, and `decoder_tokens` if there are any.
+/// Adds `tokens`, their `padding` if there is any on the left, and `decoder_tokens` if there are any.
 void add_tokens(const Input& input, Json& json);
 /// The same with `around`, the tokens around texts; null if the input was ids.
 void add_tokens(const GivenInput& given, Json& json);

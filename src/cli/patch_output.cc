@@ -107,8 +107,7 @@ at::Tensor SweepNumbers::numbers(std::size_t metric, PatchScale scale, bool per_
   const std::int64_t pairs = per_pair ? all_pairs() : averaged();
   const auto of_pairs = [&](const at::Tensor& all) { return all[m].narrow(0, 0, pairs); };
   const at::Tensor values = of_pairs(values_);  // [pair, ...]
-  if (scale == PatchScale::scores)
-    return per_pair ? values : leaves_out_missing() ? values.nanmean(0) : values.mean(0);
+  if (scale == PatchScale::scores) return per_pair ? values : values.mean(0);
   const at::Tensor zero = beside(of_pairs(unpatched_.corrupted), values);
   const at::Tensor whole = beside(of_pairs(unpatched_.clean), values) - zero;
   const at::Tensor back = values - zero;
@@ -166,6 +165,11 @@ bool SweepNumbers::lacks_only_what_is_not_there() const {
   return report_.complete && report_.failed.empty() && all_finite() && !before().isnan().any().item<bool>();
 }
 
+bool SweepNumbers::some_pairs_lack_places() const {
+  const at::Tensor missing = values_.narrow(1, 0, averaged()).isnan();
+  return lacks_only_what_is_not_there() && (missing.any(1) != missing.all(1)).any().item<bool>();
+}
+
 Grid SweepNumbers::of_metrics(const std::vector<std::size_t>& metrics, PatchScale scale,
                               bool per_pair) const {
   if (metrics.size() == 1) return of_metric(metrics.front(), scale, per_pair);
@@ -212,6 +216,8 @@ void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool 
     if (!sweep.report().complete && scored.values().isnan().all().item<bool>()) continue;
     fmt::print("\n");
     print_printed(scored);
+    if (!per_pair && sweep.some_pairs_lack_places())
+      fmt::print("nan: a place that some of the pairs lack; --per-pair has the scores of the others\n");
     fmt::print("\n");
     if (sweep.has_scale(i)) {
       print_printed(sweep.of_metric(i, PatchScale::rescaled, per_pair));

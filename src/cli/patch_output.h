@@ -39,9 +39,10 @@ class SweepNumbers {
   std::int64_t all_pairs() const { return values_.size(1); }
 
   /// The numbers of one metric: for each pair on a first axis `pair`, or over the whole pairs: means of
-  /// scores, and for rescaled numbers the share of the means' difference. A pair that has no number at a
-  /// place is left out there. If no pair is whole, a place has a number once all pairs have reached it. The
-  /// title says if the sweep was ended early, and over which pairs means are.
+  /// scores, which are comparable with the unpatched ones only if all pairs have the place, and NaN
+  /// otherwise; and for rescaled numbers the share of the difference of means, over the pairs that have it.
+  /// If no pair is whole, a place has a number once all pairs have reached it. The title says if the sweep
+  /// was ended early, and over which pairs means are.
   Grid of_metric(std::size_t metric, PatchScale scale, bool per_pair) const;
   /// The numbers of several metrics, on a first axis `metric`; of one as of_metric().
   Grid of_metrics(const std::vector<std::size_t>& metrics, PatchScale scale, bool per_pair) const;
@@ -56,6 +57,8 @@ class SweepNumbers {
   at::Tensor unchanged() const;
   /// Whether numbers are missing only at places that do not exist, such as padding.
   bool lacks_only_what_is_not_there() const;
+  /// Whether there are places that some pairs have and others do not, so that scores have no mean there.
+  bool some_pairs_lack_places() const;
 
  private:
   /// Whether all runs reported finite numbers. Then NaN is a missing number, which a mean leaves out.

@@ -18,6 +18,7 @@
 #include "cli/output.h"
 #include "core/json.h"
 #include "core/number_text.h"
+#include "core/token_ranks.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
@@ -36,7 +37,7 @@ struct Guess {
 /// A token that the user asked about.
 struct AskedToken {
   Guess guess;
-  std::int64_t rank;  ///< how many tokens have a larger logit
+  double rank;  ///< how many tokens have a larger logit; NaN if a logit is NaN
 };
 
 /// The likeliest tokens after one position of one row, and those that the user asked about.
@@ -83,9 +84,9 @@ std::vector<AskedToken> asked_tokens(const at::Tensor& logits, const std::vector
       throw ShapeError("--answer-token", fmt::format("token {} is not in the vocabulary; expected 0 to {}",
                                                      id, row.size(0) - 1));
     }
-    const double logit = row[id].item<double>();
-    asked.push_back({{id, piece_of(model, id), logit, probabilities[id].item<double>()},
-                     row.gt(logit).sum().item<std::int64_t>()});
+    const at::Tensor logit = row.narrow(0, id, 1);
+    asked.push_back({{id, piece_of(model, id), logit.item<double>(), probabilities[id].item<double>()},
+                     token_ranks(logit, row).item<double>()});
   }
   return asked;
 }
@@ -124,7 +125,7 @@ Json result_json(const HookedTransformer& model, const GivenInput& given, const 
     for (const Guess& guess : row.guesses) next.push_back(guess_json(model, guess));
     for (const auto& [guess, rank] : row.asked) {
       answers.push_back(guess_json(model, guess));
-      answers.back()["rank"] = rank;
+      answers.back()["rank"] = std::isnan(rank) ? Json(nullptr) : Json(static_cast<std::int64_t>(rank));
     }
     list.push_back({{"row", row.row},
                     {"position", position_in_row(given.input, row.row, row.position)},
@@ -162,8 +163,8 @@ void print_guesses(const HookedTransformer& model, const NextTokens& row) {
   for (std::size_t i = 0; i < row.guesses.size(); ++i) add(i, row.guesses[i]);
   table.print("  ");
   for (const auto& [guess, rank] : row.asked) {
-    fmt::print("  answer {}: rank {}, logit {}, probability {}\n", token_text(model, guess.id), rank,
-               fixed_text(guess.logit, 4), probability_text(guess.probability, 4));
+    fmt::print("  answer {}: rank {}, logit {}, probability {}\n", token_text(model, guess.id),
+               fixed_text(rank, 0), fixed_text(guess.logit, 4), probability_text(guess.probability, 4));
   }
 }
 

@@ -206,6 +206,22 @@ TEST_F(MetricOfARun, OnlyTheAnswersThatItReadsAreUnembedded) {
   }
 }
 
+// Nothing is larger than NaN, but that is no first rank.
+TEST_F(MetricOfARun, RanksAmongNumbersThatAreNotAreNotNumbers) {
+  const Edits lost = set("resid_post1[batch=1]", std::nan(""));
+  for (const auto& metric : {rank(3), top1(3)}) {
+    const at::Tensor plain = metric.score(model_, input_);
+    const at::Tensor scores = metric.score(model_, input_, {.edits = lost});
+    EXPECT_TRUE(std::isnan(scores[1].item<double>())) << metric.name();
+    for (const int row : {0, 2}) EXPECT_EQ(scores[row].item<double>(), plain[row].item<double>());
+  }
+  const auto cache = model_.run_with_cache(input_, act::defaults, {.edits = lost}).cache;
+  const at::Tensor ranks =
+      logit_lens(model_, cache, {.tokens = {3}}).ranks.values();  // [row, token, point, pos]
+  EXPECT_TRUE(std::isnan(ranks[1][0][-1].max().item<double>()));
+  EXPECT_FALSE(ranks[0].isnan().all().item<bool>());
+}
+
 TEST_F(MetricOfARun, LogitsOfOtherTokensAreNotTakenForItsOwn) {
   using List = std::vector<std::int64_t>;
   const auto bound = logit_difference(3, 7).on(model_, input_);
@@ -295,7 +311,7 @@ TEST_F(MetricOfARun, CountsTheColumnsOfAPrefix) {
 
 TEST_F(MetricOfARun, RefusesWhatDoesNotFit) {
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit(3, -1).score(model_, input_); }),
-              AllOf(HasSubstr("padding in row 2"), HasSubstr("Position::last()")));
+              AllOf(HasSubstr("padding in row 2"), HasSubstr("`last` is the last one of every row")));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit(11).score(model_, input_); }),
               AllOf(HasSubstr("[logit]"), HasSubstr("0 to 10")));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] {

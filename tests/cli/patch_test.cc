@@ -380,6 +380,33 @@ TEST_F(PatchTest, PlacesOfThePairsHaveAColumnInEachPrompt) {
                  logit(pairs.answers(), pairs.clean_place("other")).score(model, pairs.clean()).mean());
 }
 
+// A mean over some of the pairs is no number beside the unpatched mean over all of them.
+TEST_F(PatchTest, APlaceThatSomePairsLackHasNoMeanOfScores) {
+  const Words words{"patch",   model(),   "--pairs", aligned("[1,8,2,3,9,4]", "[1,8,5,3,9,4]"),
+                    "--dtype", "float64", "--sweep", "resid_pre"};
+  const Json out = json(words + Words{"--per-pair"});
+  EXPECT_EQ(out["padding"], Json::parse("[2, 0]"));
+  const Json &sweep = out["sweeps"][0], each = values(sweep, "pair_scores"), mean = values(sweep);
+  const auto is_real = [&](int pair, std::size_t layer, std::size_t column) {
+    return !each[pair][layer][column].is_null();
+  };
+  for (std::size_t layer = 0; layer < mean.size(); ++layer) {
+    for (std::size_t column = 0; column < 6; ++column) {
+      EXPECT_TRUE(is_real(1, layer, column));
+      EXPECT_EQ(is_real(0, layer, column), column >= 2) << "padding";
+      if (column < 2) {
+        EXPECT_TRUE(mean[layer][column].is_null()) << mean;
+      } else {
+        EXPECT_NEAR(mean[layer][column].get<double>(),
+                    (each[0][layer][column].get<double>() + each[1][layer][column].get<double>()) / 2,
+                    kClose);
+      }
+      EXPECT_FALSE(values(sweep, "rescaled")[layer][column].is_null()) << "of the pair that has it";
+    }
+  }
+  EXPECT_NE(succeed(words).out.find("a place that some of the pairs lack"), std::string::npos);
+}
+
 TEST_F(PatchTest, FilesHoldTheScores) {
   const Json out = json(scored({"--sweep", "resid_pre,attn_out", "--out", path("scores.csv")}));
   expect_numbers(values(out["sweeps"][1]), Grid::load(path("scores.attn_out.csv")).values());

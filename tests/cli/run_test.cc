@@ -136,6 +136,18 @@ TEST_F(RunTest, ABosTokenOfNoFileIsANote) {
   EXPECT_EQ(by_file["around"]["before"], Json::array());
 }
 
+TEST_F(RunTest, ARankAmongNumbersThatAreNotIsUnknown) {
+  const std::vector<std::string> words{"run", model(), "--tokens", "1,2", "--answer-token", "3"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return hooked(more);
+  };
+  EXPECT_TRUE(with({"--json"}).json()["rows"][0]["answers"][0]["rank"].is_number_integer());
+  const std::vector<std::string> lost{"--edit", "resid_post1 set nan"};
+  EXPECT_NE(with(lost).out.find("rank nan"), std::string::npos);
+  EXPECT_TRUE(with({lost[0], lost[1], "--json"}).json()["rows"][0]["answers"][0]["rank"].is_null());
+}
+
 TEST_F(RunTest, BadInputIsNamed) {
   const auto run = [&](const std::string& option, const std::string& value) {
     return std::vector<std::string>{"run", model(), option, value};

@@ -26,6 +26,7 @@
 #include "analysis/values/numberless.h"
 #include "analysis/work/work_steps.h"
 #include "core/to_device.h"
+#include "core/token_ranks.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -216,7 +217,8 @@ CopyingScores copying_scores(const HookedTransformer& model, const CopyingOption
       middles.push_back(at::matmul(at::matmul(W_O, through), W_V));
       const auto logits = at::matmul(at::matmul(embedded, W_V), at::matmul(W_O, ends.W_U));  // [token, vocab]
       const auto own = logits.gather(1, asked.unsqueeze(1));
-      shares.push_back(logits.gt(own).sum(1).lt(options.top_k).to(at::kDouble).mean());
+      const auto ranks = token_ranks(own, logits);
+      shares.push_back(at::where(ranks.isnan(), ranks, ranks < options.top_k).to(at::kDouble).mean());
       complete = steps.done(layer * heads + head + 1);
     }
     const auto done = static_cast<std::int64_t>(shares.size());

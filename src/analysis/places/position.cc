@@ -18,10 +18,12 @@ std::int64_t checked_column(std::int64_t column, std::int64_t row, const TokenCo
                                  tokens.first == 0 ? -tokens.end : tokens.first, tokens.end - 1));
   }
   if (!tokens.is_padding(row, absolute)) return absolute;
-  throw ShapeError("position " + label,
-                   fmt::format("column {} is padding in row {}; expected a real token; the last one is at "
-                               "position {}; `last`, Position::last(), is the last of every row",
-                               column, row, tokens.last(tokens.mask.size(0))[row].item<std::int64_t>()));
+  const at::Tensor real = tokens.mask[row].nonzero().flatten() + tokens.first;
+  throw ShapeError(
+      "position " + label,
+      fmt::format("column {} is padding in row {}; expected a real token, which are at positions {} to {}; "
+                  "`last` is the last one of every row",
+                  column, row, real[0].item<std::int64_t>(), real[-1].item<std::int64_t>()));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "analysis/work/obstacles.h"
 #include "analysis/work/work_steps.h"
 #include "core/number_text.h"
+#include "core/token_ranks.h"
 #include "hooked/analysis/answers.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -71,14 +72,6 @@ struct Reading {
   at::Tensor top_ids, top_logits, top_probabilities;  ///< [residual, rank]
 };
 
-/// For each chosen logit [residual, token], the number of all logits [residual, vocab] that are larger.
-at::Tensor ranks_of(const at::Tensor& chosen, const at::Tensor& all) {
-  auto ranks = at::zeros_like(chosen);
-  for (std::int64_t token = 0; token < chosen.size(1); ++token)
-    ranks.select(1, token).copy_(all.gt(chosen.narrow(1, token, 1)).sum(1));
-  return ranks;
-}
-
 /// Reads one place of the axis `point` after another, and keeps what is asked of their logits.
 class ReadPoints {
  public:
@@ -104,7 +97,7 @@ class ReadPoints {
       const auto shares = at::softmax(some, -1);  // [some, vocab]
       auto [best, best_ids] = at::topk(some, std::min(options_.top_k, vocab));
       logits_.push_back(some.index_select(1, tokens_));
-      ranks_.push_back(ranks_of(logits_.back(), some));
+      ranks_.push_back(token_ranks(logits_.back(), some));
       probabilities_.push_back(shares.index_select(1, tokens_));
       top_probabilities_.push_back(shares.gather(1, best_ids));
       top_logits_.push_back(std::move(best));

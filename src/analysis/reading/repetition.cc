@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <string_view>
@@ -104,7 +105,9 @@ RepetitionScores repetition_scores(const HookedTransformer& model, const Repeate
                  const auto next = to_device(some.tokens.narrow(1, 1, predictions), logits.device());
                  const auto before = logits.narrow(1, 0, predictions);
                  auto loss = of_halves(-token_log_probs(before, next));
-                 right.push_back(of_halves(before.argmax(-1).eq(next).to(logits.scalar_type())));
+                 const auto lost = before.isnan().any(-1);  // whose largest logit is not known
+                 right.push_back(
+                     of_halves(before.argmax(-1).eq(next).to(logits.scalar_type()).masked_fill_(lost, NAN)));
                  losses.push_back(std::move(loss));
                });
   const auto grid = [&](std::vector<at::Tensor>& numbers, const char* title, const char* unit) {

@@ -17,6 +17,7 @@
 #include "analysis/places/row_columns.h"
 #include "core/id_list.h"
 #include "core/to_device.h"
+#include "core/token_ranks.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -72,7 +73,7 @@ at::Tensor rank_of(const MetricInput& run, const Answers& answers) {
   const auto logits = at_position(run);
   const auto of = of_answers(logits, answers, run);
   const auto best = of.values.masked_fill(of.is_answer.logical_not(), -kInfinity).amax(1, true);  // [row, 1]
-  return (logits > best).sum(1).to(logits.scalar_type());
+  return token_ranks(best, logits).squeeze(1);
 }
 
 /// A metric of answers at one position.
@@ -179,7 +180,7 @@ Metric top1(Answers answer, Position position) {
                  .function =
                      [](const MetricInput& run) {
                        const auto ranks = rank_of(run, run.answers[0]);
-                       return (ranks == 0).to(ranks.scalar_type());
+                       return at::where(ranks.isnan(), ranks, ranks == 0);
                      },
                  .positions = {std::move(position)},
                  .differentiable = false,
