@@ -26,18 +26,13 @@ std::size_t PointIndex::require(const ActivationName& name) const {
   const bool other_stack = in_block && resolved.stack != stacks_.main() && !there;
   ActivationName predicting = resolved;
   if (other_stack) predicting.stack = stacks_.main();
+  std::vector<std::string> texts;
+  for (const ActivationName& known : names_) texts.push_back(known.to_string());
   throw HookError(
-      text, fmt::format("this model does not have this activation; it exists when {}; the "
-                        "nearest one here is '{}'",
+      text, fmt::format("this model does not have this activation; it exists when {}{}",
                         other_stack ? fmt::format("the model has a stack '{}'", stack_name(resolved.stack))
                                     : when_there(row(name.site).part),
-                        nearest_to(predicting.to_string())));
-}
-
-std::string PointIndex::nearest_to(std::string_view text) const {
-  std::vector<std::string> texts;
-  for (const ActivationName& name : names_) texts.push_back(name.to_string());
-  return nearest(text, texts);
+                        nearest_text(kDidYouMean, predicting.to_string(), texts)));
 }
 
 bool Reach::contains(const ActivationName& name) const {

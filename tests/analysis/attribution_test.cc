@@ -272,7 +272,7 @@ TEST(Attribution, ReadsEachRowsOwnPlacesAndNoPadding) {
   EXPECT_TRUE(all[1].isnan().equal(mask[1].eq(0)));
   EXPECT_TRUE(near(all[1][2], run.logits()[1][2][3]));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { sum({.answer = 3, .positions = {-1}}); }),
-              AllOf(HasSubstr("padding in row 1"), HasSubstr("Position::last()")));
+              AllOf(HasSubstr("padding in row 1"), HasSubstr("`last` is the last one of every row")));
 }
 
 TEST(Attribution, ASetOfAnswersCountsByItsMean) {

@@ -35,7 +35,7 @@ TEST(Position, IsNeverPaddingNorOutside) {
     return text_thrown_by<ShapeError>([&] { position.columns(3, columns()); });
   };
   EXPECT_THAT(refusal(-1), AllOf(HasSubstr("[position -1]"), HasSubstr("padding in row 2"),
-                                 HasSubstr("is at position 4")));
+                                 HasSubstr("at positions 2 to 4")));
   EXPECT_THAT(refusal(2), HasSubstr("padding in row 1"));
   EXPECT_THAT(refusal(1), HasSubstr("expected 2 to 6"));
   EXPECT_THAT(refusal(7), HasSubstr("outside the tokens"));

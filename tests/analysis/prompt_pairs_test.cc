@@ -124,7 +124,7 @@ TEST(PromptPairs, ThatCannotBeAlignedAreNamed) {
   EXPECT_THAT(of_ids({1, 2, 3, 4}, {1, 5, 6, 3, 4}),
               HasSubstr("from token 1 on the clean one has [2] where the corrupted one has [5, 6];"));
   EXPECT_THAT(of_ids({1, 1}, {1, 1, 1}),
-              HasSubstr("from token 2 on the clean one has [] where the corrupted one has [1];"));
+              HasSubstr("from token 2 on the clean one has nothing where the corrupted one has [1];"));
 }
 
 TEST(PromptPairs, PlacesAndAnswersMustBeThere) {

@@ -328,6 +328,23 @@ TEST_P(SweepProgressed, HooksAreCalledByTheCallersThread) {
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
 }
 
+// A partial file records answers as ids, whichever way they were given.
+TEST(PartialSweep, AnswersMayBeTexts) {
+  const auto model = HookedTransformer::load(std::string(HOOKED_SOURCE_DIR) + "/examples/toy_model");
+  const TempFolder folder;
+  SweepOptions options{.site = act::resid_pre,
+                       .over = {Axis::layer},
+                       .from = PatchSource::zero(),
+                       .into = "When John and Mary",
+                       .metric = logit_difference(" Mary", " John"),
+                       .partial = folder / "partial.safetensors"};
+  options.progress = [](const SweepProgress&) { return false; };
+  EXPECT_FALSE(sweep_report(model, options).complete);
+  options.progress = nullptr;
+  options.metric = logit_difference(model.to_token(" Mary"), model.to_token(" John"));
+  EXPECT_TRUE(sweep_report(model, options).complete) << "the same answers";
+}
+
 TEST_P(SweepProgressed, CellsWhoseMetricThrowsAreListedAndTheOthersStand) {
   auto options = this->options();
   options.over = {Axis::layer, Axis::head};

@@ -318,6 +318,15 @@ TEST_F(SmallGeneration, CallbacksThatReturnNothingLetItGoOn) {
   EXPECT_TRUE(
       at::equal(model_.generate(prompt_, options).tokens, model_.generate(prompt_, greedy(4)).tokens));
   EXPECT_EQ(steps, 4);
+  using Tokens = const at::Tensor&;
+  void (*none)(Tokens) = nullptr;
+  const std::function<void(Tokens)> empty;
+  for (const GenerateCallback<Tokens>& callback :
+       {GenerateCallback<Tokens>(none), GenerateCallback<Tokens>(empty)}) {
+    EXPECT_FALSE(callback) << "as an empty function that returns a bool";
+    options.on_tokens = callback;
+    EXPECT_EQ(model_.generate(prompt_, options).stopped, std::vector{StopReason::length});
+  }
 }
 
 TEST_F(SmallGeneration, RefusesWhatCannotBe) {

@@ -35,7 +35,8 @@ struct GridCell {
   std::vector<std::int64_t> index;  ///< one per axis
   std::vector<std::string> labels;  ///< one per axis
   /// The activation, if one of the axes has places, with the cell's indices on the other axes that the
-  /// activation has: `blocks.9.attn.hook_z[head=6]` in a grid of layers and heads. Else nothing.
+  /// activation has, except its row: `blocks.9.attn.hook_z[head=6]` in a grid of layers and heads. Else
+  /// nothing, also if one of these axes has a place with a name, which may be another column in each row.
   std::optional<Address> place;
   double value;  ///< the number
 };

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -23,11 +24,14 @@ class OneOrMore : public std::vector<T> {
       OneOrMore(V&& one) {  // NOLINT: one is a list too
     this->push_back(T(std::forward<V>(one)));
   }
-  /// One, from what makes it.
+  /// One, from what a constructor makes it of; not from the members of a struct.
   template <typename A, typename B>
-  requires std::constructible_from<T, A, B> OneOrMore(A&& a, B&& b) {
+  requires(std::constructible_from<T, A, B> && !std::is_aggregate_v<T>) OneOrMore(A&& a, B&& b) {
     this->emplace_back(std::forward<A>(a), std::forward<B>(b));
   }
+  /// Those of a range.
+  template <std::input_iterator I>
+  OneOrMore(I first, I last) : std::vector<T>(first, last) {}
   /// Several.
   OneOrMore(std::initializer_list<T> several) : std::vector<T>(several) {}
   /// The same.

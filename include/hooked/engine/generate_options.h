@@ -62,10 +62,15 @@ class GenerateCallback : public std::function<bool(Value)> {
   template <std::invocable<Value> F>
   requires std::is_void_v<std::invoke_result_t<F&, Value>> GenerateCallback(
       F f)  // NOLINT: a callable is a callback
-      : std::function<bool(Value)>([f = std::move(f)](Value value) mutable {
-          f(value);
-          return true;
-        }) {}
+  {
+    if constexpr (requires { f == nullptr; }) {
+      if (f == nullptr) return;  // no callback, as for one that returns a bool
+    }
+    std::function<bool(Value)>::operator=([f = std::move(f)](Value value) mutable {
+      f(value);
+      return true;
+    });
+  }
 };
 
 /// Everything about a generation except its prompt. For designated initialisers, which C++ takes in the order

@@ -41,9 +41,6 @@ class PointIndex {
   /// which existing name is nearest.
   std::size_t require(const ActivationName& name) const;
 
-  /// The existing name nearest to `text`.
-  std::string nearest_to(std::string_view text) const;
-
  private:
   std::vector<ActivationName> names_;
   std::unordered_map<ActivationName, std::size_t> numbers_;

@@ -35,10 +35,11 @@ std::string text_of(const Edit& edit, const PointIndex& points) {
 }
 
 /// A metric's name, places and answers; the computation of a callable has no text.
-std::string text_of(const Metric& metric, std::int64_t rows) {
+std::string text_of(const Metric& metric, const HookedTransformer& model, std::int64_t rows) {
   std::vector<std::string> parts{metric.name()};
   for (const Position& position : metric.definition().positions) parts.push_back(position.label());
-  for (const Answers& answers : metric.definition().answers) {
+  for (const Answers& given : metric.definition().answers) {
+    const Answers answers = given.in(model);
     for (std::int64_t row = 0; row < std::max<std::int64_t>(1, answers.rows()) && row < rows; ++row)
       parts.push_back(fmt::format("{}", fmt::join(answers.of_row(row), "+")));
   }
@@ -69,7 +70,7 @@ std::map<std::string, std::string> sweep_record(const CellsOfRows& sweep) {
   const PointIndex points(model.config());
   std::vector<std::string> processing, metrics, edits;
   for (const auto& [step, outcome] : provenance.processing) processing.push_back(step + ": " + outcome);
-  for (const Metric& metric : options.metric) metrics.push_back(text_of(metric, into.rows()));
+  for (const Metric& metric : options.metric) metrics.push_back(text_of(metric, model, into.rows()));
   for (const Edit& edit : options.edits) edits.push_back(text_of(edit, points));
   const Input& input = into.all();
   return {

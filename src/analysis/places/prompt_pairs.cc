@@ -42,6 +42,7 @@ Row row_of(const HookedTransformer& model, const Prompt& prompt, const PromptPai
 
 /// Some tokens of a row: `[' a', ' bag']`, or ids without a tokenizer.
 std::string tokens_text(const Row& row, std::size_t first, std::size_t end) {
+  if (first == end) return "nothing";
   constexpr std::size_t kMost = 6;
   std::vector<std::string> shown;
   for (std::size_t i = first; i < std::min(end, first + kMost); ++i)

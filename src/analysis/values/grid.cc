@@ -35,14 +35,16 @@ std::vector<GridAxis> without(std::vector<GridAxis> axes, std::size_t dropped) {
   return axes;
 }
 
-/// The place on another axis of each place of an axis; nothing if one is missing.
+/// The place on another axis of each place of an axis; nothing if one is missing. Axes with the same labels
+/// in the same order agree place by place; in others a label that is there twice says no place.
 std::optional<std::vector<std::int64_t>> places_of(const GridAxis& axis, const GridAxis& other) {
   const std::vector<std::string> labels = place_labels(axis), among = place_labels(other);
-  std::vector<std::int64_t> places;
-  for (const auto& label : labels) {
-    const auto found = std::find(among.begin(), among.end(), label);
-    if (found == among.end()) return std::nullopt;
-    places.push_back(found - among.begin());
+  std::vector<std::int64_t> places(labels.size());
+  std::iota(places.begin(), places.end(), std::int64_t{0});
+  if (labels == among) return places;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (std::ranges::count(among, labels[i]) != 1) return std::nullopt;
+    places[i] = std::ranges::find(among, labels[i]) - among.begin();
   }
   return places;
 }
@@ -54,14 +56,17 @@ std::optional<AxisIndex> index_of_label(const std::string& label) {
   return std::nullopt;
 }
 
-/// `address` with the indices of a cell on those axes of the grid that the activation has as well.
-Address with_indices(Address address, const GridCell& cell, const std::vector<GridAxis>& axes) {
+/// `address` with the indices of a cell on those axes of the grid that the activation has as well. Nothing if
+/// one of them is a place with a name: the whole axis would be another activation.
+std::optional<Address> with_indices(Address address, const GridCell& cell,
+                                    const std::vector<GridAxis>& axes) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto named = parse_axis(axes[i].name);
     const auto own = named ? axis_on(address.name().site, *named) : std::nullopt;
     if (!own || !axes[i].places.empty() || address.indices().find(*own) != nullptr) continue;
     const auto index = index_of_label(place_label(axes[i], cell.index[i]));
-    if (index) address = address.at(*own, *index);
+    if (!index) return std::nullopt;
+    address = address.at(*own, *index);
   }
   return address;
 }
@@ -243,8 +248,9 @@ at::Tensor Grid::aligned(const Grid& numbers) const {
     if (!places) {
       throw ShapeError(
           numbers.title(),
-          fmt::format("the grids have other axes; expected {} [{}], got {} [{}]", axes_[i].name,
-                      fmt::join(axes_[i].labels, ", "), found->name, fmt::join(found->labels, ", ")));
+          fmt::format("the grids have other axes; expected {} [{}], each label once, got {} [{}]",
+                      axes_[i].name, fmt::join(axes_[i].labels, ", "), found->name,
+                      fmt::join(found->labels, ", ")));
     }
     aligned = aligned.index_select(dim, at::tensor(*places, at::kLong));
     shape[i] = values().size(static_cast<std::int64_t>(i));
