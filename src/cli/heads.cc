@@ -11,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
 #include "cli/output.h"
+#include "cli/picture.h"
 #include "cli/progress_bar.h"
 #include "core/number_text.h"
 #include "hooked/analysis/attention_grid.h"
@@ -113,6 +114,14 @@ Json heads_json(const HeadsFound& found, const HookedTransformer& model, const G
   return json;
 }
 
+GridSave save_of(const HeadsOptions& options, const GivenInput& given) {
+  const std::string random =
+      fmt::format("{} rows of {} random tokens, repeated once", given.input.batch(), options.half);
+  return {.force = options.force,
+          .whole = false,
+          .caption = {options.model.model, options.half > 0 ? random : prompt_words(given)}};
+}
+
 /// The attention of one head, or of all heads of a layer: a grid for each row of the input.
 void show_pattern(const HeadsOptions& options, const CommandReads& reads) {
   require_can_write(options.out, Grid::require_can_save, reads, options.force);
@@ -151,7 +160,7 @@ void show_pattern(const HeadsOptions& options, const CommandReads& reads) {
   std::fflush(stdout);
   print_notes(notes);
   for (std::int64_t row = 0; row < rows && !options.out.empty(); ++row)
-    grids[static_cast<std::size_t>(row)].save(file(row), overwrite_of(options.force));
+    save_grid(grids[static_cast<std::size_t>(row)], file(row), save_of(options, given));
 }
 
 }  // namespace
@@ -189,7 +198,7 @@ void perform(const HeadsOptions& options) {
   std::fflush(stdout);
   print_notes(found.heads.notes);
   for (std::size_t i = 0; i < scores.size() && !options.out.empty(); ++i)
-    scores[i].save(file_of(options.out, found.names[i], scores.size() > 1), overwrite_of(options.force));
+    save_grid(scores[i], file_of(options.out, found.names[i], scores.size() > 1), save_of(options, given));
 }
 
 }  // namespace hooked::cli

@@ -15,6 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
 #include "cli/output.h"
+#include "cli/picture.h"
 #include "cli/progress_bar.h"
 #include "core/number_text.h"
 #include "hooked/analysis/attribution.h"
@@ -182,7 +183,12 @@ void perform(const LensOptions& options) {
     print_json(json);
   }
   std::fflush(stdout);
-  if (!options.out.empty()) made.probabilities.save(options.out, overwrite_of(options.force));
+  if (options.out.empty()) return;
+  save_grid(
+      made.probabilities, options.out,
+      {.force = options.force,
+       .whole = false,
+       .caption = {options.model.model, prompt_words(given) + answer_words(tokens_of(options.answers), {})}});
 }
 
 void perform(const AttributeOptions& options) {
@@ -232,7 +238,13 @@ void perform(const AttributeOptions& options) {
       print_ended_early(work.done(), work.total(), options.sources ? "layers" : "modules");
   }
   std::fflush(stdout);
-  if (!options.out.empty()) parts.save(options.out, overwrite_of(options.force));
+  if (options.out.empty()) return;
+  save_grid(
+      parts, options.out,
+      {.force = options.force,
+       .whole = work.complete() && notes.empty(),
+       .caption = {options.model.model, prompt_words(given) + answer_words(tokens_of(options.answers),
+                                                                           tokens_of(options.against))}});
 }
 
 }  // namespace hooked::cli

@@ -164,45 +164,69 @@ std::vector<std::string> read_texts(const std::string& file) {
   }
 }
 
-// A text as tokens; offsets are places in it.
-Json encoding_json(const std::string& text, const Encoding& encoding) {
-  auto offsets = Json::array();
-  for (const auto& span : encoding.offsets) offsets.push_back({span.begin, span.end});
-  return {{"text", text}, {"ids", encoding.ids}, {"pieces", encoding.pieces}, {"offsets", offsets}};
-}
+/// A text's tokens as a run reads them.
+struct ShownText {
+  Encoding encoding;
+  std::size_t before = 0, after = 0;  ///< tokens that a run puts there, which cover no bytes of the text
+};
 
-// Only the tokenizer was read, so that nothing but the model's name is known.
-Json tokenized_json(const TokenizeOptions& options, const Tokenizer& tokenizer, Json rows) {
-  Json json = model_json(Provenance{.model = options.model});
-  json["rows"] = std::move(rows);
-  const auto& around = tokenizer.around();
-  json["around"] = options.add_special_tokens && around ? around_json(tokenizer, *around) : Json(nullptr);
-  return json;
-}
-
-// The ids that a run of the model puts in front of a text; none if they are there already.
-std::vector<std::int64_t> put_in_front(const TokenizeOptions& options, const Tokenizer& tokenizer) {
-  if (options.add_special_tokens || options.chat.chat) return {};
-  if (const auto& around = tokenizer.around()) return around->before;
+// What a run of the model puts around a text; nothing if it is not known, or is in the text already.
+std::optional<TokensAround> put_around(const TokenizeOptions& options, const Tokenizer& tokenizer) {
+  if (options.chat.chat || !options.decode.empty()) return std::nullopt;
+  if (options.add_special_tokens || tokenizer.around()) return tokenizer.around();
   try {
-    const auto known = describe(options.model, {.processing = WeightProcessing::none()});
-    return known.tokens_around ? known.tokens_around->before : std::vector<std::int64_t>();
+    return describe(options.model, {.processing = WeightProcessing::none()}).tokens_around;
   } catch (const Error&) {
-    return {};  // a tokenizer without a model
+    return std::nullopt;  // a tokenizer without a model
   }
 }
 
+ShownText shown_text(Encoding encoding, const Tokenizer& tokenizer,
+                     const std::optional<TokensAround>& around) {
+  std::vector<std::int64_t>& ids = encoding.ids;
+  if (!around) return {std::move(encoding)};
+  // A BOS token that no file asks for is not put before its own spelling.
+  const bool spelled = !ids.empty() && !around->before.empty() && ids.front() == around->before.front();
+  if (spelled && !tokenizer.around()) return {std::move(encoding)};
+  const auto add = [&](std::size_t place, const std::vector<std::int64_t>& tokens) {
+    const auto at = static_cast<std::ptrdiff_t>(place);
+    ids.insert(ids.begin() + at, tokens.begin(), tokens.end());
+    encoding.offsets.insert(encoding.offsets.begin() + at, tokens.size(), TextSpan{0, 0});
+    std::vector<std::string> pieces;
+    for (const std::int64_t id : tokens) pieces.push_back(tokenizer.piece(id));
+    encoding.pieces.insert(encoding.pieces.begin() + at, pieces.begin(), pieces.end());
+  };
+  add(0, around->before);
+  add(ids.size(), around->after);
+  return {std::move(encoding), around->before.size(), around->after.size()};
+}
+
+// Offsets are places in the text.
+Json text_json(const std::string& text, const ShownText& shown) {
+  auto offsets = Json::array();
+  for (const auto& span : shown.encoding.offsets) offsets.push_back({span.begin, span.end});
+  return {
+      {"text", text}, {"ids", shown.encoding.ids}, {"pieces", shown.encoding.pieces}, {"offsets", offsets}};
+}
+
+// Only the tokenizer was read, so that nothing but the model's name is known.
+Json tokenized_json(const TokenizeOptions& options, const Tokenizer& tokenizer,
+                    const std::optional<TokensAround>& around, Json rows) {
+  Json json = model_json(Provenance{.model = options.model});
+  json["rows"] = std::move(rows);
+  json["around"] = around ? around_json(tokenizer, *around) : Json(nullptr);
+  return json;
+}
+
 // Positions are those of a run, as --positions counts them.
-void print_encoding(const Encoding& encoding, const Tokenizer& tokenizer,
-                    const std::vector<std::int64_t>& in_front) {
+void print_text(const ShownText& shown) {
   Table table({{"position", Align::right}, {"id", Align::right}, {"piece"}, {"bytes"}});
-  std::size_t position = 0;
-  for (const std::int64_t id : in_front)
-    table.add({std::to_string(position++), std::to_string(id), printable(tokenizer.piece(id)),
-               "none: a run puts it in front"});
-  for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
-    table.add({std::to_string(position++), std::to_string(encoding.ids[i]), printable(encoding.pieces[i]),
-               fmt::format("{}-{}", encoding.offsets[i].begin, encoding.offsets[i].end)});
+  const auto& [ids, pieces, offsets] = shown.encoding;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool put = i < shown.before || i + shown.after >= ids.size();
+    table.add({std::to_string(i), std::to_string(ids[i]), printable(pieces[i]),
+               !put ? fmt::format("{}-{}", offsets[i].begin, offsets[i].end)
+                    : fmt::format("none: a run puts it {}", i < shown.before ? "in front" : "at the end")});
   }
   table.print();
 }
@@ -271,37 +295,35 @@ void perform(const NamesOptions& options) {
 
 void perform(const TokenizeOptions& options) {
   const auto tokenizer = load_tokenizer(options.model);
+  const auto around = put_around(options, tokenizer);
   if (!options.decode.empty()) {
     const auto text = tokenizer.decode(options.decode);
     if (options.json) {
       const Json row{{"ids", options.decode}, {"text", text}};
-      return print_json(tokenized_json(options, tokenizer, Json::array({row})));
+      return print_json(tokenized_json(options, tokenizer, around, Json::array({row})));
     }
     fmt::print("{}\n", text);
     return;
   }
-  const EncodeOptions encode{.add_special_tokens = options.add_special_tokens};
-  if (options.text) {
-    const std::string text =
-        chat_texts({text_or_standard_input(*options.text)}, options.chat, tokenizer).front();
-    const auto encoding = tokenizer.encode(text, encode);
-    if (!options.json) return print_encoding(encoding, tokenizer, put_in_front(options, tokenizer));
-    return print_json(tokenized_json(options, tokenizer, Json::array({encoding_json(text, encoding)})));
-  }
+  const bool one = options.text.has_value();
+  const auto texts =
+      chat_texts(one ? std::vector{text_or_standard_input(*options.text)} : read_texts(*options.texts_file),
+                 options.chat, tokenizer);
+  const bool in_encoding = options.add_special_tokens;  // the tokenizer puts them there itself
+  auto encodings = tokenizer.encode_batch(texts, {.encode = {.add_special_tokens = in_encoding}});
   auto list = Json::array();
-  const auto texts = chat_texts(read_texts(*options.texts_file), options.chat, tokenizer);
-  const auto encodings = tokenizer.encode_batch(texts, {.encode = encode});
-  const auto in_front = options.json ? std::vector<std::int64_t>() : put_in_front(options, tokenizer);
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    const ShownText shown =
+        shown_text(std::move(encodings[i]), tokenizer, in_encoding ? std::nullopt : around);
     if (options.json) {
-      list.push_back(encoding_json(texts[i], encodings[i]));
-    } else {
-      fmt::print("\"{}\"\n", printable(texts[i]));
-      print_encoding(encodings[i], tokenizer, in_front);
-      fmt::print("\n");
+      list.push_back(text_json(texts[i], shown));
+      continue;
     }
+    if (!one) fmt::print("\"{}\"\n", printable(texts[i]));
+    print_text(shown);
+    if (!one) fmt::print("\n");
   }
-  if (options.json) print_json(tokenized_json(options, tokenizer, std::move(list)));
+  if (options.json) print_json(tokenized_json(options, tokenizer, around, std::move(list)));
 }
 
 void perform(const SaveOptions& options) {

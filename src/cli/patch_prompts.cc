@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
+#include "cli/caption.h"
 #include "cli/input_options.h"
 #include "cli/json_output.h"
 #include "core/index_text.h"
@@ -31,8 +31,7 @@ void add_answers(std::vector<PromptPair>& pairs, const ScoredPairOptions& option
   const auto fill = [&](std::vector<PromptToken> PromptPair::*field, const TokenChoice& given,
                         const std::string& option) {
     if (given.empty()) return;
-    std::vector<PromptToken> tokens(given.texts.begin(), given.texts.end());
-    tokens.insert(tokens.end(), given.ids.begin(), given.ids.end());
+    const std::vector<PromptToken> tokens = tokens_of(given);
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       if (!(pairs[i].*field).empty())
         throw UsageError(fmt::format("{}: pair {} of {} has its own; expected one of the two",
@@ -99,35 +98,6 @@ std::vector<MetricKind> metric_kinds_of(const PromptPairs& pairs, const ScoredPa
         options.pairs, metrics_without_answer()));
   }
   return {all_have(&PromptPair::against) ? MetricKind::logit_difference : MetricKind::logit};
-}
-
-// A prompt's or an answer's text, or its ids, at most that many characters of it.
-template <typename Given>
-std::string quoted(const Given& given, std::size_t most) {
-  const auto* text = std::get_if<std::string>(&given);
-  std::string shown;
-  if (text != nullptr) {
-    shown = *text;
-  } else if constexpr (std::is_same_v<Given, Prompt>) {
-    shown = fmt::format("{}", fmt::join(std::get<std::vector<std::int64_t>>(given), " "));
-  } else {
-    shown = std::to_string(std::get<std::int64_t>(given));
-  }
-  std::size_t characters = 0;
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(shown[i]) & 0xC0) != 0x80;
-    if (!begins || characters++ < most) continue;
-    shown.replace(i, std::string::npos, "…");
-    break;
-  }
-  return text != nullptr ? fmt::format("“{}”", shown) : shown;
-}
-
-std::string any_of_text(const std::vector<PromptToken>& tokens) {
-  constexpr std::size_t kMost = 20;
-  std::vector<std::string> each;
-  for (const PromptToken& token : tokens) each.push_back(quoted(token, kMost));
-  return fmt::format("{}", fmt::join(each, " or "));
 }
 
 bool compares_with_clean(MetricKind kind) { return metric_name(kind).needs == MetricNeeds::reference; }
@@ -234,19 +204,17 @@ PatchSource PatchPrompts::source(PatchWith with, PromptSide side, SourceRun how)
 }
 
 std::string PatchPrompts::text() const {
-  constexpr std::size_t kMost = 60;
   const std::vector<PromptPair>& pairs = pairs_.pairs();
   const PromptPair& first = pairs.front();
-  std::string text = pairs.size() > 1 ? fmt::format("{} pairs of {}", pairs.size(),
-                                                    std::filesystem::path(file_).filename().string())
-                                      : quoted(first.clean, kMost);
+  const std::string text = pairs.size() > 1 ? fmt::format("{} pairs of {}", pairs.size(),
+                                                          std::filesystem::path(file_).filename().string())
+                                            : prompt_words(first.clean);
   const auto common = [&](std::vector<PromptToken> PromptPair::*field) {
-    return !(first.*field).empty() &&
-           std::ranges::all_of(pairs, [&](const PromptPair& pair) { return pair.*field == first.*field; });
+    const bool all =
+        std::ranges::all_of(pairs, [&](const PromptPair& pair) { return pair.*field == first.*field; });
+    return all ? first.*field : std::vector<PromptToken>();
   };
-  if (common(&PromptPair::answers)) text += fmt::format(", {}", any_of_text(first.answers));
-  if (common(&PromptPair::against)) text += fmt::format(" against {}", any_of_text(first.against));
-  return text;
+  return text + answer_words(common(&PromptPair::answers), common(&PromptPair::against));
 }
 
 void PatchPrompts::add_tokens(PromptSide side, Json& json) const {

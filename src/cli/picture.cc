@@ -23,21 +23,6 @@ namespace {
 
 bool has_numbers(const Grid& grid) { return !grid.values().isnan().all().item<bool>(); }
 
-// The last part of a path, or the name of a model in the hub cache.
-std::string short_name(const std::string& given) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(given, ignored)) return given;
-  const auto path = std::filesystem::absolute(given, ignored).lexically_normal();
-  return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
-}
-
-// The same grid, with what it is of in its title and its unit.
-Grid captioned(const Grid& grid, const ScoredPairOptions& options, const PatchPrompts& prompts) {
-  return Grid(grid.values(), grid.axes(),
-              {.title = fmt::format("{}: {}", short_name(options.model.model), grid.title()),
-               .unit = fmt::format("{} · {}", grid.unit(), prompts.text())});
-}
-
 // Keys after the query, if none of them changes a score: a causal model never attends to them. Undefined if
 // the grid has no such cells.
 at::Tensor unseen_keys(const SweepNumbers& sweep, const std::vector<GridAxis>& axes) {
@@ -50,63 +35,76 @@ at::Tensor unseen_keys(const SweepNumbers& sweep, const std::vector<GridAxis>& a
   return causal && !unchanged.all().item<bool>() ? later : at::Tensor();
 }
 
-/// Where a node is in a table of layers.
-struct NodePlace {
-  std::string layer;    ///< `3`, `encoder 3`
-  std::string kind;     ///< `head`, `cross head`, `mlp`
-  std::int64_t number;  ///< of a head; -1: none
+/// Where a part is in a table of layers and heads.
+struct PartPlace {
+  std::string row;           ///< `3`, `encoder 3`; without a layer the part's name
+  std::string kind;          ///< `head`, `cross head`, `mlp`; `all` without a layer
+  std::int64_t number = -1;  ///< of a head; -1: none
+
+  /// Heads come first in the order of their numbers, then what else a layer has, then what has no layer.
+  auto column() const {
+    const int order = kind == "all" ? 4 : kind == "mlp" ? 3 : number < 0 ? 2 : kind == "head" ? 0 : 1;
+    return std::tuple(order, kind, number);
+  }
+  std::string column_label() const {
+    if (number < 0) return kind;
+    return kind == "head" ? std::to_string(number) : fmt::format("{} {}", kind, number);
+  }
 };
 
-// Of a name such as `head 0.1`, `encoder mlp 3`.
-std::optional<NodePlace> place_of_node(const std::string& node) {
+// Of a name such as `head 0.1`, `encoder mlp 3`, `embed`.
+PartPlace place_of_part(const std::string& part) {
   constexpr std::string_view kEncoder = "encoder ";
-  const auto blank = node.rfind(' ');
-  if (blank == std::string::npos) return std::nullopt;
-  const std::string where = node.substr(blank + 1);
+  const PartPlace no_layer{.row = part, .kind = "all"};
+  const auto blank = part.rfind(' ');
+  if (blank == std::string::npos) return no_layer;
+  const std::string where = part.substr(blank + 1);
   const auto dot = where.find('.');
   const auto number =
       dot == std::string::npos ? std::optional<std::int64_t>(-1) : parse_integer(where.substr(dot + 1));
-  if (!number || !parse_integer(where.substr(0, dot))) return std::nullopt;
-  const bool encoder = node.starts_with(kEncoder);
+  if (!number || !parse_integer(where.substr(0, dot))) return no_layer;
+  const bool encoder = part.starts_with(kEncoder);
   const std::size_t begin = encoder ? kEncoder.size() : 0;
-  return NodePlace{.layer = (encoder ? std::string(kEncoder) : "") + where.substr(0, dot),
-                   .kind = node.substr(begin, blank - begin),
-                   .number = *number};
+  if (blank < begin) return no_layer;
+  return {.row = (encoder ? std::string(kEncoder) : "") + where.substr(0, dot),
+          .kind = part.substr(begin, blank - begin),
+          .number = *number};
 }
 
-// Scores [node] as [layer, head], with MLPs in a last column; unchanged if a node has another kind of name.
-Grid by_layer(const Grid& nodes) {
-  if (nodes.axes().size() != 1) return nodes;
-  const std::vector<std::string>& names = nodes.axes()[0].labels;
-  std::vector<NodePlace> places;
-  for (const std::string& name : names) {
-    const auto place = place_of_node(name);
-    if (!place) return nodes;
-    places.push_back(*place);
-  }
+// Numbers [..., part] as [..., layer, head]; other grids as they are.
+Grid by_layer(const Grid& parts) {
+  if (parts.axes().empty() || (parts.axes().back().name != "node" && parts.axes().back().name != "part"))
+    return parts;
+  std::vector<PartPlace> places;
+  for (const std::string& name : parts.axes().back().labels) places.push_back(place_of_part(name));
   GridAxis layers{.name = "layer", .labels = {}}, heads{.name = "head", .labels = {}};
-  // MLPs come last, heads in the order of their numbers.
-  std::map<std::tuple<bool, std::string, std::int64_t>, std::int64_t> columns;
-  for (const NodePlace& place : places) {
-    if (std::ranges::find(layers.labels, place.layer) == layers.labels.end())
-      layers.labels.push_back(place.layer);
-    columns[{place.kind == "mlp", place.kind, place.number}] = 0;
+  struct Column {
+    std::string label;
+    std::int64_t index = 0;
+  };
+  std::map<decltype(PartPlace().column()), Column> columns;  // in their order
+  for (const PartPlace& place : places) {
+    if (std::ranges::find(layers.labels, place.row) == layers.labels.end())
+      layers.labels.push_back(place.row);
+    columns[place.column()].label = place.column_label();
   }
-  for (auto& [column, number] : columns) {
-    const auto& [mlp, kind, head] = column;
-    number = std::ssize(heads.labels);
-    heads.labels.push_back(head < 0         ? kind
-                           : kind == "head" ? std::to_string(head)
-                                            : fmt::format("{} {}", kind, head));
+  for (auto& entry : columns) {
+    entry.second.index = std::ssize(heads.labels);
+    heads.labels.push_back(entry.second.label);
   }
-  const at::Tensor values = at::full({std::ssize(layers.labels), std::ssize(heads.labels)},
-                                     std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+  std::vector<GridAxis> axes = parts.axes();
+  std::vector<std::int64_t> shape = parts.values().sizes().vec();
+  shape.back() = std::ssize(layers.labels);
+  shape.push_back(std::ssize(heads.labels));
+  const at::Tensor values = at::full(shape, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto layer = std::ranges::find(layers.labels, places[i].layer) - layers.labels.begin();
-    values[layer][columns[{places[i].kind == "mlp", places[i].kind, places[i].number}]] =
-        nodes.values()[static_cast<std::int64_t>(i)];
+    const auto layer = std::ranges::find(layers.labels, places[i].row) - layers.labels.begin();
+    values.select(-2, layer).select(-1, columns[places[i].column()].index) =
+        parts.values().select(-1, static_cast<std::int64_t>(i));
   }
-  return Grid(values, {std::move(layers), std::move(heads)}, {.title = nodes.title(), .unit = nodes.unit()});
+  axes.back() = std::move(layers);
+  axes.push_back(std::move(heads));
+  return Grid(values, std::move(axes), {.title = parts.title(), .unit = parts.unit()});
 }
 
 }  // namespace
@@ -115,17 +113,20 @@ bool is_picture(const std::string& file) { return std::filesystem::path(file).ex
 
 void save_grid(const Grid& grid, const std::string& file, const GridSave& how) {
   if (!is_picture(file)) return grid.save(file, overwrite_of(how.force));
+  const Grid shown = captioned(by_layer(grid), how.caption);
   HeatMapOptions picture = how.picture;
   if (how.whole) {
-    const at::Tensor absent = grid.values().isnan();
+    const at::Tensor absent = shown.values().isnan();
     picture.blank = picture.blank.defined() ? absent.logical_or(picture.blank) : absent;
   }
-  grid.save(file, picture, overwrite_of(how.force));
+  shown.save(file, picture, overwrite_of(how.force));
 }
 
 bool save_sweep(const SweepNumbers& sweep, const PatchOptions& options, const PatchPrompts& prompts,
                 const std::string& file) {
-  GridSave how{.force = options.force, .whole = sweep.lacks_only_what_is_not_there()};
+  GridSave how{.force = options.force,
+               .whole = sweep.lacks_only_what_is_not_there(),
+               .caption = {options.model.model, prompts.text()}};
   const std::vector<std::size_t> all = sweep.metrics();
   if (!is_picture(file)) {
     const Grid grid =
@@ -148,15 +149,14 @@ bool save_sweep(const SweepNumbers& sweep, const PatchOptions& options, const Pa
     how.picture.centre = sweep.unpatched(shown.front());
   }
   how.picture.blank = unseen_keys(sweep, grid.axes());
-  save_grid(captioned(grid, options, prompts), file, how);
+  save_grid(grid, file, how);
   return true;
 }
 
 void save_parts(const Grid& scores, bool whole, const CircuitsOptions& options, const PatchPrompts& prompts) {
   if (!whole && !has_numbers(scores)) return;
-  const bool drawn = is_picture(options.out);
-  save_grid(drawn ? captioned(by_layer(scores), options, prompts) : scores, options.out,
-            {.force = options.force, .whole = whole});
+  save_grid(scores, options.out,
+            {.force = options.force, .whole = whole, .caption = {options.model.model, prompts.text()}});
 }
 
 }  // namespace hooked::cli

@@ -41,7 +41,8 @@ void save(const std::vector<NamedGrid>& grids, bool complete, const WeightsOptio
   if (options.out.empty()) return;
   const bool several = grid_names(options).size() > 1;
   for (const auto& [name, grid] : grids)
-    save_grid(grid, file_of(options.out, name, several), {.force = options.force, .whole = complete});
+    save_grid(grid, file_of(options.out, name, several),
+              {.force = options.force, .whole = complete, .caption = {options.model.model, ""}});
 }
 
 CircuitOptions circuits_of(const WeightsOptions& options) {

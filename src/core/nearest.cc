@@ -1,8 +1,10 @@
 #include "core/nearest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -27,6 +29,9 @@ namespace {
 
 // A name in a hostile file can be long; comparing its beginning is enough for a suggestion.
 constexpr std::size_t kCompared = 256;
+
+// Of several words with the same beginning, all are suggested if they are at most so many.
+constexpr std::size_t kShown = 3;
 
 // One letter of a short word, a quarter of a long one.
 std::size_t most_slips(std::string_view wanted) {
@@ -53,10 +58,16 @@ std::string nearest_text(std::string_view form, std::string_view wanted,
   if (candidates.empty()) return {};
   wanted = wanted.substr(0, kCompared);
   std::string found = nearest(wanted, candidates);
-  if (edit_distance(wanted, std::string_view(found).substr(0, kCompared)) > most_slips(wanted)) {
-    const auto whole = std::ranges::find_if(candidates, [&](const auto& one) { return begins(wanted, one); });
-    if (whole == candidates.end()) return {};
-    found = *whole;
+  const std::size_t slips = edit_distance(wanted, std::string_view(found).substr(0, kCompared));
+  if (slips > 1) {
+    // A beginning says more than several slips.
+    std::vector<std::string> whole;
+    std::ranges::copy_if(candidates, std::back_inserter(whole),
+                         [&](const std::string& one) { return begins(wanted, one); });
+    if (whole.empty() && slips > most_slips(wanted)) return {};
+    if (whole.size() > kShown) whole.resize(1);
+    const bool quoted = form.find("'{}'") != std::string_view::npos;
+    if (!whole.empty()) found = fmt::format("{}", fmt::join(whole, quoted ? "' or '" : " or "));
   }
   return fmt::format(fmt::runtime(form), found);
 }

@@ -32,9 +32,6 @@ const Tokenizer& tokenizer_of(const LoadedModel& model) {
 
 namespace {
 
-// Of a text that was to be a single one.
-constexpr std::size_t kShownTokens = 8;
-
 std::vector<std::int64_t> ids_of_row(const at::Tensor& ids) {
   if (ids.dim() > 2 || (ids.dim() == 2 && ids.size(0) != 1)) {
     throw TokenizerError("ids", "these are several rows; expected one, [pos] or [1, pos]");
@@ -153,15 +150,7 @@ std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const
 }
 
 std::int64_t HookedTransformer::to_token(std::string_view text) const {
-  const Tokenizer& tokenizer = tokenizer_of(*model_);
-  const std::vector<std::int64_t> ids = tokenizer.encode(text).ids;
-  if (ids.size() == 1) return ids.front();
-  std::string pieces;
-  for (std::size_t i = 0; i < std::min(ids.size(), kShownTokens); ++i) {
-    pieces += fmt::format("{}'{}' ({})", i == 0 ? ": " : ", ", tokenizer.printable_piece(ids[i]), ids[i]);
-  }
-  throw TokenizerError(text, fmt::format("this text is not one token; expected exactly one, got {}{}{}",
-                                         ids.size(), pieces, ids.size() > kShownTokens ? ", ..." : ""));
+  return tokenizer_of(*model_).to_token(text);
 }
 
 std::string HookedTransformer::to_string(const at::Tensor& ids) const {

@@ -50,8 +50,16 @@ _hooked_complete() {
       _hooked_add "$1" '' < <("$2" list --quiet 2>/dev/null)
       _hooked_add "$1" '' < <(_hooked_models "$1") ;;
   esac
+  if ! type compopt >/dev/null 2>&1; then return; fi
   case $kind in
-    folder|file|model) if type compopt >/dev/null 2>&1; then compopt -o filenames 2>/dev/null; fi ;;
+    folder|file|model)
+      # As names of files bash would write : = and @ with a backslash, and then not cut the word there.
+      if [[ "${COMPREPLY[*]}" == *[:=@]* ]]; then
+        local -i i
+        for ((i = 0; i < ${#COMPREPLY[@]}; i++)); do printf -v "COMPREPLY[i]" %q "${COMPREPLY[i]}"; done
+      else
+        compopt -o filenames 2>/dev/null
+      fi ;;
   esac
 }
 
@@ -98,6 +106,7 @@ _hooked() {
     kind=words
     _hooked_options "$command"
   fi
+  cur=${cur//\\/}  # backslashes that the shell or the user wrote
   _hooked_complete "$cur" "${args[0]/#\~/$HOME}"
   if ((${#COMPREPLY[@]})); then
     COMPREPLY=("${COMPREPLY[@]/#/$head}")
@@ -189,7 +198,7 @@ std::string completion_script(const CLI::App& app, bool zsh) {
 
 Reader define_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  add_options(app, {{"SHELL", *shell, "bash or zsh", required, one_of({"bash", "zsh"})}});
+  add_options(app, {{"SHELL", *shell, "the shell", required, one_of({"bash", "zsh"})}});
   return [&app, shell]() -> Request { return completion_script(*app.get_parent(), *shell == "zsh"); };
 }
 

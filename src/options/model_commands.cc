@@ -87,7 +87,8 @@ Reader define_tokenize(CLI::App& app) {
                {"--texts-file F", options->texts_file, "JSON file with an array of texts"},
                {"--decode IDS", options->decode, "ids such as 1,2,3 to turn into text"}});
   add_options(app, {{"--add-special-tokens", options->add_special_tokens,
-                     "put the tokens around the text that the tokenizer's file asks for"}});
+                     "put only the tokens around the text that the tokenizer's file asks for, not those that "
+                     "a run of the model puts there"}});
   add_chat_options(app, options->chat, {"--decode", "--add-special-tokens"});
   add_options(app, {json_row(options->json)});
   return [&app, options] {
@@ -144,9 +145,7 @@ Reader define_weights(CLI::App& app) {
                {"--copying", options->copying,
                 "whether heads copy: eigenvalues of W_E W_V W_O W_U, and tokens that raise themselves most"},
                {"--singular MATRIX", options->singular,
-                fmt::format("the singular directions of a matrix, read through the unembedding: {}",
-                            fmt::join(matrices, ", ")),
-                one_of(matrices)}});
+                "the singular directions of a matrix, read through the unembedding", one_of(matrices)}});
   add_options(
       app,
       {{"--layer L", options->layer, "the layer; negative from the end (default: 0)"},

@@ -113,7 +113,13 @@ Trait one_of(const std::vector<std::string>& values) {
     return fmt::format("'{}' is not one of {}{}", printable(word), fmt::join(values, ", "),
                        nearest_text(kDidYouMean, word, values));
   };
-  return check(CLI::Validator(find, set_text(values)));
+  return [find, values](CLI::App&, CLI::Option& option) {
+    option.check(CLI::Validator(find, set_text(values)));
+    if (option.get_option_text().find('|') != std::string::npos) return;  // its word says them
+    option.description(fmt::format("{}; {} of {}", option.get_description(),
+                                   option.get_delimiter() == ',' ? "some, separated by commas," : "one",
+                                   fmt::join(values, ", ")));
+  };
 }
 
 Trait offering(const std::vector<std::string>& values) {
@@ -230,7 +236,9 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
         "cpu, cuda or cuda:N (default: cpu); over several, as cuda:0,cuda:1 or cuda:all, the layers are "
         "spread",
         offering({"cpu", "cuda"})},
-       {"--dtype T", options.dtype, "float32, float64, bfloat16 or float16 (default: float32, or as saved)",
+       {"--dtype T", options.dtype,
+        "float32, float64, bfloat16 or float16, or for short f32, f64, bf16, f16, fp32, fp64, fp16, half "
+        "(default: float32, or as saved)",
         dtype},
        {"--threads N", options.threads, "threads of one run (default: all cores)",
         check(CLI::Range(1, 4096))},

@@ -37,7 +37,7 @@ void at_least_one(CLI::App& app, CLI::Option& option);
 /// The words of an edit, as read_edit_text() reads them.
 void edit_text(CLI::App& app, CLI::Option& option);
 Trait check(CLI::Validator validator);
-/// Each value is one of these.
+/// Each value is one of these, which help shows after the text; of a list it comes after `listed`.
 Trait one_of(const std::vector<std::string>& values);
 /// Accepts all values; a shell offers these.
 Trait offering(const std::vector<std::string>& values);

@@ -234,7 +234,7 @@ Reader define_circuits(CLI::App& app) {
       {{"--edges", options->edges, "scores of what each part reads of each other, not of heads and MLPs"},
        {"--steps N", options->steps,
         "integrate over N runs between the two prompts' embeddings (default: one gradient)", at_least_one},
-       {"--hold LIST", words->hold, "what passes no gradient: norms (their scales), patterns, or both",
+       {"--hold LIST", words->hold, "what passes no gradient: the scales of norms, attention patterns",
         listed, one_of({"norms", "patterns"})},
        {"--from WHAT", words->with,
         "what replaces a part: its value in the corrupted run, zero, the mean over all corrupted prompts of "

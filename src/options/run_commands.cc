@@ -1,6 +1,5 @@
 // The options of the commands that run a model on an input.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -215,13 +214,12 @@ Reader define_heads(CLI::App& app) {
         "the attention itself instead of scores: of one head, or of all heads of a layer",
         excludes({"--half"})},
        {"--score LIST", options->scores,
-        fmt::format("separated by commas: {} (default: previous_token, current_token and first_token; with "
-                    "--half previous_token, duplicate_token and induction)",
-                    fmt::join(score_names(), ", ")),
+        "what heads are scored by (default: previous_token, current_token and first_token; with --half "
+        "previous_token, duplicate_token and induction)",
         listed, one_of(score_names()), excludes({"--pattern"})},
        {"--measure M", options->measure,
-        "share of the attention of the tokens that have such a key (default), or TransformerLens's mul and "
-        "abs",
+        "share: of the attention of the tokens that have such a key (default); mul and abs are "
+        "TransformerLens's",
         one_of({"share", "mul", "abs"}), excludes({"--pattern"})},
        {"--exclude-bos", options->exclude_bos, "attention to each row's first token does not count",
         excludes({"--pattern"})},

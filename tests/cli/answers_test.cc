@@ -1,4 +1,7 @@
 // Answers by text, and values of other models.
+#include "hooked/analysis/answers.h"
+#include "hooked/core/error.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/softmax.h>
@@ -10,6 +13,7 @@
 #include <vector>
 
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::answers_test {
 namespace {
@@ -67,6 +71,34 @@ TEST_F(AnswersTest, RunSaysWhereTheyRank) {
   expect_failure(exact({"run", "--tokens", "1,2", "--answer-token", "11"}), 1, "expected 0 to 10");
   expect_failure(exact({"run", "--text", "c b", "--answer", "a b"}), 1,
                  "[a b] this text is not one token; expected exactly one, got 2: 'a' (1), ' b' (6)");
+}
+
+/// The vocabulary has a piece `a` with its blank, `Ġa`, and `c` only without one.
+TEST_F(AnswersTest, OfSeveralTokensNameTheSpellingThatIsOne) {
+  const auto hints = [&](const Words& words, const std::string& hint) {
+    const auto result = hooked(exact(words));
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.error, HasSubstr(hint));
+  };
+  const std::string with_blank = "did you mean ' a', which is token 5?";
+  const std::string without =
+      "expected exactly one, got 2: ' ' (4), 'c' (3); did you mean 'c', which is token 3?";
+  hints({"run", "--text", "c b", "--answer", " c"}, without);
+  hints({"attribute", "--text", "c b", "--answer", " c"}, without);
+  hints({"lens", "--text", "c b", "--answer", "a", "--answer", " c"}, without);
+  hints({"cache", "--text", "c b", "--out", path("c.safetensors"), "--gradients", "--answer", " c",
+         "--against", "a"},
+        without);
+  for (const char* command : {"patch", "circuits"}) {
+    Words words{command, "--clean", "c b", "--corrupted", "a b", "--answer", "  a"};
+    if (words.front() == "patch") words.insert(words.end(), {"--sweep", "resid_pre"});
+    hints(words, with_blank);
+  }
+  write("pairs.jsonl", R"({"clean": "c b", "corrupted": "a b", "answers": "  a", "against": "c"})");
+  hints({"patch", "--pairs", path("pairs.jsonl"), "--sweep", "resid_pre"}, with_blank);
+  const auto model = in_float64();
+  EXPECT_THAT(text_thrown_by<TokenizerError>([&] { Answers("  a").in(model); }), HasSubstr(with_blank));
+  EXPECT_THAT(text_thrown_by<TokenizerError>([&] { model.to_token("a b"); }), Not(HasSubstr("did you mean")));
 }
 
 TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {

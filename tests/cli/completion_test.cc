@@ -124,6 +124,7 @@ TEST_F(CompletionTest, AGgufFileOfACachedModel) {
   EXPECT_EQ(offered({"run", "org/quantised"}),
             (Words{"org/quantised:m.Q4_K.gguf", "org/quantised:m.Q8_0.gguf"}));
   EXPECT_EQ(offered({"run", "org/quantised", ":", "m.Q8"}), Words{"m.Q8_0.gguf"});
+  EXPECT_EQ(offered({"run", "org/quantised\\:m.Q8"}), Words{"org/quantised:m.Q8_0.gguf"}) << "a quoted colon";
   EXPECT_EQ(offered({"run", "org/quantised", ":", "m.Q8_0.gguf", "--js"}), Words{"--json"});
 }
 
@@ -137,7 +138,7 @@ TEST_F(CompletionTest, FilesAndFolders) {
 // A name in a cache comes from a stranger. The shell must not run it.
 TEST_F(CompletionTest, NamesAreNoShellCode) {
   add_model("models--org--small", "$(touch ran)`touch ran`");
-  EXPECT_EQ(offered({"run", "or"}), Words{"org/small@$(touch ran)`touch ran`"});
+  EXPECT_EQ(offered({"run", "or"}), Words{R"(org/small@\$\(touch\ ran\)\`touch\ ran\`)"});
   EXPECT_FALSE(fs::exists(folder_ / "work/ran"));
 }
 

@@ -1,4 +1,4 @@
-// What the pictures of `hooked patch`, `hooked circuits` and `hooked weights` show, and what they say.
+// What the pictures of all commands show, and what they say.
 #include "cli/picture.h"
 
 #include <string>
@@ -100,6 +100,62 @@ TEST_F(PictureTest, OfNodesIsATableOfLayers) {
   succeed({"circuits", model(), "--clean", "w2 w3", "--corrupted", "w5 w3", "--answer", "w6", "--out",
            path("scores.csv")});
   EXPECT_EQ(Grid::load(path("scores.csv")).axes()[0].name, "node") << "data are as they are chosen from";
+}
+
+/// Every command that draws names the model, and what it was run on and asked for.
+TEST_F(PictureTest, OfEveryCommandHasACaption) {
+  const auto says = [&](Words words, const Words& wanted) {
+    words.insert(words.begin() + 1, model());
+    words.insert(words.end(), {"--out", path("one.svg")});
+    EXPECT_EQ(hooked(words).exit_code, 0);
+    const std::string picture = read("one.svg");
+    for (const std::string& what : wanted)
+      EXPECT_NE(picture.find(what), std::string::npos) << words.front() << ": " << what;
+    std::filesystem::remove(path("one.svg"));
+  };
+  const Words text{"--text", "w2 w3 w4"};
+  const auto with = [&](const Words& more) {
+    Words words{more.front(), text[0], text[1]};
+    words.insert(words.end(), more.begin() + 1, more.end());
+    return words;
+  };
+  says(with({"lens", "--answer", "w6"}), {">model: Logit lens", " · “w2 w3 w4”, “w6”<"});
+  says(with({"attribute", "--answer", "w6", "--against", "w7"}),
+       {">model: Direct logit attribution", " · “w2 w3 w4”, “w6” against “w7”<"});
+  says({"attribute", "--tokens", "1,2,3", "--answer-token", "6"}, {">model: ", " · 1 2 3, 6<"});
+  says({"attribute", "--tokens", "1,2", "--tokens", "1,3", "--answer-token", "6"},
+       {" · 2 rows of 2 tokens, 6<"});
+  says(with({"heads", "--score", "entropy"}), {">model: ", " · “w2 w3 w4”<"});
+  says({"heads", "--score", "entropy", "--text", "w2", "--text", "w3"}, {" · 2 texts<"});
+  says({"heads", "--score", "induction", "--half", "3", "--rows", "2"},
+       {">model: ", " · 2 rows of 3 random tokens, repeated once<"});
+  says(with({"heads", "--pattern", "1.2"}), {">model: ", " · “w2 w3 w4”<"});
+  says({"weights", "--composition", "q"}, {">model: "});
+  succeed({"lens", model(), "--text", "w2 w3", "--answer", "w6", "--out", path("lens.csv")});
+  EXPECT_EQ(Grid::load(path("lens.csv")).title().find("model"), std::string::npos) << "data have no caption";
+}
+
+/// Parts without a layer have rows of their own in a last column; no number is lost.
+TEST_F(PictureTest, OfPartsIsATableOfLayers) {
+  const Words words{"attribute", model(), "--text", "w2 w3 w4", "--answer", "w6", "--grain", "head", "--out"};
+  const auto saved = [&](const std::string& name) {
+    Words all = words;
+    all.push_back(path(name));
+    EXPECT_EQ(hooked(all).exit_code, 0);
+    return path(name);
+  };
+  const Grid parts = Grid::load(saved("parts.csv"));
+  const std::string picture = read((saved("parts.svg"), "parts.svg"));
+  EXPECT_EQ(cells(picture), parts.axis("part").labels.size());
+  for (const char* place : {"layer 1, head 2: ", "layer 0, head mlp: ", "layer embed, head all: "})
+    EXPECT_EQ(count(picture, place), 1u) << place;
+}
+
+/// A title is not cut to the width of a panel with few columns.
+TEST_F(PictureTest, ANarrowPanelHasItsWholeTitle) {
+  const std::string picture = drawn(
+      "patch", {"--sweep", "resid_pre", "--positions", "1", "--metric", "logit_difference,probability"});
+  EXPECT_NE(picture.find(">metric logit difference<"), std::string::npos);
 }
 
 TEST_F(PictureTest, ScoresAreAskedForOnlyOfPictures) {

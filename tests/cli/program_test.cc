@@ -84,6 +84,29 @@ std::vector<std::vector<std::string>> help_calls() {
   return calls;
 }
 
+// A closed list of words is in help as it is accepted.
+TEST_F(ProgramTest, HelpSaysTheWordsThatAnOptionTakes) {
+  const auto says = [&](const std::string& command, const std::string& words) {
+    std::string help;
+    for (std::istringstream lines(succeed({command, "--help"}).out); lines;) {
+      std::string word;
+      if (lines >> word) help += word + " ";
+    }
+    EXPECT_NE(help.find(words), std::string::npos) << command << ": " << help;
+  };
+  says("patch", "one of clean, zero, mean_rows, mean_rows_and_positions, resampled");
+  says("circuits", "one of corrupted, zero, mean_rows, mean_rows_and_positions, resampled");
+  says("circuits", "some, separated by commas, of norms, patterns");
+  says("lens", "one of layer, head, expert, neuron");
+  says("attribute", "one of layer, head, expert, neuron");
+  says("heads", "one of encoder, cross");
+  says("heads", "one of share, mul, abs");
+  says("weights", "one of ov_written, ov_read,");
+  says("run", "fp16");
+  expect_failure({"patch", model(), "--clean-tokens", "1", "--corrupted-tokens", "2", "--from", "mean"}, 2,
+                 "did you mean 'mean_rows' or 'mean_rows_and_positions'?");
+}
+
 TEST_F(ProgramTest, HelpFitsEightyColumns) {
   for (const auto& call : help_calls()) {
     std::istringstream help(succeed(call).out);

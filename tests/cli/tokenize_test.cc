@@ -8,7 +8,7 @@ class TokenizeTest : public CliTest {};
 TEST_F(TokenizeTest, GivesIdsPiecesAndOffsets) {
   write_tokenizer("words");
   const auto want = parse_json(
-      R"({"text": "w3 \u00e9 <bos> w4", "ids": [3, 1, 0, 4], "pieces": ["w3", "<unk>", "<bos>", "w4"], "offsets": [[0, 2], [3, 5], [6, 11], [12, 14]]})",
+      R"({"text": "w3 \u00e9 <bos> w4", "ids": [0, 3, 1, 0, 4], "pieces": ["<bos>", "w3", "<unk>", "<bos>", "w4"], "offsets": [[0, 0], [0, 2], [3, 5], [6, 11], [12, 14]]})",
       {});
   const std::string text = "w3 \u00e9 <bos> w4";
   EXPECT_EQ(succeed({"tokenize", path("words"), "--text", text, "--json"}).json()["rows"][0], want);
@@ -28,6 +28,11 @@ TEST_F(TokenizeTest, PositionsAreThoseOfARun) {
   };
   EXPECT_NE(table().find(in_front), std::string::npos) << table();
   EXPECT_NE(table().find("       2   4  w4     3-5"), std::string::npos) << table();
+  const Json json_of_it = succeed({"tokenize", model(), "--text", "w3 w4", "--json"}).json();
+  EXPECT_EQ(json_of_it["rows"][0]["ids"], Json::array({0, 3, 4}));
+  EXPECT_EQ(json_of_it["rows"][0]["pieces"], Json::array({"<bos>", "w3", "w4"}));
+  EXPECT_EQ(json_of_it["around"]["before"], Json::parse(R"([{"id": 0, "token": "<bos>"}])"));
+  EXPECT_EQ(json_of_it["around"], succeed({"run", model(), "--text", "w3 w4", "--json"}).json()["around"]);
   EXPECT_EQ(table({"--add-special-tokens"}).find("in front"), std::string::npos);
   // Where no file speaks of it, the model decides; a tokenizer alone has no runs.
   std::string json = read("model/tokenizer.json");
@@ -44,9 +49,9 @@ TEST_F(TokenizeTest, AFileOfTextsGivesAnArray) {
   const auto list =
       succeed({"tokenize", path("words"), "--texts-file", path("texts.json"), "--json"}).json()["rows"];
   ASSERT_EQ(list.size(), 3u);
-  EXPECT_EQ(list[0]["ids"], Json::array({2}));
-  EXPECT_EQ(list[1]["ids"], Json::array());
-  EXPECT_EQ(list[2]["ids"], Json::array({3, 4}));
+  EXPECT_EQ(list[0]["ids"], Json::array({0, 2}));
+  EXPECT_EQ(list[1]["ids"], Json::array({0}));
+  EXPECT_EQ(list[2]["ids"], Json::array({0, 3, 4}));
 }
 
 TEST_F(TokenizeTest, TakesTheOlderPairAndAddsSpecialTokens) {
@@ -63,7 +68,10 @@ TEST_F(TokenizeTest, TakesTheOlderPairAndAddsSpecialTokens) {
     "post_processor": {"type": "BertProcessing", "cls": ["b", 1], "sep": ["a", 0]},
     "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})");
   EXPECT_EQ(succeed({"tokenize", path("special.json"), "--text", "b", "--json"}).json()["rows"][0]["ids"],
-            Json::array({1}));
+            Json::array({1, 1, 0}));
+  const std::string table = succeed({"tokenize", path("special.json"), "--text", "b"}).out;
+  EXPECT_NE(table.find("       0   1  b      none: a run puts it in front\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("       2   0  a      none: a run puts it at the end\n"), std::string::npos) << table;
   const auto special =
       succeed({"tokenize", path("special.json"), "--text", "b", "--add-special-tokens", "--json"}).json();
   EXPECT_EQ(special["rows"][0]["ids"], Json::array({1, 1, 0}));
@@ -76,7 +84,7 @@ TEST_F(TokenizeTest, AModelIsAlsoAFileOfWeights) {
   write_tokenizer();
   EXPECT_EQ(succeed({"tokenize", path("model/model.safetensors"), "--text", "w3 w4", "--json"})
                 .json()["rows"][0]["ids"],
-            Json::array({3, 4}));
+            Json::array({0, 3, 4}));
   const auto golden = [](const char* name) {
     return (std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/gguf" / name).string();
   };

@@ -48,5 +48,12 @@ TEST(Nearest, ASuggestionIsNearOrIsNotMade) {
   EXPECT_EQ(nearest_text("'{}'", std::string(10'000'000, 'a'), kNames), "");
 }
 
+TEST(Nearest, ABeginningSaysMoreThanSeveralSlips) {
+  const std::vector<std::string> names{"clean", "zero", "mean_rows", "mean_rows_and_positions"};
+  EXPECT_EQ(nearest_text(kDidYouMean, "mean", names),
+            "; did you mean 'mean_rows' or 'mean_rows_and_positions'?");
+  EXPECT_EQ(nearest_text(kDidYouMean, "cleam", names), "; did you mean 'clean'?");
+}
+
 }  // namespace
 }  // namespace hooked::nearest_test

@@ -99,22 +99,25 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
   left = std::max(left, kPictureMargin + overhang);
   left = std::ceil(left);
 
-  double title_height = 0;
+  constexpr double kTitleRoom = 240;  // a narrow panel leaves this much for its title
+  double title_height = 0, widest_title = 0;
   if (axes.size() > 2) {
     title_height = 22;
+    const double room = std::max(panel_width + 12, kTitleRoom);
     for (std::int64_t panel = 0; panel < panels; ++panel) {
       std::string title;
       for (const auto& [axis, place] : panel_place(grid, panel))
         title += (title.empty() ? "" : ", ") + axis->name + ' ' + visible_label(axis->labels[place]);
-      for (std::size_t length = 40; length > 4 && bold_width(title, kPictureFont) > panel_width + 12;
-           --length)
+      for (std::size_t length = 40; length > 4 && bold_width(title, kPictureFont) > room; --length)
         title = shortened(title, length);
+      widest_title = std::max(widest_title, bold_width(title, kPictureFont));
       panel_titles.push_back(std::move(title));
     }
   }
   top = kPictureHeader + title_height;
   // If the last row of panels is short, labels of the row above reach in next to its last panel.
-  across = panel_width + std::max(18.0, panels % per_row != 0 ? std::ceil(overhang) : 0);
+  panel_extent = widest_title > panel_width + 12 ? std::ceil(widest_title) : panel_width;
+  across = panel_extent + std::max(18.0, panels % per_row != 0 ? std::ceil(overhang) : 0);
   down = panel_height + title_height + 10;
 }
 

@@ -29,6 +29,7 @@ struct HeatMapLayout {
 
   double left = 0, top = 0;                  ///< of the first panel's first cell
   double panel_width = 0, panel_height = 0;  ///< of the cells
+  double panel_extent = 0;                   ///< of a panel and its title to the right
   double across = 0, down = 0;               ///< from panel to panel
   double label_height = 0;                   ///< below the cells
 
@@ -36,7 +37,7 @@ struct HeatMapLayout {
   std::int64_t panel_rows() const { return (panels + per_row - 1) / per_row; }
   double panel_left(std::int64_t panel) const { return left + across * static_cast<double>(panel % per_row); }
   double panel_top(std::int64_t panel) const { return top + down * static_cast<double>(panel / per_row); }
-  double right() const { return left + across * static_cast<double>(per_row - 1) + panel_width; }
+  double right() const { return left + across * static_cast<double>(per_row - 1) + panel_extent; }
   double bottom() const { return top + down * static_cast<double>(panel_rows() - 1) + panel_height; }
   /// Whether there is another panel below, which then has the labels of the columns.
   bool has_panel_below(std::int64_t panel) const { return panel + per_row < panels; }

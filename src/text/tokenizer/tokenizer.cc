@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -25,6 +26,41 @@ namespace hooked::text {
 namespace {
 
 std::string spelling_without_text(std::int64_t id) { return fmt::format("<{}>", id); }
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(' ');
+  return begin == std::string_view::npos ? std::string_view()
+                                         : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
+// What somebody may mean by a text that is not one token: the text of a spelling in the vocabulary (`ĠMary`),
+// and the word with or without a blank in front.
+std::vector<std::string> other_spellings(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::string> others;
+  const auto add = [&](std::string_view word) {
+    if (word.empty()) return;
+    others.push_back(fmt::format(" {}", word));
+    others.emplace_back(word);
+  };
+  if (const auto id = tokenizer.find(text)) {
+    const std::string decoded = tokenizer.decoded_piece(*id);
+    others.push_back(decoded);
+    add(trimmed(decoded));
+  }
+  add(trimmed(text));
+  return others;
+}
+
+// The token of a text that is one token, and not an unknown one.
+std::optional<std::int64_t> own_token(const Tokenizer& tokenizer, std::string_view text) {
+  try {
+    const auto ids = tokenizer.encode(text).ids;
+    const bool own = ids.size() == 1 && trimmed(tokenizer.decoded_piece(ids.front())) == trimmed(text);
+    return own ? std::optional(ids.front()) : std::nullopt;
+  } catch (const TokenizerError&) {  // not UTF-8, or outside the vocabulary
+    return std::nullopt;
+  }
+}
 
 // Finds the added tokens and normalizes the text between them.
 PreTokenized extract_added_tokens(const Tokenizer::Rules& rules, std::string_view text,
@@ -234,11 +270,22 @@ std::string Tokenizer::decode(std::span<const std::int64_t> ids, const DecodeOpt
 }
 
 std::int64_t Tokenizer::to_token(std::string_view text) const {
-  const auto encoding = encode(text);
-  if (encoding.ids.size() == 1) return encoding.ids.front();
-  throw TokenizerError("text", fmt::format("\"{}\" is {} tokens{}{}; expected exactly one", printable(text),
-                                           encoding.ids.size(), encoding.ids.empty() ? "" : ": ",
-                                           printable(fmt::format("{}", fmt::join(encoding.pieces, ", ")))));
+  const std::vector<std::int64_t> ids = encode(text).ids;
+  if (ids.size() == 1) return ids.front();
+  constexpr std::size_t kShown = 8;
+  std::string pieces;
+  for (std::size_t i = 0; i < std::min(ids.size(), kShown); ++i)
+    pieces += fmt::format("{}'{}' ({})", i == 0 ? ": " : ", ", printable_piece(ids[i]), ids[i]);
+  std::string hint;
+  for (const std::string& other : text::other_spellings(*this, text)) {
+    if (const auto id = text::own_token(*this, other)) {
+      hint = fmt::format("; did you mean '{}', which is token {}?", printable(other), *id);
+      break;
+    }
+  }
+  throw TokenizerError(printable(text),
+                       fmt::format("this text is not one token; expected exactly one, got {}{}{}{}",
+                                   ids.size(), pieces, ids.size() > kShown ? ", ..." : "", hint));
 }
 
 std::string Tokenizer::piece(std::int64_t id) const {
