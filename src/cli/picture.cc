@@ -71,8 +71,22 @@ PartPlace place_of_part(const std::string& part) {
           .number = *number};
 }
 
+// The grid with its axis of parts as the last one if only axes of one place follow it; else as it is.
+Grid parts_last(const Grid& grid) {
+  std::vector<GridAxis> axes = grid.axes();
+  const auto parts = std::ranges::find_if(
+      axes, [](const GridAxis& axis) { return axis.name == "node" || axis.name == "part"; });
+  if (parts == axes.end()) return grid;
+  if (std::any_of(parts + 1, axes.end(), [](const GridAxis& axis) { return axis.labels.size() > 1; }))
+    return grid;
+  const at::Tensor values = grid.values().movedim(parts - axes.begin(), -1);
+  std::rotate(parts, parts + 1, axes.end());
+  return Grid(values, std::move(axes), {.title = grid.title(), .unit = grid.unit()});
+}
+
 // Numbers [..., part] as [..., layer, head]; other grids as they are.
-Grid by_layer(const Grid& parts) {
+Grid by_layer(const Grid& grid) {
+  const Grid parts = parts_last(grid);
   if (parts.axes().empty() || (parts.axes().back().name != "node" && parts.axes().back().name != "part"))
     return parts;
   std::vector<PartPlace> places;

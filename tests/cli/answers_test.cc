@@ -1,6 +1,5 @@
 // Answers by text, and values of other models.
 #include "hooked/analysis/answers.h"
-#include "hooked/core/error.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -12,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "hooked/core/error.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/support/thrown_by.h"
 
