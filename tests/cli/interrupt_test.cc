@@ -168,8 +168,10 @@ TEST_F(InterruptedText, AJudgementEndsBetweenRuns) {
   write("edges.json", R"({"format": "hooked circuit 1", "kind": "edges", "edges": [["embed", "logits"]]})");
   for (const char* file : {"edges.json", "nodes.json"}) {
     const std::string text = circuits({"--circuit", path(file), "--judge", "20000"});
-    EXPECT_NE(text.find(" runs judge the circuit, and what needs the others is nan\n"), std::string::npos)
-        << text;
+    // It may have been interrupted before the first run.
+    const bool some =
+        text.find(" runs judge the circuit, and what needs the others is nan\n") != std::string::npos;
+    EXPECT_TRUE(some || text.ends_with("ended early: nothing is judged\n")) << text;
     EXPECT_EQ(text.find("at least as faithful"), std::string::npos) << text;
   }
 }
