@@ -251,9 +251,27 @@ struct like_name<hooked::GenerateCallback<Value>> {
   static constexpr auto Name =
       const_name("collections.abc.Callable[[") + make_caster<Value>::Name + const_name("], bool | None]");
 };
+// Enums are also given as texts, structs as dicts.
+template <typename T>
+requires(std::is_enum_v<T>&& requires { hooked::python::Enumerators<T>::list; }) struct like_name<T> {
+  static constexpr auto Name = make_caster<T>::Name + const_name(" | str");
+};
+template <typename T>
+requires requires { hooked::python::Fields<T>::list; }
+struct like_name<T> {
+  static constexpr auto Name = make_caster<T>::Name + const_name(" | dict[str, typing.Any]");
+};
 template <typename T>
 struct like_name<std::optional<T>> {
   static constexpr auto Name = like_name<T>::Name;
+};
+template <typename T>
+requires(!std::is_arithmetic_v<T>) struct like_name<std::vector<T>> {
+  static constexpr auto Name = const_name("collections.abc.Sequence[") + like_name<T>::Name + const_name("]");
+};
+template <typename T>
+struct like_name<hooked::OneOrMore<T>> {
+  static constexpr auto Name = union_name(like_name<T>::Name, like_name<std::vector<T>>::Name);
 };
 #define HOOKED_LIKE(type, text)                                     \
   template <>                                                       \
