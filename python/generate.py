@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import headers  # noqa: E402
 
+REFERENCE = re.compile(r"&\s*\w+$")
 SAME = re.compile(r"The same (for|of) a temporary")
 
 
@@ -31,7 +32,7 @@ def fields(declarations: list[headers.Declaration]) -> str:
         owner, _, name = declaration.name.rpartition("::")
         if declaration.kind == "struct" and "template" not in declaration.text and ":" not in declaration.text:
             members[declaration.name]  # a struct without members is a value, too
-        if declaration.kind == "member" and "&" not in declaration.text and not re.match(r"(static|inline|constexpr)\b", declaration.text):
+        if declaration.kind == "member" and not REFERENCE.search(declaration.text) and not re.match(r"(static|inline|constexpr)\b", declaration.text):
             members[owner].append(name)
         elif declaration.kind == "enumerator":
             enumerators[owner].append(name)
