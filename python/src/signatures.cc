@@ -20,9 +20,7 @@ void SignatureText::append(std::string_view part) {
   text_ += part;
 }
 
-void SignatureText::keywords_follow() {
-  keywords_ = true;
-}
+void SignatureText::keywords_follow() { keywords_ = true; }
 
 void SignatureText::add(std::string_view name, std::string type, const std::optional<std::string>& fallback) {
   if (keywords_ && text_.find('*') == std::string::npos) append("*");
