@@ -23,7 +23,8 @@ def fetched(model: str) -> str:
     name, _, revision = name.partition("@")
     cache = hub_cache().path
     if file:
-        snapshot_download(name, revision=revision or None, cache_dir=cache, allow_patterns=[file, "*.json", "tokenizer*"])
+        wanted = [file, "*.json", "tokenizer*"]
+        snapshot_download(name, revision=revision or None, cache_dir=cache, allow_patterns=wanted)
         return model
     files = HfApi().list_repo_files(name, revision=revision or None)
     unread = list(_OTHER_WEIGHTS)

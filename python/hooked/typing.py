@@ -54,7 +54,7 @@ EditsLike: TypeAlias = Union[Edit, Sequence[Union[Edit, Sequence[Edit]]]]
 HookFunction: TypeAlias = Union[
     Callable[[torch.Tensor], Union[torch.Tensor, None]], Callable[..., Union[torch.Tensor, None]]
 ]
-"""A function of the activation, or also of its name, or also of its HookStep; what it returns replaces the activation."""
+"""A function of the activation, or also of its name and its HookStep; what it returns replaces the activation."""
 
 HookLike: TypeAlias = Union[
     Hook, tuple[SelectionLike, HookFunction], tuple[SelectionLike, HookFunction, Union[HookDirection, str]]

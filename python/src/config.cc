@@ -74,12 +74,42 @@ void bind_parts(nb::module_& module) {
   module.def("depends_on_length", &depends_on_length, nb::arg("scaling"), documentation("depends_on_length"));
 }
 
-// What a config says about the model as a whole, and about a layer.
-void bind_answers(nb::class_<ModelConfig>& config) {
+// What a config says about the model as a whole.
+void bind_whole(nb::class_<ModelConfig>& config) {
   const auto whole = [&](const char* name, auto function) {
     config.def_prop_ro(name, function, documentation(std::string("ModelConfig::") + name));
   };
-#define WHOLE(name) whole(#name, [](const ModelConfig& self) { return self.name(); });
+#define WHOLE(name) whole(#name, [](const ModelConfig& self) { return self.name(); })
+  WHOLE(stream_dtype);
+  WHOLE(has_encoder);
+  WHOLE(n_encoder_layers);
+  WHOLE(main_stack);
+  WHOLE(attends_everywhere);
+  WHOLE(layers_with_keys);
+  WHOLE(learned_positions);
+  WHOLE(shortformer);
+  WHOLE(has_pos_embed);
+  WHOLE(summed_embedding);
+  WHOLE(grouped_query);
+  WHOLE(norms_stream);
+  WHOLE(changes_stream);
+  WHOLE(latent_attention);
+  WHOLE(query_latent);
+  WHOLE(own_key_dim);
+  WHOLE(has_mlp);
+  WHOLE(n_experts);
+  WHOLE(some_dense_mlp);
+  WHOLE(parallel);
+  WHOLE(has_unembedding);
+  WHOLE(d_vocab_out);
+  WHOLE(tied_unembedding);
+  WHOLE(logits_centred);
+  WHOLE(has_mlm_head);
+#undef WHOLE
+}
+
+// What it says about a layer.
+void bind_layers(nb::class_<ModelConfig>& config) {
   const auto checked_layer = [](const ModelConfig& self, std::int64_t layer) {
     if (layer >= 0 && layer < self.n_layers) return layer;
     throw ConfigError(
@@ -91,22 +121,32 @@ void bind_answers(nb::class_<ModelConfig>& config) {
       [checked_layer](const ModelConfig& self, std::int64_t layer) { \
         return self.name(checked_layer(self, layer));                \
       },                                                             \
-      nb::arg("layer"), documentation("ModelConfig::" #name));
-  WHOLE(stream_dtype)
-  WHOLE(has_encoder)
-  WHOLE(n_encoder_layers)
-  WHOLE(main_stack) WHOLE(attends_everywhere) WHOLE(layers_with_keys) WHOLE(learned_positions)
-      WHOLE(shortformer) WHOLE(has_pos_embed) WHOLE(summed_embedding) WHOLE(grouped_query) WHOLE(norms_stream)
-          WHOLE(changes_stream) WHOLE(latent_attention) WHOLE(query_latent) WHOLE(own_key_dim) WHOLE(has_mlp)
-              WHOLE(n_experts) WHOLE(some_dense_mlp) WHOLE(parallel) WHOLE(has_unembedding) WHOLE(d_vocab_out)
-                  WHOLE(tied_unembedding) WHOLE(logits_centred) WHOLE(has_mlm_head) LAYER(convolves)
-                      LAYER(recurs) LAYER(attends) LAYER(mixer) LAYER(shares_keys) LAYER(makes_keys)
-                          LAYER(key_layer) LAYER(lends_keys) LAYER(windowed) LAYER(head_width) LAYER(kv_heads)
-                              LAYER(heads_per_kv) LAYER(holds_relative) LAYER(rotates) LAYER(grows_queries)
-                                  LAYER(norms_heads) LAYER(norm_place_in) LAYER(norms_inputs)
-                                      LAYER(norms_outputs) LAYER(reads_through_ln1) LAYER(rotary_dim)
-                                          LAYER(value_dim) LAYER(mlp_width) LAYER(mixture) LAYER(dense_mlp)
-#undef WHOLE
+      nb::arg("layer"), documentation("ModelConfig::" #name))
+  LAYER(convolves);
+  LAYER(recurs);
+  LAYER(attends);
+  LAYER(mixer);
+  LAYER(shares_keys);
+  LAYER(makes_keys);
+  LAYER(key_layer);
+  LAYER(lends_keys);
+  LAYER(windowed);
+  LAYER(head_width);
+  LAYER(kv_heads);
+  LAYER(heads_per_kv);
+  LAYER(holds_relative);
+  LAYER(rotates);
+  LAYER(grows_queries);
+  LAYER(norms_heads);
+  LAYER(norm_place_in);
+  LAYER(norms_inputs);
+  LAYER(norms_outputs);
+  LAYER(reads_through_ln1);
+  LAYER(rotary_dim);
+  LAYER(value_dim);
+  LAYER(mlp_width);
+  LAYER(mixture);
+  LAYER(dense_mlp);
 #undef LAYER
 }
 
@@ -120,7 +160,8 @@ void bind_model_config(nb::module_& module) {
   bind_parts(module);
   bind_struct<BlockPlace>(module).def_prop_ro("path", &BlockPlace::path, documentation("BlockPlace::path"));
   auto config = bind_struct<ModelConfig>(module);
-  bind_answers(config);
+  bind_whole(config);
+  bind_layers(config);
   config
       .def(
           "dtype_of",

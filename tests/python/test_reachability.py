@@ -82,7 +82,8 @@ def _keywords_of_some_function(declared: dict[str, headers.Declaration]) -> set[
             continue
         members = [d for d in declared.values() if d.kind == "member" and d.name.rpartition("::")[0] == name]
         # A keyword of Python cannot be a member's name as it is.
-        keywords = {d.name.rpartition("::")[2] + ("_" if iskeyword(d.name.rpartition("::")[2]) else "") for d in members}
+        names = [d.name.rpartition("::")[2] for d in members]
+        keywords = {one + "_" if iskeyword(one) else one for one in names}
         if members and any(keywords <= signature for signature in signatures):
             reached |= {name, *(d.name for d in members)}
     return reached

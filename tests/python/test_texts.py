@@ -12,7 +12,10 @@ import torch
 from hooked import HookedTransformer
 
 PROMPT = "When John and Mary went to the shop"
-CHAT = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% if m.mood %} ({{ m.mood }}){% endif %}{{ '\\n' }}{% endfor %}{{ style }}"
+CHAT = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}"
+    "{% if m.mood %} ({{ m.mood }}){% endif %}{{ '\\n' }}{% endfor %}{{ style }}"
+)
 
 
 def test_tokens_of_texts(model: HookedTransformer) -> None:
@@ -71,12 +74,13 @@ def test_text_as_an_iterator(model: HookedTransformer) -> None:
 def test_closing_the_iterator_ends_the_generation(model: HookedTransformer) -> None:
     threads = threading.active_count()
     steps: list[int] = []
-    stream = model.generate_text("When", max_new_tokens=50, stop={"tokens": []}, hooks=("z1", lambda z: steps.append(1)))
+    endless = {"max_new_tokens": 50, "stop": {"tokens": []}}
+    stream = model.generate_text("When", hooks=("z1", lambda z: steps.append(1)), **endless)
     next(stream)
     stream.close()
     assert len(steps) < 40 and threading.active_count() == threads
     assert list(stream) == []
-    with model.generate_text("When", max_new_tokens=50, stop={"tokens": []}) as stream:
+    with model.generate_text("When", **endless) as stream:
         for _ in stream:
             break
     assert threading.active_count() == threads
