@@ -31,4 +31,10 @@ target_precompile_headers(hooked_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src
 # torch brings LibTorch; libhooked_cuda.so lies next to the module.
 set_target_properties(hooked_python PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" hooked_torch_minor ${hooked_torch_found})
+
+# What type checkers and editors know of the module.
+add_custom_command(TARGET hooked_python POST_BUILD
+  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/stubs.py $<TARGET_FILE:hooked_python> ${PROJECT_BINARY_DIR}/python/stubs
+  VERBATIM)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stubs/_hooked DESTINATION hooked COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS hooked_python LIBRARY DESTINATION hooked/torch-${hooked_torch_minor} COMPONENT python EXCLUDE_FROM_ALL)

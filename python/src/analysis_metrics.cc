@@ -58,8 +58,8 @@ void bind_metric(nb::module_& module) {
           documentation("Metric::definition"))
       .def(
           "on",
-          [](const Metric& self, const HookedTransformer& model, Like<Input> input) {
-            return self.on(model, input.take());
+          [](const Metric& self, const HookedTransformer& model, Like<ModelInput> input) {
+            return self.on(model, input.take().of(model));
           },
           nb::arg("model"), nb::arg("input"), ReleaseGil(), documentation("Metric::on"))
       .def(
@@ -68,8 +68,8 @@ void bind_metric(nb::module_& module) {
       .def("__repr__", [](const Metric& self) { return "Metric('" + self.name() + "')"; });
   define(
       metric, "score", "Metric::score",
-      [](const Metric& self, const HookedTransformer& model, Like<Input> input, RunOptions options) {
-        return self.score(model, input.take(), options);
+      [](const Metric& self, const HookedTransformer& model, Like<ModelInput> input, RunOptions options) {
+        return self.score(model, input.take().of(model), options);
       },
       nb::arg("model"), nb::arg("input"));
 }
@@ -152,8 +152,8 @@ void bind_ready_metrics(nb::module_& module) {
       nb::arg("activation"), nb::arg("direction"), nb::arg("position") = "last", documentation("projection"));
   define(
       module, "logits_at", "logits_at",
-      [](const HookedTransformer& model, Like<Input> input, Like<std::vector<Position>> positions,
-         RunOptions options) { return logits_at(model, input.take(), positions.take(), options); },
+      [](const HookedTransformer& model, Like<ModelInput> input, Like<std::vector<Position>> positions,
+         RunOptions options) { return logits_at(model, input.take().of(model), positions.take(), options); },
       nb::arg("model"), nb::arg("input"), nb::arg("positions") = nb::make_tuple("last"));
 }
 
@@ -175,9 +175,9 @@ void bind_losses(nb::module_& module) {
       nb::arg("losses"), nb::arg("real").none(), nb::arg("reduction"));
   define(
       module, "continuation_log_probs", "continuation_log_probs",
-      [](const HookedTransformer& model, Like<Input> prompt, const at::Tensor& continuation,
+      [](const HookedTransformer& model, Like<ModelInput> prompt, const at::Tensor& continuation,
          RunOptions options) {
-        return continuation_log_probs(model, prompt.take(), continuation, std::move(options));
+        return continuation_log_probs(model, prompt.take().of(model, PaddingSide::left), continuation, std::move(options));
       },
       nb::arg("model"), nb::arg("prompt"), nb::arg("continuation"));
   define_plain(

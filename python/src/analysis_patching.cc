@@ -117,8 +117,8 @@ void bind_sweeps(nb::module_& module) {
   define_plain(module, "require_can_keep", "require_can_keep", &require_can_keep, nb::arg("partial"));
   define_plain(
       module, "scores", "scores",
-      [](const HookedTransformer& model, Like<Input> input, Like<Metrics> metric) {
-        return scores(model, input.take(), metric.take());
+      [](const HookedTransformer& model, Like<ModelInput> input, Like<Metrics> metric) {
+        return scores(model, input.take().of(model), metric.take());
       },
       nb::arg("model"), nb::arg("input"), nb::arg("metric"));
 }

@@ -99,8 +99,8 @@ void bind_spelling(nb::module_& module) {
                nb::arg("text"));
   define(
       module, "spelling_notes", "spelling_notes",
-      [](const HookedTransformer& model, Like<Input> input, SpellingOptions options) {
-        return spelling_notes(model, input.take(), options);
+      [](const HookedTransformer& model, Like<ModelInput> input, SpellingOptions options) {
+        return spelling_notes(model, input.take().of(model), options);
       },
       nb::arg("model"), nb::arg("input"));
 }

@@ -58,8 +58,8 @@ void bind_heads(nb::module_& module) {
   bind_result<HeadRunsReport>(module);
   define(
       module, "head_scores_report", "head_scores_report",
-      [](const HookedTransformer& model, Like<Input> input, HeadRunsOptions options) {
-        return head_scores_report(model, input.take(), options);
+      [](const HookedTransformer& model, Like<ModelInput> input, HeadRunsOptions options) {
+        return head_scores_report(model, input.take().of(model), options);
       },
       nb::arg("model"), nb::arg("input"));
   define_plain(

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "hooked/hooked.h"
@@ -81,6 +82,22 @@ std::function<at::Tensor(Arguments...)> tensor_function(nb::handle function, con
     }
   };
 }
+
+/// What a model reads. Several texts become ids, padded to one length, once it is known which model.
+class ModelInput {
+ public:
+  ModelInput(Input input) : given_(std::move(input)) {}                     // NOLINT
+  ModelInput(std::vector<std::string> texts) : given_(std::move(texts)) {}  // NOLINT
+
+  Input of(const HookedTransformer& model, PaddingSide padding = PaddingSide::right) const {
+    const auto* texts = std::get_if<std::vector<std::string>>(&given_);
+    return texts != nullptr ? model.to_token_batch(*texts, {.padding_side = padding})
+                            : std::get<Input>(given_);
+  }
+
+ private:
+  std::variant<Input, std::vector<std::string>> given_;
+};
 
 /// The forms in which Python gives a T. Fills `value` and returns true, or returns false for anything else;
 /// throws what a form of the right type refuses.
@@ -195,6 +212,8 @@ HOOKED_CONVERTER(Axis)
 HOOKED_CONVERTER(Hook)
 HOOKED_CONVERTER(Edits)
 HOOKED_CONVERTER(Input)
+HOOKED_CONVERTER(ModelInput)
+HOOKED_CONVERTER(Activation)
 HOOKED_CONVERTER(LogitMetric)
 HOOKED_CONVERTER(DeviceNames)
 HOOKED_CONVERTER(Answers)
@@ -346,6 +365,8 @@ struct like_name<hooked::OneOrMore<T>> {
   struct like_name<hooked::type> {                                  \
     static constexpr auto Name = const_name("hooked.typing." text); \
   };
+HOOKED_LIKE(python::ModelInput, "InputLike")
+HOOKED_LIKE(Activation, "ActivationLike")
 HOOKED_LIKE(ActivationName, "NameLike")
 HOOKED_LIKE(Address, "AddressLike")
 HOOKED_LIKE(EditTarget, "EditTargetLike")
@@ -353,7 +374,7 @@ HOOKED_LIKE(Selection, "SelectionLike")
 HOOKED_LIKE(Hook, "HookLike")
 HOOKED_LIKE(Hooks, "HooksLike")
 HOOKED_LIKE(Edits, "EditsLike")
-HOOKED_LIKE(Input, "InputLike")
+HOOKED_LIKE(Input, "OneInputLike")
 HOOKED_LIKE(LogitMetric, "LogitMetricLike")
 HOOKED_LIKE(DeviceNames, "DevicesLike")
 HOOKED_LIKE(Answers, "AnswersLike")
