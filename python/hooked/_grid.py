@@ -2,9 +2,8 @@
 
 import base64
 import html
+import itertools
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 if TYPE_CHECKING:
     import numpy
@@ -40,9 +39,9 @@ def to_pandas(grid: "Grid", wide: bool = False) -> "pandas.DataFrame":
 def _long(grid: "Grid", pd: Any) -> "pandas.DataFrame":
     axes = grid.axes
     columns: dict[str, Any] = {}
-    places = torch.cartesian_prod(*(torch.arange(len(axis.labels)) for axis in axes)) if axes else torch.zeros(1, 0)
-    places = places.reshape(-1, len(axes)).long()
-    for axis, at in zip(axes, places.T.tolist()):
+    places = list(itertools.product(*(range(len(axis.labels)) for axis in axes)))
+    for number, axis in enumerate(axes):
+        at = [place[number] for place in places]
         columns[axis.name] = [axis.labels[i] for i in at]
         if addresses := _addresses(axis):
             columns[f"{axis.name} address"] = [addresses[i] for i in at]

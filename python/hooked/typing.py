@@ -7,15 +7,28 @@ import torch
 
 from hooked._hooked import (
     Activation,
+    ActivationCache,
     ActivationKind,
     ActivationName,
     Address,
+    Answers,
+    BoundMetric,
     Edit,
     Hook,
     HookDirection,
     Input,
     LogitMetric,
+    Metric,
+    MetricInput,
+    PatchingPreset,
+    PatchSource,
+    Position,
+    RunMetric,
     Selection,
+    SweepProgress,
+    SweptAxis,
+    SweptPlace,
+    SweptSite,
     act,
 )
 
@@ -70,7 +83,7 @@ OneInputLike: TypeAlias = Union[Input, str, torch.Tensor, Sequence[int], Sequenc
 InputLike: TypeAlias = Union[OneInputLike, Sequence[str]]
 """What a model reads: a text, several texts (padded to one length), token ids, or an Input."""
 
-LogitMetricLike: TypeAlias = Union[LogitMetric, Callable[[torch.Tensor], torch.Tensor]]
+LogitMetricLike: TypeAlias = Union[LogitMetric, Metric, BoundMetric, Callable[[torch.Tensor], torch.Tensor]]
 """A function from logits [batch, positions, vocab] to one number."""
 
 IndexLike: TypeAlias = Union[int, slice, Sequence[int], str]
@@ -81,3 +94,39 @@ DevicesLike: TypeAlias = Union[str, torch.device, Sequence[Union[str, torch.devi
 
 ActivationLike: TypeAlias = Union[Activation, ActivationKind, str]
 """An activation function, by its name in config files: `"gelu_new"`."""
+
+MetricLike: TypeAlias = Union[Metric, Callable[[torch.Tensor], torch.Tensor]]
+"""A score, or a function from logits [row, position, vocab] at each row's last token to [row]."""
+
+RunMetricLike: TypeAlias = Union[RunMetric, BoundMetric, dict[str, Any]]
+"""A function of a run's output and activations to one number."""
+
+ScoreFunction: TypeAlias = Callable[[MetricInput], torch.Tensor]
+"""A function of what a metric reads to one number per row."""
+
+PositionLike: TypeAlias = Union[Position, int, str, tuple[str, list[int]]]
+"""A column, `"last"`, or a named place with each row's column: `("giver", [10, 12])`."""
+
+AnswersLike: TypeAlias = Union[Answers, int, str]
+"""A token in every row, by its id or its text."""
+
+PatchSourceLike: TypeAlias = Union[PatchSource, ActivationCache]
+"""What patched places become; a cache is the values of another run."""
+
+PresetLike: TypeAlias = Union[PatchingPreset, str]
+"""A named sweep: `"attn_head_out_all_pos"`."""
+
+SweptSiteLike: TypeAlias = Union[SweptSite, act.BlockSite, act.ExpertSite]
+"""A kind of activation: `act.z`."""
+
+SweptPlaceLike: TypeAlias = Union[SweptPlace, PositionLike, tuple[PositionLike, PositionLike]]
+"""A place on an axis; of two, the first is in the run that is patched, the second in the one that values come from."""
+
+SweptAxisLike: TypeAlias = Union[SweptAxis, str, tuple[str, Sequence[SweptPlaceLike]]]
+"""An axis, or some places on it: `"layer"`, `("head", [0, 3])`."""
+
+ProgressLike: TypeAlias = Union[Callable[[SweepProgress], Union[bool, None]], bool]
+"""A function that is called between steps, and ends the work by returning False; False: show nothing. By default a bar."""
+
+LoadProgressLike: TypeAlias = Union[Callable[[int, int], object], bool]
+"""A function of the bytes that are done and all bytes; False: show nothing. By default a bar."""
