@@ -7,9 +7,10 @@ goes:
 """
 
 import argparse
+from typing import Any
 
 import hooked
-from hooked import Grid, SweptPlace, act
+from hooked import Grid, HeadPlace, SweptAxis, SweptPlace, act
 
 SHARE = "share of the answer that comes back"
 
@@ -40,7 +41,7 @@ def main() -> None:
     )
 
     # Everything below patches the clean runs' values into the corrupted ones.
-    options = {
+    options: dict[str, Any] = {
         "from_": model.run_with_cache(pairs.clean, act.z | act.resid_pre).cache,
         "into": pairs.corrupted,
         "metric": metric,
@@ -55,13 +56,14 @@ def main() -> None:
     print_largest("heads", heads)
 
     # 2. Where the answer is in the stream: prompts differ in length, so places are named.
-    places = [SweptPlace(pairs.corrupted_place(name), pairs.clean_place(name)) for name in ("first", "second", "giver")]
-    print(share(hooked.sweep(model, "resid_pre", over=[("pos", [*places, "last"])], **options)))
+    named = [SweptPlace(pairs.corrupted_place(name), pairs.clean_place(name)) for name in ("first", "second", "giver")]
+    places = SweptAxis("pos", [*named, SweptPlace("last")])
+    print(share(hooked.sweep(model, "resid_pre", over=[places], **options)))
 
     # 3. Which later heads listen to the strongest one, and with what: queries, keys or values.
     best = heads.largest(1)[0]
     for input, name in (("query", "queries"), ("key", "keys"), ("value", "values")):
-        paths = share(hooked.direct_path(model, input=input, source=tuple(best.index), sweep=options))
+        paths = share(hooked.direct_path(model, input=input, source=HeadPlace(*best.index), sweep=options))
         print_largest(f"from it into {name}", paths)  # [layer, head]
 
 

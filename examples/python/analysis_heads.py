@@ -1,4 +1,7 @@
-"""What heads attend to, how well the model repeats, and prompts that ask for an indirect object: docs/analysis/heads.md."""
+"""What heads attend to, how well the model repeats, and prompts that ask for an indirect object.
+
+See docs/analysis/heads.md.
+"""
 
 import sys
 from pathlib import Path

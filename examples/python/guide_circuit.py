@@ -1,6 +1,7 @@
 """Which parts give the answer? Mean ablation, the paths between heads, and a circuit that is judged."""
 
 import sys
+from typing import Any
 
 import torch
 
@@ -28,7 +29,7 @@ print(f"logit difference: {hooked.scores(model, pairs.clean, metric).mean('row')
 both = torch.cat([pairs.clean.tokens, pairs.corrupted.tokens])
 data = model.run_with_cache(both, act.z | act.mlp_out).cache
 mean = hooked.PatchSource.mean(data, "rows")
-ablated = {"from_": mean, "into": pairs.clean, "metric": metric}
+ablated: dict[str, Any] = {"from_": mean, "into": pairs.clean, "metric": metric}
 print(hooked.sweep(model, site=act.z, over=["layer", "head"], **ablated).mean("row"))
 print()
 

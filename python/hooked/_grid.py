@@ -58,7 +58,8 @@ def _wide(grid: "Grid", pd: Any) -> "pandas.DataFrame":
     else:
         index = pd.MultiIndex.from_product([axis.labels for axis in rows], names=[axis.name for axis in rows])
     header = ["value"] if columns is None else pd.Index(columns.labels, name=columns.name)
-    return pd.DataFrame(grid.values.numpy().reshape(len(index), len(header)), index=index, columns=header)
+    values = grid.values.numpy().reshape(len(index), len(header)).copy()  # a frame may be written to
+    return pd.DataFrame(values, index=index, columns=header)
 
 
 def to_xarray(grid: "Grid") -> "xarray.DataArray":
@@ -70,7 +71,7 @@ def to_xarray(grid: "Grid") -> "xarray.DataArray":
         if addresses := _addresses(axis):
             coordinates[f"{axis.name}_address"] = (axis.name, addresses)
     return xr.DataArray(
-        grid.values.numpy(),
+        grid.values.numpy().copy(),
         dims=[axis.name for axis in grid.axes],
         coords=coordinates,
         name=grid.title,

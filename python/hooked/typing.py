@@ -13,7 +13,10 @@ from hooked._hooked import (
     Address,
     Answers,
     BoundMetric,
+    CircuitEdge,
     Edit,
+    GridAxis,
+    HeadPlace,
     Hook,
     HookDirection,
     Input,
@@ -22,6 +25,7 @@ from hooked._hooked import (
     MetricInput,
     PatchingPreset,
     PatchSource,
+    PlaceOfPair,
     Position,
     RunMetric,
     Selection,
@@ -110,6 +114,18 @@ PositionLike: TypeAlias = Union[Position, int, str, tuple[str, list[int]]]
 AnswersLike: TypeAlias = Union[Answers, int, str]
 """A token in every row, by its id or its text."""
 
+HeadPlaceLike: TypeAlias = Union[HeadPlace, tuple[int, int], dict[str, Any]]
+"""A head: `(layer, head)`."""
+
+PlaceOfPairLike: TypeAlias = Union[PlaceOfPair, tuple[Union[int, str], Union[int, str]], dict[str, Any]]
+"""A place in both prompts of a pair, as indices or texts: `(10, 10)`, `("shop", "park")`."""
+
+CircuitEdgeLike: TypeAlias = Union[CircuitEdge, tuple[str, str], dict[str, Any]]
+"""A writer and a reader: `("head 0.1", "head 1.3 q")`."""
+
+GridAxisLike: TypeAlias = Union[GridAxis, tuple[str, Sequence[str]], dict[str, Any]]
+"""An axis and its labels: `("layer", ["0", "1"])`."""
+
 PatchSourceLike: TypeAlias = Union[PatchSource, ActivationCache]
 """What patched places become; a cache is the values of another run."""
 
@@ -126,7 +142,7 @@ SweptAxisLike: TypeAlias = Union[SweptAxis, str, tuple[str, Sequence[SweptPlaceL
 """An axis, or some places on it: `"layer"`, `("head", [0, 3])`."""
 
 ProgressLike: TypeAlias = Union[Callable[[SweepProgress], Union[bool, None]], bool]
-"""A function that is called between steps, and ends the work by returning False; False: show nothing. By default a bar."""
+"""Called between steps, and ends the work by returning False; False instead of a function shows nothing, None a bar."""
 
 LoadProgressLike: TypeAlias = Union[Callable[[int, int], object], bool]
 """A function of the bytes that are done and all bytes; False: show nothing. By default a bar."""

@@ -257,7 +257,8 @@ def test_tables_and_ablation_take_addresses_in_any_form() -> None:
 
 
 def test_a_partial_sweep_goes_on(tmp_path: Path) -> None:
-    options = {"site": act.z, "over": ["layer", "pos", "head"], "from_": clean(), "into": CORRUPTED, "metric": difference}
+    over = ["layer", "pos", "head"]
+    options = {"site": act.z, "over": over, "from_": clean(), "into": CORRUPTED, "metric": difference}
     options["tokens_per_run"] = 30
     whole = hooked.sweep(model(), **options)
     file = tmp_path / "part.safetensors"
@@ -290,7 +291,8 @@ def test_judging_a_circuit_counts_what_it_says() -> None:
 
 def test_direct_paths_from_a_head_to_the_logits() -> None:
     options = {"from_": clean(), "into": CORRUPTED, "metric": difference}
-    grid = hooked.path_patching(model(), senders=[act.z(1).head(0), act.z(1).head(3)], cells="each_sender", sweep=options)
+    senders = [act.z(1).head(0), act.z(1).head(3)]
+    grid = hooked.path_patching(model(), senders=senders, cells="each_sender", sweep=options)
     # From the last layer the only part on the way is its MLP, which direct paths hold.
     mlp = model().run_with_cache(CORRUPTED, act.mlp_out).cache[act.mlp_out(1)]
     held = hooked.set(act.mlp_out(1), mlp)

@@ -236,7 +236,8 @@ def test_the_command_line_has_the_same_bits() -> None:
     for name in ("previous_token", "entropy"):
         assert json.loads(hooked.head_scores(run.cache, name).to_json())["values"] == told[name]["values"]
     pairs = hooked.PromptPairs.load(single, ROOT / "examples" / "pairs.jsonl")
-    told = command("patch", str(TOY), "--pairs", str(ROOT / "examples" / "pairs.jsonl"), "--sweep", "attn_head_out_all_pos")
+    file = str(ROOT / "examples" / "pairs.jsonl")
+    told = command("patch", str(TOY), "--pairs", file, "--sweep", "attn_head_out_all_pos")
     grid = hooked.sweep(
         single,
         "attn_head_out_all_pos",
