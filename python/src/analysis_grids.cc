@@ -41,11 +41,12 @@ void bind_conversions(GridClass& grid) {
   convert("__array__", "array",
           "def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> numpy.ndarray",
           "The numbers for NumPy.");
-  convert("to_pandas", "to_pandas", "def to_pandas(self, wide: bool = False) -> pandas.DataFrame",
-          "A pandas DataFrame. Long, unless `wide`: one row per number, with a column for each axis's\n"
-          "labels, one `<axis> address` for an axis that has places, and `value`. Wide: a row for each place\n"
-          "of all axes but the last, and a column for each place of the last axis; of a grid with one axis,\n"
-          "the one column `value`. `attrs` has title and unit.");
+  convert(
+      "to_pandas", "to_pandas", "def to_pandas(self, wide: bool = False) -> pandas.DataFrame",
+      "A pandas DataFrame. Long, unless `wide`: one row per number, with a column for each axis's\n"
+      "labels, one `<axis> address` for an axis that has places, and `value`. Wide: a row for each place\n"
+      "of all axes but the last, and a column for each place of the last axis; of a grid with one axis,\n"
+      "the one column `value`. `attrs` has title and unit.");
   convert("to_xarray", "to_xarray", "def to_xarray(self) -> xarray.DataArray",
           "An xarray DataArray: dimensions are the axes, coordinates their labels, and for an axis that has\n"
           "places its addresses as `<axis>_address`. The name is the title; `attrs` has title and unit.");
@@ -110,7 +111,8 @@ void bind_numbers(GridClass& grid) {
       .def("slice", &slice_at, nb::arg("axis"), nb::arg("place"), documentation("Grid::slice"))
       .def("__getitem__", &item, nb::arg("places"),
            nb::sig("def __getitem__(self, places: int | str | tuple[int | str, ...]) -> Grid | float"),
-           "The grid at these places of the first axes, each by index or label: `grid[0, '3']`. With a place for "
+           "The grid at these places of the first axes, each by index or label: `grid[0, '3']`. With a place "
+           "for "
            "each axis, the number.")
       .def("with_title", &Grid::with_title, nb::arg("title"), documentation("Grid::with_title"))
       .def("with_unit", &Grid::with_unit, nb::arg("unit"), documentation("Grid::with_unit"))
@@ -159,7 +161,8 @@ void bind_analysis_grids(nb::module_& module) {
       [](const Grid& grid, HeatMapOptions options) { return heat_map_svg(grid, options); }, nb::arg("grid"));
   define(
       module, "line_plot_svg", "line_plot_svg",
-      [](const Grid& grid, LinePlotOptions options) { return line_plot_svg(grid, options); }, nb::arg("grid"));
+      [](const Grid& grid, LinePlotOptions options) { return line_plot_svg(grid, options); },
+      nb::arg("grid"));
   define_plain(
       module, "token_axis", "token_axis",
       [](const HookedTransformer& model, const at::Tensor& ids, std::string name) {

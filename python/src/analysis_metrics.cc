@@ -35,14 +35,16 @@ void bind_metric(nb::module_& module) {
                               std::move(name));
           },
           nb::arg("function"), nb::arg("positions") = nb::make_tuple("last"), nb::arg("name") = "metric",
-          nb::sig("def __init__(self, function: collections.abc.Callable[[torch.Tensor], torch.Tensor], positions: "
-                  "collections.abc.Sequence[hooked.typing.PositionLike] = ('last',), name: str = 'metric') -> None"))
+          nb::sig("def __init__(self, function: collections.abc.Callable[[torch.Tensor], torch.Tensor], "
+                  "positions: "
+                  "collections.abc.Sequence[hooked.typing.PositionLike] = ('last',), name: str = 'metric') "
+                  "-> None"))
       .def_static(
           "of_activations",
           [](Like<Selection> activations, nb::object function, std::string name) {
-            return Metric::of_activations(
-                activations.take(), tensor_function<const ActivationCache&>(function, "metric"),
-                std::move(name));
+            return Metric::of_activations(activations.take(),
+                                          tensor_function<const ActivationCache&>(function, "metric"),
+                                          std::move(name));
           },
           nb::arg("activations"), nb::arg("function"), nb::arg("name"),
           nb::sig("def of_activations(activations: hooked.typing.SelectionLike, function: "

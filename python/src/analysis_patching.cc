@@ -80,9 +80,7 @@ void bind_presets(nb::module_& module) {
       .def_ro("also", &PatchingPreset::also, documentation("PatchingPreset::also"))
       .def_prop_ro(
           "over",
-          [](const PatchingPreset& self) {
-            return std::vector<Axis>(self.over.begin(), self.over.end());
-          },
+          [](const PatchingPreset& self) { return std::vector<Axis>(self.over.begin(), self.over.end()); },
           documentation("PatchingPreset::over"))
       .def_prop_ro(
           "parts",

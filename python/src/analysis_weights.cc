@@ -19,8 +19,7 @@ void bind_factored_matrix(nb::module_& module) {
   fact("sizes", &FactoredMatrix::sizes);
   fact("inner", &FactoredMatrix::inner);
   const auto method = [&](const char* name, auto function, const auto&... named) {
-    matrix.def(name, function, named..., ReleaseGil(),
-               documentation(std::string("FactoredMatrix::") + name));
+    matrix.def(name, function, named..., ReleaseGil(), documentation(std::string("FactoredMatrix::") + name));
   };
   method("t", &FactoredMatrix::t);
   method("svd", &FactoredMatrix::svd);

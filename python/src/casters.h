@@ -59,8 +59,8 @@ void put_progress(Progress& option);
 template <typename T>
 void put_progress(T&) {}
 
-/// A BaseException that is no Exception, such as KeyboardInterrupt: ends the work wherever it is raised. It is
-/// no std::exception, so that nothing takes it for a number that could not be computed.
+/// A BaseException that is no Exception, such as KeyboardInterrupt: ends the work wherever it is raised. It
+/// is no std::exception, so that nothing takes it for a number that could not be computed.
 struct Interruption {
   std::exception_ptr cause;
 };
@@ -115,7 +115,7 @@ struct Converter {
         value = nb::cast<T>(nb::type<T>()(**nb::borrow<nb::dict>(source)));
         return true;
       }
-      if (required_members<T> > 1 && nb::isinstance<nb::tuple>(source)) {
+      if (required_members < T >> 1 && nb::isinstance<nb::tuple>(source)) {
         value = nb::cast<T>(nb::type<T>()(*nb::borrow<nb::tuple>(source)));
         return true;
       }

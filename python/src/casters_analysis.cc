@@ -59,8 +59,9 @@ bool Converter<Position>::apply(nb::handle source, std::optional<Position>& valu
   if (nb::isinstance<nb::str>(source)) {
     const auto text = nb::cast<std::string>(source);
     if (text != "last") {
-      throw ShapeError("position",
-                       fmt::format("'{}' is not a position; expected a column, 'last', or (name, columns)", text));
+      throw ShapeError(
+          "position",
+          fmt::format("'{}' is not a position; expected a column, 'last', or (name, columns)", text));
     }
     value.emplace(Position::last());
     return true;
@@ -79,8 +80,8 @@ bool Converter<Position>::apply(nb::handle source, std::optional<Position>& valu
 bool Converter<SweptPlace>::apply(nb::handle source, std::optional<SweptPlace>& value) {
   if (is_already(source, value)) return true;
   std::optional<Position> into, from;
-  const bool is_pair = nb::isinstance<nb::tuple>(source) && nb::len(source) == 2 &&
-                       !nb::isinstance<nb::list>(source[1]);
+  const bool is_pair =
+      nb::isinstance<nb::tuple>(source) && nb::len(source) == 2 && !nb::isinstance<nb::list>(source[1]);
   if (is_pair) {
     if (!Converter<Position>::apply(source[0], into) || !Converter<Position>::apply(source[1], from))
       return false;
