@@ -29,6 +29,8 @@ def fields(declarations: list[headers.Declaration]) -> str:
     enumerators = defaultdict(list)
     for declaration in declarations:
         owner, _, name = declaration.name.rpartition("::")
+        if declaration.kind == "struct" and "template" not in declaration.text and ":" not in declaration.text:
+            members[declaration.name]  # a struct without members is a value, too
         if declaration.kind == "member" and "&" not in declaration.text and not re.match(r"(static|inline|constexpr)\b", declaration.text):
             members[owner].append(name)
         elif declaration.kind == "enumerator":
@@ -39,9 +41,10 @@ def fields(declarations: list[headers.Declaration]) -> str:
         if kinds.get(owner) != "struct" or owner.startswith("act::"):
             continue
         entries = ",\n      ".join(f'Field{{"{name}", &{owner}::{name}}}' for name in names)
+        entries = f"(\n      {entries})" if names else "<>()"
         lines.append(
             f"template <>\nstruct Fields<{owner}> {{\n  static constexpr const char* type = \"{owner}\";\n"
-            f"  static constexpr auto list = std::tuple(\n      {entries});\n}};"
+            f"  static constexpr auto list = std::tuple{entries};\n}};"
         )
     for owner, names in enumerators.items():
         if owner in ("Axis", "Site"):  # their tables say more than their names

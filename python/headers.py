@@ -28,7 +28,7 @@ class _Scope:
     public: bool
 
 
-_TYPE = re.compile(r"(?:template <.*?> )?(?:requires.*? )?(struct|class|enum class)(?: \[\[\w+\]\])? (?:HOOKED_EXPORT )?(\w+)")
+_TYPE = re.compile(r"(?:template <.*?> )?(?:requires.*? )?(struct|class|enum class|enum)(?: \[\[\w+\]\])? (?:HOOKED_EXPORT )?(\w+)")
 _NAMESPACE = re.compile(r"(?:inline )?namespace (?:HOOKED_EXPORT )?([\w:]*)$")
 
 

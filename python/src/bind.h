@@ -8,9 +8,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "python/src/casters.h"
+#include "python/src/signatures.h"
 
 namespace hooked::python {
+
+// Note [Members]
+// Python reads a struct inside a struct as a copy, which is safe however long it is kept. Setting one of the
+// copy's members sets it in the original, too: `config.positions.base = 5e5` does what it says.
 
 using ReleaseGil = nb::call_guard<nb::gil_scoped_release>;
 
@@ -23,6 +27,17 @@ struct MemberType<Type Class::*> {
 template <typename F>
 using FieldType = typename MemberType<decltype(F::member)>::type;
 
+// Throw TypeError: an option's value has another type, or there is no such option.
+[[noreturn]] void refuse_type(const char* of, const char* option, const std::string& expected,
+                              nb::handle got);
+[[noreturn]] void refuse_unknown(const char* of, nb::handle given, const std::vector<const char*>& known);
+
+// Of Note [Members].
+void remember_owner(nb::handle object, nb::handle owner, const char* member);
+void write_through(nb::handle object);
+/// What `pickle` makes a plain value of.
+nb::object reduced(nb::handle object, const std::vector<const char*>& members);
+
 /// Calls `visit` with each member that Python sets: with a Field.
 template <typename Struct, typename Visit>
 void for_each_field(const Visit& visit) {
@@ -34,6 +49,7 @@ struct Signature : Signature<decltype(&Function::operator())> {};
 template <typename Class, typename Result, typename... Arguments>
 struct Signature<Result (Class::*)(Arguments...) const> {
   using arguments = std::tuple<Arguments...>;
+  using result = Result;
 };
 
 template <typename Tuple, std::size_t Drop>
@@ -45,37 +61,86 @@ struct WithoutLast<std::tuple<Types...>, Drop> {
   using type = decltype(take(std::make_index_sequence<sizeof...(Types) - Drop>()));
 };
 
-/// A struct from keyword arguments.
-template <typename Struct, typename... Values>
-Struct filled(Struct options, Given<Values>&... values) {
-  std::apply([&](const auto&... field) { (values.put(options.*(field.member)), ...); }, Fields<Struct>::list);
-  return options;
-}
-
 /// `Name(member=value, ...)`, of the members that differ from None.
 std::string repr_of(nb::handle object, const std::vector<const char*>& members);
 
+/// Sets what Python gave for an option or a member; None leaves it as it is. Throws TypeError for another
+/// type.
+template <typename T>
+void set_option(T& option, nb::handle value, const char* name, const char* of) {
+  Given<T> given;
+  if (value.is_none()) return;
+  if (!given.convert(value)) refuse_type(of, name, type_text<Given<T>>(), value);
+  option = given.take();
+}
+
+/// The options that Python gave by keyword to `of`, the name of a function or a struct. Throws TypeError for
+/// an unknown one.
+template <typename Options>
+Options options_from(nb::handle given, const char* of) {
+  Options options;
+  std::size_t left = nb::len(given);
+  for_each_field<Options>([&](const auto& field) {
+    if (left == 0) return;
+    const nb::handle value = PyDict_GetItemString(given.ptr(), field.name);
+    if (!value.is_valid()) return;
+    set_option(options.*(field.member), value, field.name, of);
+    --left;
+  });
+  if (left > 0) refuse_unknown(of, given, field_names<Options>());
+  return options;
+}
+
+/// Adds the options to a signature, with their defaults.
+template <typename Options>
+void add_options(SignatureText& text) {
+  text.keywords_follow();
+  const Options defaults;
+  for_each_field<Options>([&](const auto& field) {
+    using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
+    text.add(field.name, type_text<Given<Member>>(), default_text(defaults.*(field.member)));
+  });
+}
+
 /// `function(first..., options)` as a Python function of `first...` and the options by keyword. `where` is a
 /// module or a class; the arguments before the options are described by `named`.
-template <typename Options, typename Where, typename Function, typename... First, typename... F,
-          typename... Named>
-void define_with(Where& where, const char* name, Function function, std::tuple<First...>*,
-                 const std::tuple<F...>& fields, const char* doc, const Named&... named) {
-  std::apply(
-      [&](const auto&... field) {
-        where.def(
-            name,
-            [function](First... first, Given<FieldType<F>>... values) {
-              return function(std::forward<First>(first)..., filled(Options{}, values...));
-            },
-            named..., nb::kw_only(), (nb::arg(field.name) = nb::none())..., ReleaseGil(), doc);
+template <typename Options, typename Where, typename Function, typename... First, typename... Named>
+void define_with(Where& where, const char* name, Function function, std::tuple<First...>*, const char* doc,
+                 const Named&... named) {
+  using Result = typename Signature<Function>::result;
+  SignatureText text(name);
+  std::vector<std::string> types = {type_text<std::remove_cvref_t<First>>()...};
+  if constexpr (!std::is_same_v<Where, nb::module_> && !requires { typename Where::Static; }) {
+    text.add_self();
+    types.erase(types.begin());
+  }
+  auto type = types.begin();
+  const auto add = [&](const auto& one) {
+    using Annotation = std::remove_cvref_t<decltype(one)>;
+    if constexpr (std::is_same_v<Annotation, nb::kw_only>) {
+      text.keywords_follow();
+    } else if constexpr (nb::detail::arg_traits<Annotation>::has_default) {
+      text.add(one.name_, *type++, nb::repr(one.value).c_str());
+    } else {
+      text.add(one.name_, *type++, {});
+    }
+  };
+  (add(named), ...);
+  add_options<Options>(text);
+  where.def(
+      name,
+      [function, name](First... first, nb::kwargs given) -> Result {
+        Options options = options_from<Options>(given, name);
+        const nb::gil_scoped_release released;
+        return function(std::forward<First>(first)..., std::move(options));
       },
-      fields);
+      named..., nb::arg("options"), nb::sig(text.returning(result_text<Result>()).c_str()), doc);
 }
 
 /// Where static functions of a class are defined.
 template <typename Class>
 struct StaticScope {
+  using Static = void;
   Class& of;
   template <typename... Arguments>
   void def(const char* name, Arguments&&... arguments) {
@@ -91,7 +156,7 @@ void define(Where& where, const char* name, std::string_view declared, Function 
   using Arguments = typename Signature<Function>::arguments;
   using Options = std::remove_cvref_t<std::tuple_element_t<std::tuple_size_v<Arguments> - 1, Arguments>>;
   using First = typename WithoutLast<Arguments, 1>::type;
-  define_with<Options>(where, name, function, static_cast<First*>(nullptr), Fields<Options>::list,
+  define_with<Options>(where, name, function, static_cast<First*>(nullptr),
                        documentation_with_options(declared, Fields<Options>::type), named...);
 }
 
@@ -114,29 +179,61 @@ nb::class_<Struct> bind_result(nb::module_& module, const char* name = Fields<St
   return result;
 }
 
+/// What Python reads of a member. A struct inside a struct remembers where it is from (Note [Members]).
+template <typename T>
+nb::object member_object(const T& value, nb::handle owner, const char* name) {
+  if constexpr (requires { value.has_value(); }) {
+    return value ? member_object(*value, owner, name) : nb::none();
+  } else if constexpr (requires { value.valueless_by_exception(); }) {
+    return std::visit([&](const auto& one) { return member_object(one, owner, name); }, value);
+  } else {
+    nb::object object = nb::cast(value);
+    if constexpr (requires { Fields<T>::list; }) remember_owner(object, owner, name);
+    return object;
+  }
+}
+
 /// A struct that Python makes by keyword, and whose members it reads and sets. None is each member's default.
 template <typename Struct>
 nb::class_<Struct> bind_struct(nb::module_& module, const char* name = Fields<Struct>::type) {
-  nb::class_<Struct> result(module, name, documentation(Fields<Struct>::type));
-  std::apply(
-      [&](const auto&... field) {
-        result.def(
-            "__init__",
-            [](Struct* self, Given<FieldType<std::remove_cvref_t<decltype(field)>>>... values) {
-              new (self) Struct(filled(Struct{}, values...));
-            },
-            nb::kw_only(), (nb::arg(field.name) = nb::none())...);
-        (result.def_prop_rw(
-             field.name, [member = field.member](const Struct& self) { return self.*member; },
-             [member = field.member](Struct& self,
-                                     Given<FieldType<std::remove_cvref_t<decltype(field)>>> value) {
-               self.*member = value.given() ? value.take() : Struct{}.*member;
-             },
-             nb::arg("value").none(), documentation(std::string(Fields<Struct>::type) + "::" + field.name)),
-         ...);
-      },
-      Fields<Struct>::list);
-  result.def("__repr__", [](nb::handle self) { return repr_of(self, field_names<Struct>()); });
+  nb::class_<Struct> result(module, name, nb::dynamic_attr(), documentation(Fields<Struct>::type));
+  SignatureText text("__init__");
+  text.add_self();
+  add_options<Struct>(text);
+  result.def(
+      "__init__",
+      [name](Struct* self, nb::kwargs given) { new (self) Struct(options_from<Struct>(given, name)); },
+      nb::arg("options"), nb::sig(text.returning("None").c_str()));
+  for_each_field<Struct>([&](const auto& field) {
+    using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
+    const std::string type = type_text<Given<Member>>();
+    result.def_prop_rw(
+        field.name,
+        [field](nb::handle self) {
+          return member_object(nb::cast<const Struct&>(self).*(field.member), self, field.name);
+        },
+        [field, name](nb::handle self, nb::handle value) {
+          auto& member = nb::cast<Struct&>(self).*(field.member);
+          if (value.is_none()) member = Struct().*(field.member);
+          set_option(member, value, field.name, name);
+          write_through(self);
+        },
+        nb::arg("value").none(),
+        nb::for_getter(nb::sig(member_signature(field.name, result_text<Member>(), "").c_str())),
+        nb::for_setter(nb::sig(member_signature(field.name, "None", type + " | None").c_str())),
+        documentation(std::string(Fields<Struct>::type) + "::" + field.name));
+  });
+  const std::vector<const char*> members = field_names<Struct>();
+  result.def("__repr__", [members](nb::handle self) { return repr_of(self, members); });
+  result.def("__copy__", [](const Struct& self) { return Struct(self); });
+  if constexpr (std::equality_comparable<Struct>) {  // a plain value
+    result.def("__eq__", [](const Struct& a, const Struct& b) { return a == b; })
+        .def(
+            "__eq__", [](const Struct&, nb::handle) { return false; }, nb::arg().none())
+        .def("__deepcopy__", [](const Struct& self, nb::handle) { return Struct(self); })
+        .def("__reduce__", [members](nb::handle self) { return reduced(self, members); });
+    result.attr("__hash__") = nb::none();
+  }
   return result;
 }
 

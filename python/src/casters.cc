@@ -225,10 +225,46 @@ bool Converter<Input>::apply(nb::handle source, std::optional<Input>& value) {
     value.emplace(*std::move(ids));
     return true;
   }
-  if (!is_list(source) && !nb::hasattr(source, "__array__")) return false;
+  if (!is_list(source) && !nb::hasattr(source, "__array__")) {
+    throw nb::type_error(fmt::format("[input] a model cannot read this; expected a text, token ids (a "
+                                     "torch.Tensor, a list, an array) or an Input, got {}",
+                                     python_type(source))
+                             .c_str());
+  }
   const nb::object ids = torch().attr("as_tensor")(source);
   value.emplace(tensor_of(ids).value());
   return true;
+}
+
+bool Converter<ModelInput>::apply(nb::handle source, std::optional<ModelInput>& value) {
+  if (is_list(source) && nb::len(source) > 0 && nb::isinstance<nb::str>(source[0])) {
+    std::vector<std::string> texts;
+    if (!nb::try_cast(source, texts))
+      throw nb::type_error(
+          "[input] the list holds more than texts; expected texts alone, or token ids alone");
+    value.emplace(std::move(texts));
+    return true;
+  }
+  std::optional<Input> one;
+  if (!Converter<Input>::apply(source, one)) return false;
+  value.emplace(*std::move(one));
+  return true;
+}
+
+bool Converter<Activation>::apply(nb::handle source, std::optional<Activation>& value) {
+  if (from_one_of<Activation, Activation>(source, value)) return true;
+  if (nb::isinstance<Activation::Kind>(source)) {
+    value = nb::cast<Activation::Kind>(source);
+    return true;
+  }
+  if (!nb::isinstance<nb::str>(source)) return false;
+  const auto name = nb::cast<std::string>(source);
+  value = parse_activation(name);
+  if (value) return true;
+  std::string known;
+  for (const auto& [text, kind] : Enumerators<Activation::Kind>::list)
+    known += (known.empty() ? "" : ", ") + std::string(activation_name(kind));
+  throw ConfigError("activation", fmt::format("'{}' is not known; expected one of {}", name, known));
 }
 
 bool Converter<LogitMetric>::apply(nb::handle source, std::optional<LogitMetric>& value) {

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "hooked/hooked.h"
@@ -46,6 +47,22 @@ std::optional<at::Tensor> tensor_of(nb::handle object) noexcept;
 nb::object object_of(const at::Tensor& tensor);
 /// What Python calls the type of an object, for errors.
 std::string python_type(nb::handle object);
+
+/// What a model reads. Several texts become ids, padded to one length, once it is known which model.
+class ModelInput {
+ public:
+  ModelInput(Input input) : given_(std::move(input)) {}                     // NOLINT
+  ModelInput(std::vector<std::string> texts) : given_(std::move(texts)) {}  // NOLINT
+
+  Input of(const HookedTransformer& model, PaddingSide padding = PaddingSide::right) const {
+    const auto* texts = std::get_if<std::vector<std::string>>(&given_);
+    return texts != nullptr ? model.to_token_batch(*texts, {.padding_side = padding})
+                            : std::get<Input>(given_);
+  }
+
+ private:
+  std::variant<Input, std::vector<std::string>> given_;
+};
 
 /// The forms in which Python gives a T. Fills `value` and returns true, or returns false for anything else;
 /// throws what a form of the right type refuses.
@@ -142,6 +159,8 @@ HOOKED_CONVERTER(Axis)
 HOOKED_CONVERTER(Hook)
 HOOKED_CONVERTER(Edits)
 HOOKED_CONVERTER(Input)
+HOOKED_CONVERTER(ModelInput)
+HOOKED_CONVERTER(Activation)
 HOOKED_CONVERTER(LogitMetric)
 HOOKED_CONVERTER(DeviceNames)
 #undef HOOKED_CONVERTER
@@ -251,15 +270,35 @@ struct like_name<hooked::GenerateCallback<Value>> {
   static constexpr auto Name =
       const_name("collections.abc.Callable[[") + make_caster<Value>::Name + const_name("], bool | None]");
 };
+// Enums are also given as texts, structs as dicts.
+template <typename T>
+requires(std::is_enum_v<T>&& requires { hooked::python::Enumerators<T>::list; }) struct like_name<T> {
+  static constexpr auto Name = make_caster<T>::Name + const_name(" | str");
+};
+template <typename T>
+requires requires { hooked::python::Fields<T>::list; }
+struct like_name<T> {
+  static constexpr auto Name = make_caster<T>::Name + const_name(" | dict[str, typing.Any]");
+};
 template <typename T>
 struct like_name<std::optional<T>> {
   static constexpr auto Name = like_name<T>::Name;
+};
+template <typename T>
+requires(!std::is_arithmetic_v<T>) struct like_name<std::vector<T>> {
+  static constexpr auto Name = const_name("collections.abc.Sequence[") + like_name<T>::Name + const_name("]");
+};
+template <typename T>
+struct like_name<hooked::OneOrMore<T>> {
+  static constexpr auto Name = union_name(like_name<T>::Name, like_name<std::vector<T>>::Name);
 };
 #define HOOKED_LIKE(type, text)                                     \
   template <>                                                       \
   struct like_name<hooked::type> {                                  \
     static constexpr auto Name = const_name("hooked.typing." text); \
   };
+HOOKED_LIKE(python::ModelInput, "InputLike")
+HOOKED_LIKE(Activation, "ActivationLike")
 HOOKED_LIKE(ActivationName, "NameLike")
 HOOKED_LIKE(Address, "AddressLike")
 HOOKED_LIKE(EditTarget, "EditTargetLike")
@@ -267,7 +306,7 @@ HOOKED_LIKE(Selection, "SelectionLike")
 HOOKED_LIKE(Hook, "HookLike")
 HOOKED_LIKE(Hooks, "HooksLike")
 HOOKED_LIKE(Edits, "EditsLike")
-HOOKED_LIKE(Input, "InputLike")
+HOOKED_LIKE(Input, "OneInputLike")
 HOOKED_LIKE(LogitMetric, "LogitMetricLike")
 HOOKED_LIKE(DeviceNames, "DevicesLike")
 #undef HOOKED_LIKE

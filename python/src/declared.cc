@@ -1,8 +1,10 @@
 #include "python/src/declared.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 
@@ -44,6 +46,42 @@ const char* documentation_with_options(std::string_view name, std::string_view o
     text += fmt::format("  {}: {}\n", entry.name.substr(prefix.size()), about);
   }
   return (*made)[std::string(name)].append(text).c_str();
+}
+
+void refuse_type(const char* of, const char* option, const std::string& expected, nb::handle got) {
+  throw nb::type_error(fmt::format("[{}] a value of another type was given to {}; expected {}, got {}",
+                                   option, of, expected, python_type(got))
+                           .c_str());
+}
+
+void refuse_unknown(const char* of, nb::handle given, const std::vector<const char*>& known) {
+  const nb::object names = nb::cast(known);
+  for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
+    if (nb::cast<bool>(names.attr("__contains__")(key))) continue;
+    const nb::object near = nb::module_::import_("difflib").attr("get_close_matches")(key, names, 1);
+    const std::string hint =
+        nb::len(near) > 0 ? fmt::format("; did you mean {}?", nb::str(near[0]).c_str()) : "";
+    throw nb::type_error(fmt::format("[{}] {} has no such option; expected one of {}{}", nb::str(key).c_str(),
+                                     of, fmt::join(known, ", "), hint)
+                             .c_str());
+  }
+  std::abort();  // there is one
+}
+
+void remember_owner(nb::handle object, nb::handle owner, const char* member) {
+  nb::setattr(object, "_member_of", nb::make_tuple(owner, member));
+}
+
+void write_through(nb::handle object) {
+  const nb::object owner = nb::getattr(object, "_member_of", nb::none());
+  if (!owner.is_none()) nb::setattr(owner[0], nb::str(owner[1]), object);
+}
+
+nb::object reduced(nb::handle object, const std::vector<const char*>& members) {
+  nb::dict values;
+  for (const char* member : members) values[member] = object.attr(member);
+  const nb::object make = nb::module_::import_("functools").attr("partial")(object.type(), **values);
+  return nb::make_tuple(make, nb::tuple());
 }
 
 std::string repr_of(nb::handle object, const std::vector<const char*>& members) {

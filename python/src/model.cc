@@ -1,109 +1,216 @@
-// HookedTransformer, and what its runs take and return.
+// HookedTransformer.
 #include "python/src/bind.h"
 #include "python/src/module.h"
+#include "python/src/text.h"
 
 namespace hooked::python {
 namespace {
 
-void bind_inputs(nb::module_& module) {
-  bind_struct<DecoderInput>(module);
-  nb::class_<StartAtLayer>(module, "StartAtLayer", documentation("StartAtLayer"))
-      .def(
-          "__init__",
-          [](StartAtLayer* self, std::int64_t layer, at::Tensor residual, std::optional<at::Tensor> tokens) {
-            new (self) StartAtLayer{layer, std::move(residual), tokens.value_or(at::Tensor())};
-          },
-          nb::arg("layer"), nb::arg("residual"), nb::arg("tokens") = nb::none())
-      .def_ro("layer", &StartAtLayer::layer, documentation("StartAtLayer::layer"))
-      .def_ro("residual", &StartAtLayer::residual, documentation("StartAtLayer::residual"))
-      .def_ro("tokens", &StartAtLayer::tokens, documentation("StartAtLayer::tokens"));
-  nb::class_<Prefix>(module, "Prefix", documentation("Prefix"))
-      .def_prop_ro("batch", &Prefix::batch, documentation("Prefix::batch"))
-      .def_prop_ro("length", &Prefix::length, documentation("Prefix::length"))
-      .def_prop_ro("bytes", &Prefix::bytes, documentation("Prefix::bytes"))
-      .def("first", &Prefix::first, nb::arg("columns"), documentation("Prefix::first"));
-  nb::class_<Input> input(module, "Input", documentation("Input"));
-  define(
-      input, "__init__", "Input",
-      [](Input* self, Like<Input> given, InputDetails details) {
-        Input made = given.take();
-        static_cast<InputDetails&>(made) = std::move(details);
-        new (self) Input(std::move(made));
-      },
-      nb::arg("given"));
-  input.def_ro("tokens", &Input::tokens, documentation("Input::tokens"))
-      .def_ro("text", &Input::text, documentation("Input::text"))
-      .def_ro("attention_mask", &Input::attention_mask, documentation("InputDetails::attention_mask"))
-      .def_prop_ro("batch", &Input::batch, documentation("Input::batch"))
-      .def_prop_ro("length", &Input::length, documentation("Input::length"))
-      .def_prop_ro("first_column", &Input::first_column, documentation("Input::first_column"));
-  input.def_static(
-      "start_at_layer",
-      [](std::int64_t layer, at::Tensor residual) {
-        return Input::start_at_layer(layer, std::move(residual));
-      },
-      nb::arg("layer"), nb::arg("residual"), documentation("Input::start_at_layer"));
+using Model = nb::class_<HookedTransformer>;
+
+std::string named(const char* name) { return std::string("HookedTransformer::") + name; }
+
+// Ctrl-C ends a generation between two tokens.
+void heed_signals(GenerateOptions& options) {
+  if (options.on_text || options.on_tokens) return;  // Python code, which heeds them itself
+  options.on_tokens = [](const at::Tensor&) {
+    const nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  };
 }
 
-void bind_results(nb::module_& module) {
-  bind_enum<Output>(module);
-  bind_enum<LossReduction>(module);
-  bind_enum<StopReason>(module);
-  bind_struct<KeepOptions>(module);
-  bind_struct<LossOptions>(module);
-  nb::class_<LogitMetric>(module, "LogitMetric", documentation("LogitMetric"))
+void bind_origins(Model& model) {
+  StaticScope scope{model};
+  define(
+      scope, "load", named("load"),
+      [](const std::string& name, bool download, LoadOptions options) {
+        if (!download) return HookedTransformer::load(name, options);
+        std::string found;
+        {
+          const nb::gil_scoped_acquire gil;
+          found = nb::cast<std::string>(nb::module_::import_("hooked._download").attr("fetched")(name));
+        }
+        return HookedTransformer::load(found, options);
+      },
+      nb::arg("model"), nb::kw_only(), nb::arg("download") = false);
+  define(
+      scope, "from_state_dict", named("from_state_dict"),
+      [](StateDict weights, const ModelConfig& config, LoadOptions options) {
+        return HookedTransformer::from_state_dict(std::move(weights), config, options);
+      },
+      nb::arg("weights"), nb::arg("config"));
+  define(
+      scope, "create", named("create"),
+      [](const ModelConfig& config, CreateOptions options) {
+        return HookedTransformer::create(config, options);
+      },
+      nb::arg("config"));
+  model.def(
+      "__init__",
+      [](HookedTransformer* self, const HookedTransformer& other) { new (self) HookedTransformer(other); },
+      nb::arg("other"));
+  // The weights never change, so that another handle is as good as another model.
+  model.def("__copy__", [](const HookedTransformer& self) { return HookedTransformer(self); })
+      .def("__deepcopy__", [](const HookedTransformer& self, nb::handle) { return HookedTransformer(self); })
       .def(
-          "__init__",
-          [](LogitMetric* self, std::function<at::Tensor(const at::Tensor&)> function,
-             std::vector<std::int64_t> positions) {
-            new (self) LogitMetric(std::move(function), std::move(positions));
+          "__reduce__",
+          [](const HookedTransformer&) {
+            throw nb::type_error(
+                "[HookedTransformer] a model is not pickled; expected the name of its folder; save it with "
+                "model.save(folder), and load it where it is needed");
           },
-          nb::arg("function"), nb::arg("positions") = std::vector<std::int64_t>());
-  bind_struct<RunMetric>(module);
-  bind_struct<GradientRequest>(module);
-  bind_struct<SamplingOptions>(module);
-  bind_struct<StopOptions>(module);
-  bind_result<NotFinite>(module).def("__str__", &NotFinite::text);
-  bind_result<GenerateResult>(module);
-  nb::class_<RunResult> result(module, "RunResult", documentation("RunResult"));
-  result.def_ro("cache", &RunResult::cache, documentation("RunResult::cache"))
-      .def_ro("gradients", &RunResult::gradients, documentation("RunResult::gradients"))
-      .def_ro("prefix", &RunResult::prefix, documentation("RunResult::prefix"))
-      .def_ro("notes", &RunResult::notes, documentation("RunResult::notes"))
-      .def_prop_ro(
-          "logits", [](const RunResult& self) { return at::Tensor(self.logits()); },
-          documentation("RunResult::logits"))
-      .def_prop_ro(
-          "logit_positions", [](const RunResult& self) { return self.logit_positions(); },
-          documentation("RunResult::logit_positions"))
-      .def_prop_ro(
-          "logit_tokens", [](const RunResult& self) { return self.logit_tokens(); },
-          documentation("RunResult::logit_tokens"))
-      .def_prop_ro(
-          "loss", [](const RunResult& self) { return at::Tensor(self.loss()); },
-          documentation("RunResult::loss"))
-      .def_prop_ro(
-          "residual", [](const RunResult& self) { return at::Tensor(self.residual()); },
-          documentation("RunResult::residual"))
-      .def_prop_ro(
-          "metric", [](const RunResult& self) { return at::Tensor(self.metric()); },
-          documentation("RunResult::metric"))
-      .def_prop_ro("output", &RunResult::output, documentation("RunResult::output"))
-      .def("not_finite", &RunResult::not_finite, ReleaseGil(), documentation("RunResult::not_finite"))
-      .def("to", &RunResult::to, nb::arg("device"), ReleaseGil(), documentation("RunResult::to"))
+          nb::sig("def __reduce__(self) -> str"));
+  model.def("__repr__", [](const HookedTransformer& self) {
+    return "HookedTransformer " + self.identity()->text() + ", " + std::to_string(self.config().n_layers) +
+           " layers, d_model " + std::to_string(self.config().d_model);
+  });
+}
+
+void bind_facts(Model& model) {
+  const auto fact = [&](const char* name, auto function) {
+    model.def_prop_ro(name, function, documentation(named(name)));
+  };
+  fact("notes", [](const HookedTransformer& self) { return self.notes(); });
+  fact("processing", [](const HookedTransformer& self) { return self.processing(); });
+  fact("ignored_keys", [](const HookedTransformer& self) { return self.ignored_keys(); });
+  fact("family", [](const HookedTransformer& self) { return self.family(); });
+  fact("identity", [](const HookedTransformer& self) { return *self.identity(); });
+  fact("provenance", [](const HookedTransformer& self) { return self.provenance(); });
+  fact("device", [](const HookedTransformer& self) { return self.device(); });
+  fact("placement", [](const HookedTransformer& self) { return self.placement(); });
+  fact("dtype", [](const HookedTransformer& self) { return self.dtype(); });
+  fact("names", [](const HookedTransformer& self) { return self.names(); });
+  fact("weights", [](const HookedTransformer& self) { return self.weights(); });
+  fact("has_tokenizer", [](const HookedTransformer& self) { return self.has_tokenizer(); });
+  fact("tokenizer", [](const HookedTransformer& self) { return self.tokenizer(); });
+  model.def_prop_rw(
+      "config",
+      [](nb::handle self) {
+        return member_object(nb::cast<const HookedTransformer&>(self).config(), self, "config");
+      },
+      [](nb::handle, const ModelConfig&) {
+        throw nb::attribute_error(
+            "[config] a model never changes; expected a config of its own; change copy.copy(model.config), "
+            "and "
+            "give it to HookedTransformer.create or from_state_dict");
+      },
+      nb::for_getter(nb::sig("def config(self) -> ModelConfig")), documentation(named("config")));
+  model
       .def(
-          "__iter__",
-          [](const RunResult& self) {
-            return nb::iter(nb::make_tuple(at::Tensor(self.logits()), self.cache));
-          },
-          nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"));
+          "hooks", [](const HookedTransformer& self) { return std::vector<Hook>(self.hooks()); },
+          documentation(named("hooks")))
+      .def("trim", &HookedTransformer::trim, documentation(named("trim")))
+      .def("state_dict", &HookedTransformer::state_dict, ReleaseGil(), documentation(named("state_dict")));
+  define(
+      model, "save", named("save"),
+      [](const HookedTransformer& self, const std::filesystem::path& folder, SaveOptions options) {
+        self.save(folder, options);
+      },
+      nb::arg("folder"));
+  model.def_static(
+      "require_can_save",
+      [](const std::string& name, const std::filesystem::path& folder) {
+        HookedTransformer::require_can_save(name, folder);
+      },
+      nb::arg("model"), nb::arg("folder"), documentation(named("require_can_save")));
+}
+
+void bind_texts(Model& model) {
+  define(model, "tokens_around", named("tokens_around"),
+         [](const HookedTransformer& self, TextOptions options) { return self.tokens_around(options); });
+  define(
+      model, "to_tokens", named("to_tokens"),
+      [](const HookedTransformer& self, const std::string& text, TextOptions options) {
+        return self.to_tokens(text, options);
+      },
+      nb::arg("text"));
+  define(
+      model, "to_token_batch", named("to_token_batch"),
+      [](const HookedTransformer& self, const std::vector<std::string>& texts, TextOptions options) {
+        return self.to_token_batch(texts, options);
+      },
+      nb::arg("texts"));
+  define(
+      model, "to_pieces", named("to_pieces"),
+      [](const HookedTransformer& self, const std::string& text, TextOptions options) {
+        return self.to_pieces(text, options);
+      },
+      nb::arg("text"));
+  define_chat(model, "to_chat_tokens", named("to_chat_tokens"), &HookedTransformer::to_chat_tokens);
+  model.def("to_token", &HookedTransformer::to_token, nb::arg("text"), documentation(named("to_token")))
+      .def("to_string", &HookedTransformer::to_string, nb::arg("ids"), documentation(named("to_string")))
+      .def("to_str_tokens", &HookedTransformer::to_str_tokens, nb::arg("ids"),
+           documentation(named("to_str_tokens")));
+}
+
+void bind_running(Model& model) {
+  define(
+      model, "run", named("run"),
+      [](const HookedTransformer& self, Like<ModelInput> input, RunOptions options) {
+        return self.run(input.take().of(self), options);
+      },
+      nb::arg("input"));
+  define(
+      model, "run_with_cache", named("run_with_cache"),
+      [](const HookedTransformer& self, Like<ModelInput> input, Given<Selection> names,
+         RunOptions options) -> RunResult {
+        return self.run_with_cache(input.take().of(self),
+                                   names.given() ? names.take() : Selection(act::defaults), options);
+      },
+      nb::arg("input"), nb::arg("names") = nb::none());
+  define(
+      model, "run_with_hooks", named("run_with_hooks"),
+      [](const HookedTransformer& self, Like<ModelInput> input, Like<Hooks> hooks, RunOptions options) {
+        return self.run_with_hooks(input.take().of(self), hooks.take(), options);
+      },
+      nb::arg("input"), nb::arg("hooks"));
+  model.def(
+      "__call__",
+      [](const HookedTransformer& self, Like<ModelInput> input) { return self(input.take().of(self)); },
+      nb::arg("input"), ReleaseGil(), documentation(named("operator()")));
+}
+
+void bind_generation(Model& model) {
+  define(
+      model, "generate", named("generate"),
+      [](const HookedTransformer& self, Like<ModelInput> prompt, GenerateOptions options) {
+        heed_signals(options);
+        return self.generate(prompt.take().of(self, PaddingSide::left), options);
+      },
+      nb::arg("prompt"));
+  SignatureText text("generate_text");
+  text.add_self();
+  text.add("prompt", type_text<Like<ModelInput>>(), {});
+  add_options<GenerateOptions>(text);
+  model.def(
+      "generate_text",
+      [](nb::handle self, nb::handle prompt, nb::kwargs options) {
+        return nb::module_::import_("hooked._generation").attr("TextStream")(self, prompt, options);
+      },
+      nb::arg("prompt"), nb::arg("options"), nb::sig(text.returning("hooked._generation.TextStream").c_str()),
+      "The text of a continuation as an iterator of pieces, while it is generated in a thread of its own. "
+      "Closing\nthe iterator, or leaving a loop over it, ends the generation; `result` is what generate() "
+      "returns. Takes what\ngenerate() takes.");
+}
+
+void bind_attaching(Model& model) {
+  model.def(
+      "hook",
+      [](HookedTransformer& self, Like<Selection> where, nb::object function, nb::object direction) {
+        std::optional<Hook> hook;
+        if (!Converter<Hook>::apply(nb::make_tuple(Selection(where.take()), function, direction), hook))
+          throw nb::type_error("expected a selection of activations and a function");
+        return self.hook(std::move(hook->where), std::move(hook->function), hook->direction);
+      },
+      nb::arg("where"), nb::arg("function"), nb::arg("direction") = "forward",
+      nb::sig("def hook(self, where: hooked.typing.SelectionLike, function: hooked.typing.HookFunction, "
+              "direction: HookDirection | str = 'forward') -> HookHandle"),
+      documentation(named("hook")));
 }
 
 }  // namespace
 
 void bind_model(nb::module_& module) {
-  bind_inputs(module);
-  bind_results(module);
   nb::class_<HookHandle>(module, "HookHandle", documentation("HookHandle"))
       .def("remove", &HookHandle::remove, documentation("HookHandle::remove"))
       .def(
@@ -111,95 +218,24 @@ void bind_model(nb::module_& module) {
       .def(
           "__exit__", [](HookHandle& self, nb::args) { self.remove(); },
           nb::sig("def __exit__(self, *args: typing.Any) -> None"));
-
-  nb::class_<HookedTransformer> model(module, "HookedTransformer", nb::dynamic_attr(),
-                                      documentation("HookedTransformer"));
-  model.def(
-      "__init__",
-      [](HookedTransformer* self, const HookedTransformer& other) { new (self) HookedTransformer(other); },
-      nb::arg("other"));
-  model.def("__copy__", [](const HookedTransformer& self) { return HookedTransformer(self); })
-      .def("trim", &HookedTransformer::trim, documentation("HookedTransformer::trim"))
-      .def_prop_ro(
-          "notes", [](const HookedTransformer& self) { return self.notes(); },
-          documentation("HookedTransformer::notes"))
-      .def_prop_ro(
-          "processing", [](const HookedTransformer& self) { return self.processing(); },
-          documentation("HookedTransformer::processing"))
-      .def_prop_ro(
-          "ignored_keys", [](const HookedTransformer& self) { return self.ignored_keys(); },
-          documentation("HookedTransformer::ignored_keys"))
-      .def_prop_ro(
-          "family", [](const HookedTransformer& self) { return self.family(); },
-          documentation("HookedTransformer::family"))
-      .def_prop_ro(
-          "identity", [](const HookedTransformer& self) { return *self.identity(); },
-          documentation("HookedTransformer::identity"))
-      .def_prop_ro("provenance", &HookedTransformer::provenance,
-                   documentation("HookedTransformer::provenance"))
-      .def_prop_ro("device", &HookedTransformer::device, documentation("HookedTransformer::device"))
-      .def_prop_ro("dtype", &HookedTransformer::dtype, documentation("HookedTransformer::dtype"))
-      .def_prop_ro(
-          "names", [](const HookedTransformer& self) { return self.names(); },
-          documentation("HookedTransformer::names"))
-      .def("state_dict", &HookedTransformer::state_dict, ReleaseGil(),
-           documentation("HookedTransformer::state_dict"))
-      .def(
-          "__call__", [](const HookedTransformer& self, Like<Input> input) { return self(input.take()); },
-          nb::arg("input"), ReleaseGil(), documentation("HookedTransformer::operator()"))
-      .def(
-          "hook",
-          [](HookedTransformer& self, Like<Selection> where, nb::object function, nb::object direction) {
-            std::optional<Hook> hook;
-            if (!Converter<Hook>::apply(nb::make_tuple(Selection(where.take()), function, direction), hook))
-              throw nb::type_error("expected a selection of activations and a function");
-            return self.hook(std::move(hook->where), std::move(hook->function), hook->direction);
-          },
-          nb::arg("where"), nb::arg("function"), nb::arg("direction") = "forward",
-          nb::sig("def hook(self, where: hooked.typing.SelectionLike, function: hooked.typing.HookFunction, "
-                  "direction: HookDirection | str = 'forward') -> HookHandle"),
-          documentation("HookedTransformer::hook"));
-
-  const auto static_with = [&]<typename Function>(const char* name, Function function, const auto&... named) {
-    StaticScope scope{model};
-    define(scope, name, std::string("HookedTransformer::") + name, function, named...);
-  };
-  static_with(
-      "load",
-      [](const std::string& model, LoadOptions options) { return HookedTransformer::load(model, options); },
-      nb::arg("model"));
-  static_with(
-      "from_state_dict",
-      [](StateDict weights, const ModelConfig& config, LoadOptions options) {
-        return HookedTransformer::from_state_dict(std::move(weights), config, options);
-      },
-      nb::arg("weights"), nb::arg("config"));
-  static_with(
-      "create",
-      [](const ModelConfig& config, CreateOptions options) {
-        return HookedTransformer::create(config, options);
-      },
-      nb::arg("config"));
+  Model model(module, "HookedTransformer", nb::dynamic_attr(), documentation("HookedTransformer"));
+  bind_origins(model);
+  bind_facts(model);
+  bind_texts(model);
+  bind_running(model);
+  bind_generation(model);
+  bind_attaching(model);
   define(
-      model, "run", "HookedTransformer::run",
-      [](const HookedTransformer& self, Like<Input> input, RunOptions options) {
-        return self.run(input.take(), options);
+      module, "continuation_log_probs", "continuation_log_probs",
+      [](const HookedTransformer& of, Like<ModelInput> prompt, const at::Tensor& continuation,
+         RunOptions options) {
+        return continuation_log_probs(of, prompt.take().of(of, PaddingSide::left), continuation, options);
       },
-      nb::arg("input"));
-  define(
-      model, "run_with_cache", "HookedTransformer::run_with_cache",
-      [](const HookedTransformer& self, Like<Input> input, Given<Selection> capture,
-         RunOptions options) -> RunResult {
-        return self.run_with_cache(input.take(), capture.given() ? capture.take() : Selection(act::defaults),
-                                   options);
-      },
-      nb::arg("input"), nb::arg("names") = nb::none());
-  define(
-      model, "generate", "HookedTransformer::generate",
-      [](const HookedTransformer& self, Like<Input> prompt, GenerateOptions options) {
-        return self.generate(prompt.take(), options);
-      },
-      nb::arg("prompt"));
+      nb::arg("model"), nb::arg("prompt"), nb::arg("continuation"));
+  define_plain(
+      module, "replicate", "replicate",
+      [](const HookedTransformer& of, Like<DeviceNames> devices) { return replicate(of, devices.take()); },
+      nb::arg("model"), nb::arg("devices"));
 }
 
 }  // namespace hooked::python

@@ -12,6 +12,8 @@ NB_MODULE(_hooked, module) {
   bind_values(module);
   bind_config(module);
   bind_text(module);
-  bind_weights(module);
+  bind_files(module);
+  bind_runs(module);
   bind_model(module);
+  bind_weights(module);
 }

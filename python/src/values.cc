@@ -20,6 +20,11 @@ void bind_edit(nb::module_& module, const char* name, const char* operand, Make 
 void bind_edits(nb::module_& module) {
   bind_enum<EditKind>(module);
   nb::class_<Edit>(module, "Edit", documentation("Edit"))
+      .def_prop_ro(
+          "where", [](const Edit& self) { return self.target.where; }, documentation("EditTarget::where"))
+      .def_prop_ro(
+          "indices", [](const Edit& self) { return self.target.indices.to_string(); },
+          documentation("EditTarget::indices"))
       .def_ro("kind", &Edit::kind, documentation("Edit::kind"))
       .def_ro("value", &Edit::value, documentation("Edit::value"));
   module.def(
@@ -66,6 +71,7 @@ void bind_hooks(nb::module_& module) {
           nb::sig(
               "def __init__(self, where: hooked.typing.SelectionLike, function: hooked.typing.HookFunction, "
               "direction: HookDirection | str = 'forward') -> None"))
+      .def_ro("where", &Hook::where, documentation("Hook::where"))
       .def_ro("direction", &Hook::direction, documentation("Hook::direction"));
 }
 
