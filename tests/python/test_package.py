@@ -65,6 +65,6 @@ def test_wheel_has_no_copy_of_torch() -> None:
 
 
 def test_importing_costs_little_beyond_torch() -> None:
-    """0.3 s is the target; a busy machine is given three times that."""
-    code = "import torch, time; start = time.perf_counter(); import hooked; print(time.perf_counter() - start)"
-    assert min(float(run_python(code).stdout) for _ in range(3)) < 0.9
+    """0.3 s is the target. Processor time, since other programs may run."""
+    code = "import torch, time; start = time.process_time(); import hooked; print(time.process_time() - start)"
+    assert min(float(run_python(code).stdout) for _ in range(3)) < 0.45
