@@ -44,12 +44,9 @@ endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES.md DESTINATION hooked/licenses
         COMPONENT python EXCLUDE_FROM_ALL)
 
-# What type checkers and editors read of the module, as the module says it of itself.
-set(stub ${PROJECT_BINARY_DIR}/python/_hooked.pyi)
-add_custom_command(OUTPUT ${stub}
-  COMMAND ${CMAKE_COMMAND} -E env HOOKED_PYTHON_BUILD=${PROJECT_BINARY_DIR}/python
-          PYTHONPATH=${PROJECT_SOURCE_DIR}/python:${hooked_torch_root}/.. PYTHONDONTWRITEBYTECODE=1
-          ${Python_EXECUTABLE} -m nanobind.stubgen --quiet -m hooked._hooked -o ${stub}
-  DEPENDS hooked_python VERBATIM)
-add_custom_target(hooked_stub DEPENDS ${stub})
-install(FILES ${stub} DESTINATION hooked COMPONENT python EXCLUDE_FROM_ALL)
+# What type checkers and editors know of the module. torch is on the path since a build of pip's does not see the environment's packages.
+add_custom_command(TARGET hooked_python POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E env --modify PYTHONPATH=path_list_append:${hooked_torch_root}/..
+          ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/stubs.py $<TARGET_FILE:hooked_python> ${PROJECT_BINARY_DIR}/python/stubs
+  VERBATIM)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stubs/_hooked DESTINATION hooked COMPONENT python EXCLUDE_FROM_ALL)

@@ -51,7 +51,7 @@ build_module() {
   python_say "building the module for LibTorch $version in $folder (minutes the first time)"
   mkdir -p build
   cmake -G Ninja -S . -B "$folder" -DHOOKED_BUILD_PYTHON=ON -DPython_EXECUTABLE="$python" "$@" >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log" >&2; exit 1; }
-  cmake --build "$folder" --target hooked_python hooked_stub >&2
+  cmake --build "$folder" --target hooked_python >&2
 }
 
 # make_wheel PYTHON OUT FOLDER...: one wheel of the modules in these build folders. Prints its path.

@@ -7,7 +7,12 @@ import torch as _torch  # the engine is linked with the LibTorch that this bring
 
 from hooked import _builds
 
-_builds.load(_torch.__version__)
+_hooked = _builds.load(_torch.__version__)
 
 from hooked._hooked import *  # noqa: E402, F403
 from hooked._hooked import __version__, act  # noqa: E402
+
+# Users find everything here.
+for _value in list(vars(_hooked).values()):
+    if isinstance(_value, type):
+        _value.__module__ = "hooked"

@@ -92,19 +92,19 @@ void bind_answers(nb::class_<ModelConfig>& config) {
       },                                                             \
       nb::arg("layer"), documentation("ModelConfig::" #name));
   WHOLE(stream_dtype)
-  WHOLE(has_encoder) WHOLE(n_encoder_layers) WHOLE(main_stack) WHOLE(attends_everywhere)
-      WHOLE(layers_with_keys) WHOLE(learned_positions) WHOLE(shortformer) WHOLE(has_pos_embed)
-          WHOLE(summed_embedding) WHOLE(grouped_query) WHOLE(norms_stream) WHOLE(changes_stream)
-              WHOLE(latent_attention) WHOLE(query_latent) WHOLE(own_key_dim) WHOLE(has_mlp) WHOLE(n_experts)
-                  WHOLE(some_dense_mlp) WHOLE(parallel) WHOLE(has_unembedding) WHOLE(d_vocab_out)
-                      WHOLE(tied_unembedding) WHOLE(logits_centred) WHOLE(has_mlm_head) LAYER(convolves)
-                          LAYER(recurs) LAYER(attends) LAYER(mixer) LAYER(shares_keys) LAYER(makes_keys)
-                              LAYER(key_layer) LAYER(lends_keys) LAYER(windowed) LAYER(head_width)
-                                  LAYER(kv_heads) LAYER(heads_per_kv) LAYER(holds_relative) LAYER(rotates)
-                                      LAYER(grows_queries) LAYER(norms_heads) LAYER(norm_place_in)
-                                          LAYER(norms_inputs) LAYER(norms_outputs) LAYER(reads_through_ln1)
-                                              LAYER(rotary_dim) LAYER(value_dim) LAYER(mlp_width)
-                                                  LAYER(mixture) LAYER(dense_mlp)
+  WHOLE(has_encoder)
+  WHOLE(n_encoder_layers) WHOLE(main_stack) WHOLE(attends_everywhere) WHOLE(layers_with_keys)
+      WHOLE(learned_positions) WHOLE(shortformer) WHOLE(has_pos_embed) WHOLE(summed_embedding)
+          WHOLE(grouped_query) WHOLE(norms_stream) WHOLE(changes_stream) WHOLE(latent_attention)
+              WHOLE(query_latent) WHOLE(own_key_dim) WHOLE(has_mlp) WHOLE(n_experts) WHOLE(some_dense_mlp)
+                  WHOLE(parallel) WHOLE(has_unembedding) WHOLE(d_vocab_out) WHOLE(tied_unembedding)
+                      WHOLE(logits_centred) WHOLE(has_mlm_head) LAYER(convolves) LAYER(recurs) LAYER(attends)
+                          LAYER(mixer) LAYER(shares_keys) LAYER(makes_keys) LAYER(key_layer) LAYER(lends_keys)
+                              LAYER(windowed) LAYER(head_width) LAYER(kv_heads) LAYER(heads_per_kv)
+                                  LAYER(holds_relative) LAYER(rotates) LAYER(grows_queries) LAYER(norms_heads)
+                                      LAYER(norm_place_in) LAYER(norms_inputs) LAYER(norms_outputs)
+                                          LAYER(reads_through_ln1) LAYER(rotary_dim) LAYER(value_dim)
+                                              LAYER(mlp_width) LAYER(mixture) LAYER(dense_mlp)
 #undef WHOLE
 #undef LAYER
 }
@@ -228,6 +228,8 @@ void bind_config(nb::module_& module) {
   bind_processing(module);
   bind_placement(module);
   bind_part_table(module);
+  bind_enum<InitMode>(module);
+  module.def("version", &version, documentation("version"));
   module.def("libtorch_version", &libtorch_version, documentation("libtorch_version"));
 }
 

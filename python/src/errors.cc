@@ -25,6 +25,8 @@ void add(nb::module_& module, const char* name, nb::handle base) {
   nb::dict members;
   members["__doc__"] = documentation(name);
   members["__module__"] = "hooked";
+  members["where"] = "";
+  members["message"] = "";
   const nb::object type =
       nb::handle(reinterpret_cast<PyObject*>(&PyType_Type))(name, nb::make_tuple(base), members);
   module.attr(name) = type;

@@ -49,6 +49,7 @@ void bind_address(nb::module_& module) {
       .def(
           "__init__", [](Address* self, Like<Address> text) { new (self) Address(text.take()); },
           nb::arg("text"))
+      .def_static("parse", &Address::parse, nb::arg("text"), documentation("Address::parse"))
       .def_prop_ro("name", &Address::name, documentation("Address::name"))
       .def_prop_ro(
           "indices",
@@ -87,6 +88,66 @@ void bind_address(nb::module_& module) {
   index_on("neuron", Axis::d_mlp);
 }
 
+std::vector<Axis> axes_of(const SiteRow& row) { return {row.axes.begin(), row.axes.end()}; }
+
+void bind_tables(nb::module_& module) {
+  nb::class_<AxisRow>(module, "AxisRow", documentation("AxisRow"))
+      .def_ro("axis", &AxisRow::axis, documentation("AxisRow::axis"))
+      .def_ro("name", &AxisRow::name, documentation("AxisRow::name"))
+      .def_ro("counts", &AxisRow::counts, documentation("AxisRow::counts"));
+  module.def(
+      "axis_table", [] { return std::vector<AxisRow>(axis_table().begin(), axis_table().end()); },
+      documentation("axis_table"));
+  module.def(
+      "size_of",
+      [](Like<Axis> axis, const ModelConfig& config, std::int64_t layer) {
+        return size_of(axis.take(), config, layer);
+      },
+      nb::arg("axis"), nb::arg("config"), nb::arg("layer") = 0, documentation("size_of"));
+  bind_enum<SiteScope>(module);
+  nb::class_<SiteRow> site(module, "SiteRow", documentation("SiteRow"));
+  const auto column = [&](const char* name, auto member) {
+    site.def_ro(name, member, documentation(std::string("SiteRow::") + name));
+  };
+  column("scope", &SiteRow::scope);
+  column("stack", &SiteRow::stack);
+  column("path", &SiteRow::path);
+  column("word", &SiteRow::word);
+  column("wide", &SiteRow::wide);
+  column("changes_plan", &SiteRow::changes_plan);
+  column("integers", &SiteRow::integers);
+  column("asked_rows", &SiteRow::asked_rows);
+  column("unseen", &SiteRow::unseen);
+  column("part", &SiteRow::part);
+  column("holds", &SiteRow::holds);
+  site.def_prop_ro("axes", &axes_of, documentation("SiteRow::axes"))
+      .def("exists", &SiteRow::exists, nb::arg("config"), nb::arg("layer"), documentation("SiteRow::exists"))
+      .def("__repr__", [](const SiteRow& self) { return "SiteRow of act." + std::string(self.word); });
+  module.def(
+      "site_table", [] { return std::vector<SiteRow>(site_table().begin(), site_table().end()); },
+      documentation("site_table"));
+  module.def(
+      "row", [](const std::string& word) { return row(from_shorthand(word, 0).site); }, nb::arg("word"),
+      documentation("row"));
+}
+
+void bind_spelling(nb::module_& module) {
+  module.def(
+      "from_shorthand",
+      [](const std::string& name, std::optional<std::int32_t> layer, const std::string& layer_type) {
+        return from_shorthand(name, layer, layer_type);
+      },
+      nb::arg("name"), nb::arg("layer") = nb::none(), nb::arg("layer_type") = "",
+      documentation("from_shorthand"));
+  module.def("activation_names", &activation_names, nb::arg("config"), documentation("activation_names"));
+  module.def(
+      "counts_source",
+      [](Like<ActivationName> name, Like<Axis> axis) { return counts_source(name.take(), axis.take()); },
+      nb::arg("name"), nb::arg("axis"), documentation("counts_source"));
+  module.def("glob_matches", &glob_matches, nb::arg("pattern"), nb::arg("text"),
+             documentation("glob_matches"));
+}
+
 }  // namespace
 
 void bind_names(nb::module_& module) {
@@ -96,7 +157,12 @@ void bind_names(nb::module_& module) {
           "__init__",
           [](ActivationName* self, Like<ActivationName> text) { new (self) ActivationName(text.take()); },
           nb::arg("text"))
-      .def_prop_ro("word", [](const ActivationName& self) { return std::string(row(self.site).word); })
+      .def_static("parse", &ActivationName::parse, nb::arg("text"), documentation("ActivationName::parse"))
+      .def_static("try_parse", &ActivationName::try_parse, nb::arg("text"),
+                  documentation("ActivationName::try_parse"))
+      .def_prop_ro(
+          "word", [](const ActivationName& self) { return std::string(row(self.site).word); },
+          documentation("SiteRow::word"))
       .def_ro("stack", &ActivationName::stack, documentation("ActivationName::stack"))
       .def_ro("layer", &ActivationName::layer, documentation("ActivationName::layer"))
       .def_ro("expert", &ActivationName::expert, documentation("ActivationName::expert"))
@@ -123,9 +189,14 @@ void bind_names(nb::module_& module) {
       .def(
           "__init__", [](Selection* self, Like<Selection> where) { new (self) Selection(where.take()); },
           nb::arg("where"))
+      .def_static("matching", &Selection::matching, nb::arg("predicate"),
+                  documentation("Selection::matching"))
+      .def_prop_ro("empty", &Selection::empty, documentation("Selection::empty"))
       .def("__or__", [](const Selection& self, Like<Selection> other) { return self | selected(other); })
       .def("__ror__", [](const Selection& self, Like<Selection> other) { return selected(other) | self; });
   bind_act(module);
+  bind_tables(module);
+  bind_spelling(module);
 }
 
 }  // namespace hooked::python

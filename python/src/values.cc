@@ -75,6 +75,26 @@ void bind_hooks(nb::module_& module) {
       .def_ro("direction", &Hook::direction, documentation("Hook::direction"));
 }
 
+AxisList axis_list(const std::vector<Axis>& axes) {
+  const auto at = [&](std::size_t i) { return axes[i]; };
+  switch (axes.size()) {
+    case 0:
+      return {};
+    case 1:
+      return {at(0)};
+    case 2:
+      return {at(0), at(1)};
+    case 3:
+      return {at(0), at(1), at(2)};
+    case 4:
+      return {at(0), at(1), at(2), at(3)};
+    case 5:
+      return {at(0), at(1), at(2), at(3), at(4)};
+    default:
+      throw ShapeError("axes", std::to_string(axes.size()) + " axes were given; expected at most 5");
+  }
+}
+
 void bind_cache(nb::module_& module) {
   nb::class_<TokenColumns>(module, "TokenColumns", documentation("TokenColumns"))
       .def_ro("first", &TokenColumns::first, documentation("TokenColumns::first"))
@@ -94,10 +114,14 @@ void bind_cache(nb::module_& module) {
   nb::class_<TensorBeside>(module, "TensorBeside", documentation("TensorBeside"))
       .def(
           "__init__",
-          [](TensorBeside* self, std::string name, at::Tensor value) {
-            new (self) TensorBeside{.name = std::move(name), .value = std::move(value)};
+          [](TensorBeside* self, std::string name, at::Tensor value, Like<std::vector<Axis>> axes) {
+            new (self) TensorBeside{std::move(name), std::move(value), axis_list(axes.take())};
           },
-          nb::arg("name"), nb::arg("value"))
+          nb::arg("name"), nb::arg("value"), nb::arg("axes") = nb::tuple())
+      .def_prop_ro(
+          "axes",
+          [](const TensorBeside& self) { return std::vector<Axis>(self.axes.begin(), self.axes.end()); },
+          documentation("TensorBeside::axes"))
       .def_ro("name", &TensorBeside::name, documentation("TensorBeside::name"))
       .def_ro("value", &TensorBeside::value, documentation("TensorBeside::value"));
   bind_struct<SaveCacheOptions>(module);
@@ -154,6 +178,12 @@ void bind_cache(nb::module_& module) {
             return self.entry(name.take()).positions;
           },
           nb::arg("name"), documentation("ActivationCache::Entry::positions"))
+      .def(
+          "row_positions",
+          [](const ActivationCache& self, Like<ActivationName> name) {
+            return self.entry(name.take()).row_positions;
+          },
+          nb::arg("name"), documentation("ActivationCache::Entry::row_positions"))
       .def("n_layers", &ActivationCache::n_layers, nb::arg("of") = Stack::none,
            documentation("ActivationCache::n_layers"))
       .def(

@@ -55,7 +55,7 @@ def installed_files() -> list[str]:
 
 def test_wheel_has_types_stubs_and_licences() -> None:
     files = installed_files()
-    for name in ("hooked/py.typed", "hooked/_hooked.pyi", "hooked/licenses/LICENSE", "hooked/licenses/THIRD_PARTY_NOTICES.md"):
+    for name in ("hooked/py.typed", "hooked/_hooked/__init__.pyi", "hooked/licenses/LICENSE", "hooked/licenses/THIRD_PARTY_NOTICES.md"):
         assert name in files
     assert any(file.startswith("hooked/torch-") and "_hooked" in file for file in files)
 
