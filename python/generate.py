@@ -4,6 +4,7 @@ Usage: generate.py INCLUDE OUT
 """
 
 import json
+import keyword
 import re
 import sys
 from collections import defaultdict
@@ -11,6 +12,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import headers  # noqa: E402
+
+REFERENCE = re.compile(r"&\s*\w+$")
+
+
+def python_name(name: str) -> str:
+    """A name as Python can say it: `from_` for `from`."""
+    return name + "_" if keyword.iskeyword(name) else name
+
 
 SAME = re.compile(r"The same (for|of) a temporary")
 
@@ -31,7 +40,7 @@ def fields(declarations: list[headers.Declaration]) -> str:
         owner, _, name = declaration.name.rpartition("::")
         if declaration.kind == "struct" and "template" not in declaration.text and ":" not in declaration.text:
             members[declaration.name]  # a struct without members is a value, too
-        if declaration.kind == "member" and "&" not in declaration.text and not re.match(r"(static|inline|constexpr)\b", declaration.text):
+        if declaration.kind == "member" and not REFERENCE.search(declaration.text) and not re.match(r"(static|inline|constexpr)\b", declaration.text):
             members[owner].append(name)
         elif declaration.kind == "enumerator":
             enumerators[owner].append(name)
@@ -40,7 +49,7 @@ def fields(declarations: list[headers.Declaration]) -> str:
     for owner, names in members.items():
         if kinds.get(owner) != "struct" or owner.startswith("act::"):
             continue
-        entries = ",\n      ".join(f'Field{{"{name}", &{owner}::{name}}}' for name in names)
+        entries = ",\n      ".join(f'Field{{"{python_name(name)}", &{owner}::{name}}}' for name in names)
         entries = f"(\n      {entries})" if names else "<>()"
         lines.append(
             f"template <>\nstruct Fields<{owner}> {{\n  static constexpr const char* type = \"{owner}\";\n"
@@ -60,7 +69,8 @@ def fields(declarations: list[headers.Declaration]) -> str:
 def documentation(declarations: list[headers.Declaration]) -> str:
     by_name = defaultdict(list)
     for declaration in declarations:
-        by_name[declaration.name].append(declaration)
+        owner, colons, name = declaration.name.rpartition("::")
+        by_name[owner + colons + python_name(name)].append(declaration)
     # JSON's escapes are C++'s, but for characters beyond ASCII, which stay as they are.
     entry = lambda text: json.dumps(text, ensure_ascii=False)  # noqa: E731
     return "".join(f"{{{entry(name)}, {entry(docstring(name, of))}}},\n" for name, of in sorted(by_name.items()))

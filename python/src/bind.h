@@ -4,6 +4,7 @@
 // declare.
 
 #include <concepts>
+#include <sstream>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,12 +32,26 @@ using FieldType = typename MemberType<decltype(F::member)>::type;
 [[noreturn]] void refuse_type(const char* of, const char* option, const std::string& expected,
                               nb::handle got);
 [[noreturn]] void refuse_unknown(const char* of, nb::handle given, const std::vector<const char*>& known);
+/// The members that Python gave, the first of them by position or by name, by name. Throws TypeError for one
+/// that is missing or given twice.
+nb::dict by_name(nb::handle positional, nb::handle named, const std::vector<const char*>& required,
+                 const char* of);
 
 // Of Note [Members].
 void remember_owner(nb::handle object, nb::handle owner, const char* member);
 void write_through(nb::handle object);
 /// What `pickle` makes a plain value of.
 nb::object reduced(nb::handle object, const std::vector<const char*>& members);
+
+/// What C++ prints of a value, for Python's print, which adds the last line's end.
+template <typename T>
+std::string printed(const T& value) {
+  std::ostringstream out;
+  out << value;
+  std::string text = std::move(out).str();
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
 
 /// Calls `visit` with each member that Python sets: with a Field.
 template <typename Struct, typename Visit>
@@ -74,13 +89,22 @@ void set_option(T& option, nb::handle value, const char* name, const char* of) {
   option = given.take();
 }
 
+/// The names of the members that a struct cannot be made without.
+template <typename Struct>
+std::vector<const char*> required_names() {
+  std::vector<const char*> names = field_names<Struct>();
+  names.resize(required_members<Struct>);
+  return names;
+}
+
 /// The options that Python gave by keyword to `of`, the name of a function or a struct. Throws TypeError for
 /// an unknown one.
 template <typename Options>
 Options options_from(nb::handle given, const char* of) {
-  Options options;
+  Options options = blank<Options>();
   std::size_t left = nb::len(given);
   for_each_field<Options>([&](const auto& field) {
+    put_progress(options.*(field.member));
     if (left == 0) return;
     const nb::handle value = PyDict_GetItemString(given.ptr(), field.name);
     if (!value.is_valid()) return;
@@ -93,12 +117,18 @@ Options options_from(nb::handle given, const char* of) {
 
 /// Adds the options to a signature, with their defaults.
 template <typename Options>
-void add_options(SignatureText& text) {
-  text.keywords_follow();
-  const Options defaults;
+void add_options(SignatureText& text, bool positional = false) {
+  const Options defaults = blank<Options>();
+  std::size_t left = required_members<Options>;
+  if (left == 0 || !positional) text.keywords_follow();
   for_each_field<Options>([&](const auto& field) {
     using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
-    text.add(field.name, type_text<Given<Member>>(), default_text(defaults.*(field.member)));
+    if (left > 0) {
+      text.add(field.name, type_text<Like<Member>>(), {});
+      if (--left == 0) text.keywords_follow();
+    } else {
+      text.add(field.name, type_text<Given<Member>>(), default_text(defaults.*(field.member)));
+    }
   });
 }
 
@@ -130,7 +160,8 @@ void define_with(Where& where, const char* name, Function function, std::tuple<F
   where.def(
       name,
       [function, name](First... first, nb::kwargs given) -> Result {
-        Options options = options_from<Options>(given, name);
+        Options options =
+            options_from<Options>(by_name(nb::tuple(), given, required_names<Options>(), name), name);
         const nb::gil_scoped_release released;
         return function(std::forward<First>(first)..., std::move(options));
       },
@@ -169,7 +200,7 @@ void define_plain(Where& where, const char* name, std::string_view declared, Fun
 
 /// A struct whose members Python reads, under the name that C++ has for it or `name`.
 template <typename Struct>
-nb::class_<Struct> bind_result(nb::module_& module, const char* name = Fields<Struct>::type) {
+nb::class_<Struct> bind_result(nb::handle module, const char* name = Fields<Struct>::type) {
   nb::class_<Struct> result(module, name, documentation(Fields<Struct>::type));
   for_each_field<Struct>([&](const auto& field) {
     result.def_ro(field.name, field.member,
@@ -195,15 +226,18 @@ nb::object member_object(const T& value, nb::handle owner, const char* name) {
 
 /// A struct that Python makes by keyword, and whose members it reads and sets. None is each member's default.
 template <typename Struct>
-nb::class_<Struct> bind_struct(nb::module_& module, const char* name = Fields<Struct>::type) {
+nb::class_<Struct> bind_struct(nb::handle module, const char* name = Fields<Struct>::type) {
   nb::class_<Struct> result(module, name, nb::dynamic_attr(), documentation(Fields<Struct>::type));
   SignatureText text("__init__");
   text.add_self();
-  add_options<Struct>(text);
+  add_options<Struct>(text, true);
   result.def(
       "__init__",
-      [name](Struct* self, nb::kwargs given) { new (self) Struct(options_from<Struct>(given, name)); },
-      nb::arg("options"), nb::sig(text.returning("None").c_str()));
+      [name](Struct* self, nb::args positional, nb::kwargs given) {
+        const nb::dict named = by_name(positional, given, required_names<Struct>(), name);
+        new (self) Struct(options_from<Struct>(named, name));
+      },
+      nb::arg("positional"), nb::arg("options"), nb::sig(text.returning("None").c_str()));
   for_each_field<Struct>([&](const auto& field) {
     using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
     const std::string type = type_text<Given<Member>>();
@@ -214,7 +248,7 @@ nb::class_<Struct> bind_struct(nb::module_& module, const char* name = Fields<St
         },
         [field, name](nb::handle self, nb::handle value) {
           auto& member = nb::cast<Struct&>(self).*(field.member);
-          if (value.is_none()) member = Struct().*(field.member);
+          if (value.is_none()) member = blank<Struct>().*(field.member);
           set_option(member, value, field.name, name);
           write_through(self);
         },
@@ -239,7 +273,7 @@ nb::class_<Struct> bind_struct(nb::module_& module, const char* name = Fields<St
 
 /// An enum, whose values Python also takes by their names.
 template <typename Enum>
-nb::enum_<Enum> bind_enum(nb::module_& module, const char* name = Enumerators<Enum>::type) {
+nb::enum_<Enum> bind_enum(nb::handle module, const char* name = Enumerators<Enum>::type) {
   nb::enum_<Enum> result(module, name, documentation(Enumerators<Enum>::type));
   for (const auto& [text, value] : Enumerators<Enum>::list)
     result.value(text, value, documentation(std::string(Enumerators<Enum>::type) + "::" + text));

@@ -273,8 +273,12 @@ bool Converter<LogitMetric>::apply(nb::handle source, std::optional<LogitMetric>
     value.emplace(nb::cast<const Metric&>(source));
     return true;
   }
+  if (nb::isinstance<BoundMetric>(source)) {
+    value.emplace(nb::cast<const BoundMetric&>(source));
+    return true;
+  }
   if (PyCallable_Check(source.ptr()) == 0) return false;
-  value.emplace(nb::cast<std::function<at::Tensor(const at::Tensor&)>>(source));
+  value.emplace(tensor_function<const at::Tensor&>(source, "metric"));
   return true;
 }
 

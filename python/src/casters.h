@@ -48,6 +48,41 @@ nb::object object_of(const at::Tensor& tensor);
 /// What Python calls the type of an object, for errors.
 std::string python_type(nb::handle object);
 
+/// What long work calls between its steps.
+using ProgressFunction = std::function<bool(const SweepProgress&)>;
+/// A metric of any part of a run.
+using ScoreFunction = Metric::Function;
+
+/// A bar and the signals, where an option's progress is shown by nothing else.
+void put_progress(ProgressFunction& option);
+void put_progress(Progress& option);
+template <typename T>
+void put_progress(T&) {}
+
+/// A BaseException that is no Exception, such as KeyboardInterrupt: ends the work wherever it is raised. It is
+/// no std::exception, so that nothing takes it for a number that could not be computed.
+struct Interruption {
+  std::exception_ptr cause;
+};
+
+/// A Python function that returns a tensor, for any thread without the GIL. `who` returns it, in errors.
+template <typename... Arguments>
+std::function<at::Tensor(Arguments...)> tensor_function(nb::handle function, const char* who) {
+  auto held = std::make_shared<nb::detail::pyfunc_wrapper>(function.ptr());
+  return [held, who](Arguments... given) -> at::Tensor {
+    const nb::gil_scoped_acquire gil;
+    try {
+      const nb::object returned = nb::handle(held->f)(given...);
+      auto tensor = tensor_of(returned);
+      if (tensor) return *std::move(tensor);
+      throw ShapeError(who, "the function returned " + python_type(returned) + "; expected a torch.Tensor");
+    } catch (nb::python_error& error) {
+      if (error.matches(PyExc_Exception)) throw;
+      throw Interruption{std::current_exception()};
+    }
+  };
+}
+
 /// What a model reads. Several texts become ids, padded to one length, once it is known which model.
 class ModelInput {
  public:
@@ -78,6 +113,10 @@ struct Converter {
     if constexpr (requires { Fields<T>::list; }) {
       if (nb::isinstance<nb::dict>(source)) {
         value = nb::cast<T>(nb::type<T>()(**nb::borrow<nb::dict>(source)));
+        return true;
+      }
+      if (required_members<T> > 1 && nb::isinstance<nb::tuple>(source)) {
+        value = nb::cast<T>(nb::type<T>()(*nb::borrow<nb::tuple>(source)));
         return true;
       }
     }
@@ -116,6 +155,20 @@ template <typename T>
 requires(!std::is_arithmetic_v<T>) struct Converter<std::vector<T>> {
   static bool apply(nb::handle source, std::optional<std::vector<T>>& value) {
     return convert_list<std::vector<T>, T>(source, value);
+  }
+};
+template <typename T>
+requires(!std::is_arithmetic_v<T>) struct Converter<std::map<std::string, T>> {
+  static bool apply(nb::handle source, std::optional<std::map<std::string, T>>& value) {
+    if (!nb::isinstance<nb::dict>(source)) return false;
+    std::map<std::string, T> made;
+    for (const auto& [name, item] : nb::borrow<nb::dict>(source)) {
+      std::optional<T> one;
+      if (!nb::isinstance<nb::str>(name) || !Converter<T>::apply(item, one)) return false;
+      made.emplace(nb::cast<std::string>(name), *std::move(one));
+    }
+    value = std::move(made);
+    return true;
   }
 };
 template <typename T>
@@ -163,6 +216,18 @@ HOOKED_CONVERTER(ModelInput)
 HOOKED_CONVERTER(Activation)
 HOOKED_CONVERTER(LogitMetric)
 HOOKED_CONVERTER(DeviceNames)
+HOOKED_CONVERTER(Answers)
+HOOKED_CONVERTER(Metric)
+HOOKED_CONVERTER(PatchingPreset)
+HOOKED_CONVERTER(PatchSource)
+HOOKED_CONVERTER(Position)
+HOOKED_CONVERTER(Progress)
+HOOKED_CONVERTER(ProgressFunction)
+HOOKED_CONVERTER(RunMetric)
+HOOKED_CONVERTER(ScoreFunction)
+HOOKED_CONVERTER(SweptAxis)
+HOOKED_CONVERTER(SweptPlace)
+HOOKED_CONVERTER(SweptSite)
 #undef HOOKED_CONVERTER
 
 /// The value of AxisIndex in Python: a number, a slice, a list or "last".
@@ -251,6 +316,9 @@ struct type_caster<hooked::AxisIndex> {
   }
 };
 
+template <typename T>
+struct type_caster<hooked::OneOrMore<T>> : list_caster<hooked::OneOrMore<T>, T> {};
+
 // Axes are their names.
 template <>
 struct type_caster<hooked::Axis> {
@@ -309,6 +377,18 @@ HOOKED_LIKE(Edits, "EditsLike")
 HOOKED_LIKE(Input, "OneInputLike")
 HOOKED_LIKE(LogitMetric, "LogitMetricLike")
 HOOKED_LIKE(DeviceNames, "DevicesLike")
+HOOKED_LIKE(Answers, "AnswersLike")
+HOOKED_LIKE(Metric, "MetricLike")
+HOOKED_LIKE(PatchingPreset, "PresetLike")
+HOOKED_LIKE(PatchSource, "PatchSourceLike")
+HOOKED_LIKE(Position, "PositionLike")
+HOOKED_LIKE(Progress, "LoadProgressLike")
+HOOKED_LIKE(python::ProgressFunction, "ProgressLike")
+HOOKED_LIKE(RunMetric, "RunMetricLike")
+HOOKED_LIKE(python::ScoreFunction, "ScoreFunction")
+HOOKED_LIKE(SweptAxis, "SweptAxisLike")
+HOOKED_LIKE(SweptPlace, "SweptPlaceLike")
+HOOKED_LIKE(SweptSite, "SweptSiteLike")
 #undef HOOKED_LIKE
 
 template <typename T>

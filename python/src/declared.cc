@@ -45,7 +45,7 @@ const char* documentation_with_options(std::string_view name, std::string_view o
     std::replace(about.begin(), about.end(), '\n', ' ');
     text += fmt::format("  {}: {}\n", entry.name.substr(prefix.size()), about);
   }
-  return (*made)[std::string(name)].append(text).c_str();
+  return (*made)[std::string(name) + prefix].assign(text).c_str();
 }
 
 void refuse_type(const char* of, const char* option, const std::string& expected, nb::handle got) {
@@ -68,8 +68,32 @@ void refuse_unknown(const char* of, nb::handle given, const std::vector<const ch
   std::abort();  // there is one
 }
 
+nb::dict by_name(nb::handle positional, nb::handle named, const std::vector<const char*>& required,
+                 const char* of) {
+  nb::dict all;
+  all.update(nb::borrow<nb::dict>(named));
+  const std::size_t given = nb::len(positional);
+  if (given > required.size()) {
+    throw nb::type_error(fmt::format("[{}] too many values are given by position; expected at most {}, got "
+                                     "{}; give the others by name",
+                                     of, required.size(), given)
+                             .c_str());
+  }
+  for (std::size_t i = 0; i < required.size(); ++i) {
+    const bool is_named = all.contains(required[i]);
+    if (i < given && !is_named) {
+      all[required[i]] = positional[i];
+    } else if (i < given || !is_named || all[required[i]].is_none()) {
+      throw nb::type_error(fmt::format("[{}] {} is {}; expected it once", required[i], of,
+                                       i < given ? "given it twice" : "not given it")
+                               .c_str());
+    }
+  }
+  return all;
+}
+
 void remember_owner(nb::handle object, nb::handle owner, const char* member) {
-  nb::setattr(object, "_member_of", nb::make_tuple(owner, member));
+  if (nb::hasattr(object, "__dict__")) nb::setattr(object, "_member_of", nb::make_tuple(owner, member));
 }
 
 void write_through(nb::handle object) {

@@ -29,6 +29,58 @@ struct Fields {};
 template <typename T>
 struct Enumerators {};
 
+// The table of the scores of heads has the enumerators and what they mean.
+template <>
+struct Enumerators<HeadScore> {
+  static constexpr const char* type = "HeadScore";
+#define HOOKED_HEAD_SCORE(score, ...) std::pair{#score, HeadScore::score},
+  static constexpr std::pair<const char*, HeadScore> list[] = {
+#include "hooked/core/head_scores.inc"
+  };
+};
+
+/// How many of its first members a struct cannot be made without. Python also takes them by position.
+template <typename T>
+inline constexpr std::size_t required_members = 0;
+template <>
+inline constexpr std::size_t required_members<CircuitEdge> = 2;
+template <>
+inline constexpr std::size_t required_members<GridAxis> = 2;
+template <>
+inline constexpr std::size_t required_members<HeadPlace> = 2;
+template <>
+inline constexpr std::size_t required_members<NormStackOptions> = 1;
+template <>
+inline constexpr std::size_t required_members<PlaceOfPair> = 2;
+template <>
+inline constexpr std::size_t required_members<PromptPair> = 2;
+template <>
+inline constexpr std::size_t required_members<ReadingNorm> = 1;
+template <>
+inline constexpr std::size_t required_members<ScoreAttributionOptions> = 1;
+template <>
+inline constexpr std::size_t required_members<StreamPart> = 1;
+template <>
+inline constexpr std::size_t required_members<LensMaps::Map> = 1;
+
+/// A struct with its defaults; what is required is anything.
+template <typename T>
+T blank() {
+  return T{};
+}
+template <>
+inline ReadingNorm blank<ReadingNorm>() {
+  return {.norm = ActivationName()};
+}
+template <>
+inline NormStackOptions blank<NormStackOptions>() {
+  return {.norm = blank<ReadingNorm>()};
+}
+template <>
+inline ScoreAttributionOptions blank<ScoreAttributionOptions>() {
+  return {.scores = ActivationName()};
+}
+
 /// The documentation of `RunOptions::edits`, `sweep` or `Grid`; of overloads, one after the other. Throws an
 /// Error for a name that no header declares.
 const char* documentation(std::string_view name);

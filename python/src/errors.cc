@@ -36,6 +36,8 @@ void add(nb::module_& module, const char* name, nb::handle base) {
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
+  } catch (const Interruption& interruption) {
+    std::rethrow_exception(interruption.cause);
   } catch (const Error& error) {
     const ErrorClass* fitting = &classes().front();
     for (const ErrorClass& known : classes()) {

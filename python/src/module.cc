@@ -16,4 +16,12 @@ NB_MODULE(_hooked, module) {
   bind_runs(module);
   bind_model(module);
   bind_weights(module);
+  bind_analysis_grids(module);
+  bind_analysis_places(module);
+  bind_analysis_metrics(module);
+  bind_analysis_patching(module);
+  bind_analysis_gradients(module);
+  bind_analysis_reading(module);
+  bind_analysis_stream(module);
+  bind_analysis_weights(module);
 }

@@ -16,4 +16,14 @@ void bind_runs(nanobind::module_& module);     ///< what runs take and return
 void bind_model(nanobind::module_& module);    ///< HookedTransformer
 void bind_weights(nanobind::module_& module);  ///< weights by name, models that are trained
 
+// Analyses.
+void bind_analysis_grids(nanobind::module_& module);      ///< grids and pictures of them
+void bind_analysis_places(nanobind::module_& module);     ///< positions, answers, prompt pairs
+void bind_analysis_metrics(nanobind::module_& module);    ///< metrics and losses
+void bind_analysis_patching(nanobind::module_& module);   ///< sweeps, ablation, paths
+void bind_analysis_gradients(nanobind::module_& module);  ///< estimates by gradients, circuits
+void bind_analysis_reading(nanobind::module_& module);    ///< lenses, heads, repetition
+void bind_analysis_stream(nanobind::module_& module);     ///< what the stream is made of, attribution
+void bind_analysis_weights(nanobind::module_& module);    ///< circuits from weights
+
 }  // namespace hooked::python
