@@ -14,4 +14,5 @@ NB_MODULE(_hooked, module) {
   bind_text(module);
   bind_weights(module);
   bind_model(module);
+  bind_native_config(module);
 }

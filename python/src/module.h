@@ -13,5 +13,6 @@ void bind_config(nanobind::module_& module);   ///< configs, processing, loading
 void bind_text(nanobind::module_& module);     ///< tokenizers and chat
 void bind_weights(nanobind::module_& module);  ///< weights by name, files of tensors
 void bind_model(nanobind::module_& module);    ///< HookedTransformer and what its runs take and return
+void bind_native_config(nanobind::module_& module);  ///< TransformerLens's form of configs
 
 }  // namespace hooked::python
