@@ -1,6 +1,6 @@
 """The modules of a model: they hold parameters and HookPoints under TransformerLens's names; the engine computes."""
 
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import nn
@@ -37,13 +37,32 @@ class Component(nn.Module):
     def __init__(self, cfg: HookedTransformerConfig) -> None:
         super().__init__()
         self.cfg = cfg
+        self._passed_on: list[torch.Tensor] | None = None  # what a forward around this one passes on
 
-    def forward(self, *_: Any, **__: Any) -> NoReturn:
+    def forward(self, *given: Any, **__: Any) -> Any:
+        if self._passed_on is not None and len(given) == 1:
+            self._passed_on.append(given[0])
+            return given[0]
         raise NotBridged(
             type(self).__name__,
             "this module holds weights and HookPoints and computes nothing by itself",
             "run the model, with start_at_layer and stop_at_layer for a part of it",
         )
+
+    def read_through(self, value: torch.Tensor) -> torch.Tensor:
+        """What a forward that was put around this module's own makes it read instead of `value`."""
+        self._passed_on = []
+        try:
+            made = self.forward(value)
+            if len(self._passed_on) != 1 or made is not self._passed_on[0]:
+                raise NotBridged(
+                    type(self).__name__,
+                    "its forward was replaced by one that does not only change what the module reads",
+                    "edit activations by hooks, or put modules in the place of HookPoints",
+                )
+            return made
+        finally:
+            self._passed_on = None
 
     def _weight(self, name: str, *shape: int) -> None:
         """A matrix, to be filled."""

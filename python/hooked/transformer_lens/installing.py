@@ -20,6 +20,8 @@ _OURS: dict[str, dict[str, Any]] = {
         for name, value in vars(components).items()
         if isinstance(value, type) and issubclass(value, components.Component) and not name.startswith("_")
     },
+    "components.mlps": {},
+    "components.mlps.can_be_used_as_mlp": {"CanBeUsedAsMLP": components.Component},
     "utils": {},
 }
 

@@ -130,7 +130,7 @@ class EngineModel(HookedRootModule):
 
     def _weights_of(self, module: nn.Module, name: str) -> Iterator[tuple[str, torch.Tensor]]:
         if isinstance(module, Component):
-            if "forward" in module.__dict__:
+            if "forward" in module.__dict__ and not name.endswith(".mlp"):
                 raise NotBridged(
                     name, "its forward was replaced, which the engine does not call", "edit its activations by hooks"
                 )
@@ -227,8 +227,9 @@ class EngineModel(HookedRootModule):
         reached = dict(self._reached(layers, entry, ends))
         if output == "none":  # nothing reads the logits
             reached = {name: place for name, place in reached.items() if not name.startswith("unembed.")}
+        readers = list(self._wrapped_readers(layers))
         with_hooks = {name: place for name, place in reached.items() if _has_hooks(place.module)}
-        learn = torch.is_grad_enabled() and (learn or bool(with_hooks))
+        learn = torch.is_grad_enabled() and (learn or bool(with_hooks) or bool(readers))
         hooks = []
         if learn and entry:
             leaves = [name for name in ("hook_embed", "hook_pos_embed", "hook_full_embed") if name in reached]
@@ -236,6 +237,7 @@ class EngineModel(HookedRootModule):
         hooks += [
             hooked.Hook(place.engine_name, partial(self._at, name, place.module)) for name, place in with_hooks.items()
         ]
+        hooks += [hooked.Hook(name, function) for name, function in readers]
         capture, self._capture = self._capture, None
         wanted = {reached[name].engine_name: name for name in capture.names if name in reached} if capture else {}
         if wanted:
@@ -247,6 +249,22 @@ class EngineModel(HookedRootModule):
                 name = wanted[engine_name]
                 capture.found[name] = self._theirs(name, value.detach())
         return result
+
+    def _wrapped_readers(self, layers: range | None) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
+        """Hooks for MLPs whose forward was wrapped by one that changes what they read."""
+        for layer, block in enumerate(self._modules["blocks"] or []):
+            mlp = block._modules.get("mlp")
+            if not isinstance(mlp, Component) or "forward" not in mlp.__dict__ or (layers is not None and layer not in layers):
+                continue
+            added = [m for name, m in mlp._modules.items() if m is not None and f"blocks.{layer}.mlp.{name}" not in self._places]
+            if added and not any(_has_hooks(m) for m in added):
+                continue
+            norm = block.ln2 if isinstance(block.ln2, Component) and self._reads_through_ln2() else None
+            name = f"blocks.{layer}.hook_mlp_in" if norm is None else f"blocks.{layer}.ln2.hook_normalized"
+            yield name, partial(_read_through, mlp, norm)
+
+    def _reads_through_ln2(self) -> bool:
+        return not norms_outputs(self.cfg) and self._group.get("norm_place") != "post"
 
     def _selection(self, names: tuple[str, ...]) -> hooked.Selection:
         if names not in self._selections:
@@ -275,6 +293,19 @@ class EngineModel(HookedRootModule):
         if not torch.is_grad_enabled() or output.requires_grad or not any(w.requires_grad for _, w in self._weights()):
             return output
         return _NoWeightGradients.apply(output, torch.zeros((), requires_grad=True))
+
+
+def _read_through(mlp: Component, norm: Any, value: torch.Tensor) -> torch.Tensor | None:
+    """What ln2's normalized value, or the MLP's input without one, becomes by the forward around the MLP's own."""
+    weight, bias = getattr(norm, "w", None), getattr(norm, "b", None)
+    read = value.clone() if weight is None else value * weight + (0 if bias is None else bias)
+    version = read._version
+    made = mlp.read_through(read)
+    if made is read and read._version == version:
+        return None
+    if weight is None:
+        return made
+    return torch.where(weight == 0, value, (made - (0 if bias is None else bias)) / weight)
 
 
 def _as_leaf(value: torch.Tensor) -> torch.Tensor:
