@@ -44,9 +44,9 @@ endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES.md DESTINATION hooked/licenses
         COMPONENT python EXCLUDE_FROM_ALL)
 
-# What type checkers and editors know of the module. torch is on the path since a build of pip's does not see the environment's packages.
+# What type checkers and editors know of the module.
 add_custom_command(TARGET hooked_python POST_BUILD
-  COMMAND ${CMAKE_COMMAND} -E env --modify PYTHONPATH=path_list_append:${hooked_torch_root}/..
-          ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/stubs.py $<TARGET_FILE:hooked_python> ${PROJECT_BINARY_DIR}/python/stubs
+  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/stubs.py $<TARGET_FILE:hooked_python> ${PROJECT_BINARY_DIR}/python/stubs
+          ${hooked_torch_root}/..
   VERBATIM)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stubs/_hooked DESTINATION hooked COMPONENT python EXCLUDE_FROM_ALL)
