@@ -29,7 +29,8 @@ void bind_activation(nb::module_& module) {
              if (value == Activation(value.kind())) {
                return nb::make_tuple(self.type(), nb::make_tuple(std::string(activation_name(value))));
              }
-             return nb::make_tuple(self.type().attr("swish_with"), nb::make_tuple(value.beta()));
+             const nb::object call = nb::module_::import_("operator").attr("methodcaller");
+             return nb::make_tuple(call("swish_with", value.beta()), nb::make_tuple(self.type()));
            })
       .def("__str__", [](const Activation& self) { return std::string(activation_name(self)); })
       .def("__repr__", [](const Activation& self) {

@@ -1,7 +1,5 @@
 #include <nanobind/nanobind.h>
 
-#include <typeinfo>
-
 #include "python/src/casters.h"
 #include "python/src/declared.h"
 #include "python/src/module.h"
@@ -11,7 +9,7 @@ namespace {
 
 // The Python classes by the C++ ones, the base first.
 struct ErrorClass {
-  const std::type_info* type;
+  bool (*is)(const Error& error);
   nb::object python;
 };
 
@@ -30,7 +28,8 @@ void add(nb::module_& module, const char* name, nb::handle base) {
   const nb::object type =
       nb::handle(reinterpret_cast<PyObject*>(&PyType_Type))(name, nb::make_tuple(base), members);
   module.attr(name) = type;
-  classes().push_back({&typeid(Thrown), type});
+  const auto is = [](const Error& error) { return dynamic_cast<const Thrown*>(&error) != nullptr; };
+  classes().push_back({is, type});
 }
 
 void translate(const std::exception_ptr& pointer, void*) {
@@ -41,7 +40,7 @@ void translate(const std::exception_ptr& pointer, void*) {
   } catch (const Error& error) {
     const ErrorClass* fitting = &classes().front();
     for (const ErrorClass& known : classes()) {
-      if (*known.type == typeid(error)) fitting = &known;
+      if (known.is(error)) fitting = &known;
     }
     const nb::object value = fitting->python(error.what());
     value.attr("where") = error.where();

@@ -1,0 +1,37 @@
+"""What the tests of the Python package share."""
+
+from pathlib import Path
+
+import hooked
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+TOY_MODEL = ROOT / "examples" / "toy_model"
+
+
+@pytest.fixture(scope="session")
+def model() -> hooked.HookedTransformer:
+    """The trained model of the examples."""
+    return hooked.HookedTransformer.load(str(TOY_MODEL))
+
+
+@pytest.fixture(scope="session")
+def tiny() -> hooked.HookedTransformer:
+    """Fresh weights in float64, for gradients."""
+    return hooked.HookedTransformer.create(
+        hooked.ModelConfig(
+            n_layers=2,
+            d_model=8,
+            n_ctx=16,
+            n_heads=2,
+            n_kv_heads=2,
+            d_head=4,
+            d_mlp=16,
+            d_vocab=11,
+            unembedding={"d_vocab": 11},
+            activation="gelu",
+        ),
+        seed=3,
+        dtype=torch.float64,
+    )
