@@ -9,7 +9,7 @@ namespace {
 
 // The Python classes by the C++ ones, the base first.
 struct ErrorClass {
-  bool (*is)(const Error& error);
+  bool (*is)(const Error* error);
   nb::object python;
 };
 
@@ -28,7 +28,7 @@ void add(nb::module_& module, const char* name, nb::handle base) {
   const nb::object type =
       nb::handle(reinterpret_cast<PyObject*>(&PyType_Type))(name, nb::make_tuple(base), members);
   module.attr(name) = type;
-  const auto is = [](const Error& error) { return dynamic_cast<const Thrown*>(&error) != nullptr; };
+  const auto is = [](const Error* error) { return dynamic_cast<const Thrown*>(error) != nullptr; };
   classes().push_back({is, type});
 }
 
@@ -40,7 +40,7 @@ void translate(const std::exception_ptr& pointer, void*) {
   } catch (const Error& error) {
     const ErrorClass* fitting = &classes().front();
     for (const ErrorClass& known : classes()) {
-      if (known.is(error)) fitting = &known;
+      if (known.is(&error)) fitting = &known;
     }
     const nb::object value = fitting->python(error.what());
     value.attr("where") = error.where();
