@@ -13,7 +13,9 @@ set(HOOKED_ROOM_engine_MAY_INCLUDE core hooks models weights io text loading)
 set(HOOKED_ROOM_analysis_MAY_INCLUDE core hooks io text engine)
 set(HOOKED_ROOM_options_MAY_INCLUDE core io)
 set(HOOKED_ROOM_cli_MAY_INCLUDE options core hooks weights io text loading engine analysis)
-set(HOOKED_ROOM_python_MAY_INCLUDE core hooks weights io text loading engine analysis)
+set(HOOKED_ROOM_python_MAY_INCLUDE core hooks weights io text families loading engine analysis)
+# The private headers of other rooms than core that it reads: for TransformerLens's form of configs, and its short names of models.
+set(HOOKED_ROOM_python_SEES families/shared/native_config.h io/files/short_names.h)
 # Not a library but the module of the Python package (Python.cmake).
 set(HOOKED_ROOMS_APART python)
 
