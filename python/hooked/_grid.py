@@ -2,9 +2,8 @@
 
 import base64
 import html
+import itertools
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 if TYPE_CHECKING:
     import numpy
@@ -40,9 +39,9 @@ def to_pandas(grid: "Grid", wide: bool = False) -> "pandas.DataFrame":
 def _long(grid: "Grid", pd: Any) -> "pandas.DataFrame":
     axes = grid.axes
     columns: dict[str, Any] = {}
-    places = torch.cartesian_prod(*(torch.arange(len(axis.labels)) for axis in axes)) if axes else torch.zeros(1, 0)
-    places = places.reshape(-1, len(axes)).long()
-    for axis, at in zip(axes, places.T.tolist()):
+    places = list(itertools.product(*(range(len(axis.labels)) for axis in axes)))
+    for number, axis in enumerate(axes):
+        at = [place[number] for place in places]
         columns[axis.name] = [axis.labels[i] for i in at]
         if addresses := _addresses(axis):
             columns[f"{axis.name} address"] = [addresses[i] for i in at]
@@ -59,7 +58,8 @@ def _wide(grid: "Grid", pd: Any) -> "pandas.DataFrame":
     else:
         index = pd.MultiIndex.from_product([axis.labels for axis in rows], names=[axis.name for axis in rows])
     header = ["value"] if columns is None else pd.Index(columns.labels, name=columns.name)
-    return pd.DataFrame(grid.values.numpy().reshape(len(index), len(header)), index=index, columns=header)
+    values = grid.values.numpy().reshape(len(index), len(header)).copy()  # a frame may be written to
+    return pd.DataFrame(values, index=index, columns=header)
 
 
 def to_xarray(grid: "Grid") -> "xarray.DataArray":
@@ -71,7 +71,7 @@ def to_xarray(grid: "Grid") -> "xarray.DataArray":
         if addresses := _addresses(axis):
             coordinates[f"{axis.name}_address"] = (axis.name, addresses)
     return xr.DataArray(
-        grid.values.numpy(),
+        grid.values.numpy().copy(),
         dims=[axis.name for axis in grid.axes],
         coords=coordinates,
         name=grid.title,

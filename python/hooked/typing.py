@@ -7,15 +7,32 @@ import torch
 
 from hooked._hooked import (
     Activation,
+    ActivationCache,
     ActivationKind,
     ActivationName,
     Address,
+    Answers,
+    BoundMetric,
+    CircuitEdge,
     Edit,
+    GridAxis,
+    HeadPlace,
     Hook,
     HookDirection,
     Input,
     LogitMetric,
+    Metric,
+    MetricInput,
+    PatchingPreset,
+    PatchSource,
+    PlaceOfPair,
+    Position,
+    RunMetric,
     Selection,
+    SweepProgress,
+    SweptAxis,
+    SweptPlace,
+    SweptSite,
     act,
 )
 
@@ -70,7 +87,7 @@ OneInputLike: TypeAlias = Union[Input, str, torch.Tensor, Sequence[int], Sequenc
 InputLike: TypeAlias = Union[OneInputLike, Sequence[str]]
 """What a model reads: a text, several texts (padded to one length), token ids, or an Input."""
 
-LogitMetricLike: TypeAlias = Union[LogitMetric, Callable[[torch.Tensor], torch.Tensor]]
+LogitMetricLike: TypeAlias = Union[LogitMetric, Metric, BoundMetric, Callable[[torch.Tensor], torch.Tensor]]
 """A function from logits [batch, positions, vocab] to one number."""
 
 IndexLike: TypeAlias = Union[int, slice, Sequence[int], str]
@@ -81,3 +98,51 @@ DevicesLike: TypeAlias = Union[str, torch.device, Sequence[Union[str, torch.devi
 
 ActivationLike: TypeAlias = Union[Activation, ActivationKind, str]
 """An activation function, by its name in config files: `"gelu_new"`."""
+
+MetricLike: TypeAlias = Union[Metric, Callable[[torch.Tensor], torch.Tensor]]
+"""A score, or a function from logits [row, position, vocab] at each row's last token to [row]."""
+
+RunMetricLike: TypeAlias = Union[RunMetric, BoundMetric, dict[str, Any]]
+"""A function of a run's output and activations to one number."""
+
+ScoreFunction: TypeAlias = Callable[[MetricInput], torch.Tensor]
+"""A function of what a metric reads to one number per row."""
+
+PositionLike: TypeAlias = Union[Position, int, str, tuple[str, list[int]]]
+"""A column, `"last"`, or a named place with each row's column: `("giver", [10, 12])`."""
+
+AnswersLike: TypeAlias = Union[Answers, int, str]
+"""A token in every row, by its id or its text."""
+
+HeadPlaceLike: TypeAlias = Union[HeadPlace, tuple[int, int], dict[str, Any]]
+"""A head: `(layer, head)`."""
+
+PlaceOfPairLike: TypeAlias = Union[PlaceOfPair, tuple[Union[int, str], Union[int, str]], dict[str, Any]]
+"""A place in both prompts of a pair, as indices or texts: `(10, 10)`, `("shop", "park")`."""
+
+CircuitEdgeLike: TypeAlias = Union[CircuitEdge, tuple[str, str], dict[str, Any]]
+"""A writer and a reader: `("head 0.1", "head 1.3 q")`."""
+
+GridAxisLike: TypeAlias = Union[GridAxis, tuple[str, Sequence[str]], dict[str, Any]]
+"""An axis and its labels: `("layer", ["0", "1"])`."""
+
+PatchSourceLike: TypeAlias = Union[PatchSource, ActivationCache]
+"""What patched places become; a cache is the values of another run."""
+
+PresetLike: TypeAlias = Union[PatchingPreset, str]
+"""A named sweep: `"attn_head_out_all_pos"`."""
+
+SweptSiteLike: TypeAlias = Union[SweptSite, act.BlockSite, act.ExpertSite]
+"""A kind of activation: `act.z`."""
+
+SweptPlaceLike: TypeAlias = Union[SweptPlace, PositionLike, tuple[PositionLike, PositionLike]]
+"""A place on an axis; of two, the first is in the run that is patched, the second in the one that values come from."""
+
+SweptAxisLike: TypeAlias = Union[SweptAxis, str, tuple[str, Sequence[SweptPlaceLike]]]
+"""An axis, or some places on it: `"layer"`, `("head", [0, 3])`."""
+
+ProgressLike: TypeAlias = Union[Callable[[SweepProgress], Union[bool, None]], bool]
+"""Called between steps, and ends the work by returning False; False instead of a function shows nothing, None a bar."""
+
+LoadProgressLike: TypeAlias = Union[Callable[[int, int], object], bool]
+"""A function of the bytes that are done and all bytes; False: show nothing. By default a bar."""

@@ -1,4 +1,4 @@
-// Metrics and losses.
+// Metrics.
 #include "python/src/bind.h"
 #include "python/src/metric_input.h"
 #include "python/src/module.h"
@@ -157,37 +157,6 @@ void bind_ready_metrics(nb::module_& module) {
       nb::arg("model"), nb::arg("input"), nb::arg("positions") = nb::make_tuple("last"));
 }
 
-void bind_losses(nb::module_& module) {
-  define_plain(module, "token_log_probs", "token_log_probs", &token_log_probs, nb::arg("logits"),
-               nb::arg("tokens"));
-  define_plain(
-      module, "next_token_loss", "next_token_loss",
-      [](const at::Tensor& logits, const at::Tensor& tokens, Given<at::Tensor> real,
-         Like<LossReduction> reduction) {
-        return next_token_loss(logits, tokens, real.given() ? real.take() : at::Tensor(), reduction.take());
-      },
-      nb::arg("logits"), nb::arg("tokens"), nb::arg("real") = nb::none(), nb::arg("reduction") = "mean");
-  define_plain(
-      module, "reduced_loss", "reduced_loss",
-      [](const at::Tensor& losses, Given<at::Tensor> real, Like<LossReduction> reduction) {
-        return reduced_loss(losses, real.given() ? real.take() : at::Tensor(), reduction.take());
-      },
-      nb::arg("losses"), nb::arg("real").none(), nb::arg("reduction"));
-  define(
-      module, "continuation_log_probs", "continuation_log_probs",
-      [](const HookedTransformer& model, Like<ModelInput> prompt, const at::Tensor& continuation,
-         RunOptions options) {
-        return continuation_log_probs(model, prompt.take().of(model, PaddingSide::left), continuation, std::move(options));
-      },
-      nb::arg("model"), nb::arg("prompt"), nb::arg("continuation"));
-  define_plain(
-      module, "replicate", "replicate",
-      [](const HookedTransformer& model, Like<DeviceNames> devices) {
-        return replicate(model, devices.take());
-      },
-      nb::arg("model"), nb::arg("devices"));
-}
-
 }  // namespace
 
 void bind_analysis_metrics(nb::module_& module) {
@@ -196,7 +165,6 @@ void bind_analysis_metrics(nb::module_& module) {
   bind_metric(module);
   bind_bound_metric(module);
   bind_ready_metrics(module);
-  bind_losses(module);
 }
 
 }  // namespace hooked::python

@@ -119,13 +119,13 @@ Options options_from(nb::handle given, const char* of) {
 template <typename Options>
 void add_options(SignatureText& text, bool positional = false) {
   const Options defaults = blank<Options>();
-  std::size_t left = required_members<Options>;
-  if (left == 0 || !positional) text.keywords_follow();
+  std::size_t required = required_members<Options>;
   for_each_field<Options>([&](const auto& field) {
     using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
-    if (left > 0) {
+    if (required == 0 || !positional) text.keywords_follow();
+    if (required > 0) {
       text.add(field.name, type_text<Like<Member>>(), {});
-      if (--left == 0) text.keywords_follow();
+      --required;
     } else {
       text.add(field.name, type_text<Given<Member>>(), default_text(defaults.*(field.member)));
     }

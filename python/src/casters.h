@@ -357,6 +357,11 @@ requires(!std::is_arithmetic_v<T>) struct like_name<std::vector<T>> {
   static constexpr auto Name = const_name("collections.abc.Sequence[") + like_name<T>::Name + const_name("]");
 };
 template <typename T>
+requires(!std::is_arithmetic_v<T>) struct like_name<std::map<std::string, T>> {
+  static constexpr auto Name =
+      const_name("collections.abc.Mapping[str, ") + like_name<T>::Name + const_name("]");
+};
+template <typename T>
 struct like_name<hooked::OneOrMore<T>> {
   static constexpr auto Name = union_name(like_name<T>::Name, like_name<std::vector<T>>::Name);
 };
@@ -378,9 +383,13 @@ HOOKED_LIKE(Input, "OneInputLike")
 HOOKED_LIKE(LogitMetric, "LogitMetricLike")
 HOOKED_LIKE(DeviceNames, "DevicesLike")
 HOOKED_LIKE(Answers, "AnswersLike")
+HOOKED_LIKE(CircuitEdge, "CircuitEdgeLike")
+HOOKED_LIKE(GridAxis, "GridAxisLike")
+HOOKED_LIKE(HeadPlace, "HeadPlaceLike")
 HOOKED_LIKE(Metric, "MetricLike")
 HOOKED_LIKE(PatchingPreset, "PresetLike")
 HOOKED_LIKE(PatchSource, "PatchSourceLike")
+HOOKED_LIKE(PlaceOfPair, "PlaceOfPairLike")
 HOOKED_LIKE(Position, "PositionLike")
 HOOKED_LIKE(Progress, "LoadProgressLike")
 HOOKED_LIKE(python::ProgressFunction, "ProgressLike")

@@ -36,7 +36,11 @@ void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const Interruption& interruption) {
-    std::rethrow_exception(interruption.cause);
+    try {
+      std::rethrow_exception(interruption.cause);
+    } catch (nb::python_error& error) {
+      error.restore();
+    }
   } catch (const Error& error) {
     const ErrorClass* fitting = &classes().front();
     for (const ErrorClass& known : classes()) {

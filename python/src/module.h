@@ -20,7 +20,7 @@ void bind_native_config(nanobind::module_& module);  ///< TransformerLens's form
 // Analyses.
 void bind_analysis_grids(nanobind::module_& module);      ///< grids and pictures of them
 void bind_analysis_places(nanobind::module_& module);     ///< positions, answers, prompt pairs
-void bind_analysis_metrics(nanobind::module_& module);    ///< metrics and losses
+void bind_analysis_metrics(nanobind::module_& module);    ///< metrics
 void bind_analysis_patching(nanobind::module_& module);   ///< sweeps, ablation, paths
 void bind_analysis_gradients(nanobind::module_& module);  ///< estimates by gradients, circuits
 void bind_analysis_reading(nanobind::module_& module);    ///< lenses, heads, repetition
