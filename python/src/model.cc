@@ -158,12 +158,6 @@ void bind_running(Model& model) {
                                    names.given() ? names.take() : Selection(act::defaults), options);
       },
       nb::arg("input"), nb::arg("names") = nb::none());
-  define(
-      model, "run_with_hooks", named("run_with_hooks"),
-      [](const HookedTransformer& self, Like<ModelInput> input, Like<Hooks> hooks, RunOptions options) {
-        return self.run_with_hooks(input.take().of(self), hooks.take(), options);
-      },
-      nb::arg("input"), nb::arg("hooks"));
   model.def(
       "__call__",
       [](const HookedTransformer& self, Like<ModelInput> input) { return self(input.take().of(self)); },

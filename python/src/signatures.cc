@@ -20,12 +20,10 @@ void SignatureText::append(std::string_view part) {
   text_ += part;
 }
 
-void SignatureText::keywords_follow() {
-  if (!keywords_) append("*");
-  keywords_ = true;
-}
+void SignatureText::keywords_follow() { keywords_ = true; }
 
 void SignatureText::add(std::string_view name, std::string type, const std::optional<std::string>& fallback) {
+  if (keywords_ && text_.find('*') == std::string::npos) append("*");
   if (fallback == "None" && !type.ends_with(" | None")) type += " | None";
   append(std::string(name) + ": " + type + (fallback ? " = " + *fallback : ""));
 }

@@ -39,12 +39,13 @@ void bind_matrices(nb::class_<WeightView>& view) {
       .with<std::int64_t, std::int64_t>(&WeightView::name, "layer", part);
   WHOLE(W_E)
   WHOLE(W_pos)
-  WHOLE(W_token_type) WHOLE(W_U) WHOLE(b_U) WHOLE(W_mlm) WHOLE(b_mlm) OR_PART(W_Q, "head")
-      OR_PART(W_K, "head") OR_PART(W_V, "head") OR_PART(W_O, "head") ALL_OR_LAYER(b_Q) ALL_OR_LAYER(b_K)
-          ALL_OR_LAYER(b_V) ALL_OR_LAYER(b_O) LAYER(W_DQ) LAYER(W_UQ) LAYER(W_DKV) LAYER(W_UK) LAYER(W_UV)
-              LAYER(W_KR) OR_PART(W_in, "expert") OR_PART(W_gate, "expert") OR_PART(W_out, "expert")
-                  ALL_OR_LAYER(b_in) ALL_OR_LAYER(b_out) LAYER(W_router) LAYER(W_in_shared)
-                      LAYER(W_gate_shared) LAYER(W_out_shared)
+  WHOLE(W_token_type)
+  WHOLE(W_U) WHOLE(b_U) WHOLE(W_mlm) WHOLE(b_mlm) OR_PART(W_Q, "head") OR_PART(W_K, "head")
+      OR_PART(W_V, "head") OR_PART(W_O, "head") ALL_OR_LAYER(b_Q) ALL_OR_LAYER(b_K) ALL_OR_LAYER(b_V)
+          ALL_OR_LAYER(b_O) LAYER(W_DQ) LAYER(W_UQ) LAYER(W_DKV) LAYER(W_UK) LAYER(W_UV) LAYER(W_KR)
+              OR_PART(W_in, "expert") OR_PART(W_gate, "expert") OR_PART(W_out, "expert") ALL_OR_LAYER(b_in)
+                  ALL_OR_LAYER(b_out) LAYER(W_router) LAYER(W_in_shared) LAYER(W_gate_shared)
+                      LAYER(W_out_shared)
 #undef WHOLE
 #undef LAYER
 #undef ALL_OR_LAYER

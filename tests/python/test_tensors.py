@@ -47,7 +47,7 @@ def test_what_was_read_outlives_the_model() -> None:
 def test_inputs_in_every_form_give_the_same(model: HookedTransformer) -> None:
     ids = model.to_tokens(PROMPT)
     expected = model(ids)
-    forms = [PROMPT, ids[0], ids.tolist(), ids[0].tolist(), ids.numpy(), np.asarray(ids[0].numpy(), dtype=np.int32), [PROMPT], hooked.Input(ids)]
+    forms = [PROMPT, ids[0], ids.tolist(), ids[0].tolist(), ids.numpy(), np.asarray(ids[0].tolist()), [PROMPT], hooked.Input(ids)]
     for form in forms:
         assert torch.equal(model(form), expected)
 
