@@ -3,6 +3,7 @@
 
     python3 -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt -r benchmarks/requirements.txt
     cmake --build --preset release --target bench_rival_runner
+    .venv/bin/pip install --no-build-isolation ./python     (for the rows of Python; without it they are left out)
     .venv/bin/python benchmarks/compare_rivals.py [--quick] [--rounds N] [--threads N] [--device cuda]
         [--write-docs] [--json FILE]
 
@@ -36,7 +37,7 @@ from safetensors.torch import save_file  # noqa: E402
 from rivals import agreement, models, page  # noqa: E402
 from rivals.figures import ways  # noqa: E402
 from rivals.process import Failure, Process, fresh  # noqa: E402
-from rivals.questions import ALL, LENS, PROMPT, asked  # noqa: E402
+from rivals.questions import ALL, ENGINES, LENS, PROMPT, asked  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TURN_MS = 300  # a turn repeats a run until it takes about as long, at most REPEATS times
@@ -168,6 +169,7 @@ class Comparison:
             about["instructions"].add(loaded["instructions"])
             about["devices"].add(loaded.get("device", self.args.device))
             assert loaded["threads"] == self.args.threads, loaded
+            self.result |= loaded.get("about", {})
             able[engine] = process
         return able
 
@@ -218,7 +220,7 @@ class Comparison:
         context = min(self.shape.context, max(context, 1024))
         result = self.result
         with contextlib.ExitStack() as stack:
-            processes = {engine: stack.enter_context(Process(engine, self.args)) for engine in ALL}
+            processes = {engine: stack.enter_context(Process(engine, self.args)) for engine in ENGINES}
             processes = self.loaded(processes, context, about)
             rows = FLOOR_ROWS[self.args.device]
             floors = self.floor(processes, rows)

@@ -8,6 +8,7 @@
 #                     prefix runs without the checkout
 #   cuda              on request: what records runs on a GPU (cmake/CudaLibrary.cmake)
 #   libtorch_headers  on request: its headers, so that projects compile without the checkout
+#   python            on request: what goes into the Python package's wheel (cmake/Python.cmake)
 include(CMakePackageConfigHelpers)
 
 # Where the components put LibTorch: a folder of hooked's own. In <prefix>/lib itself its libgomp.so.1 would replace
@@ -30,7 +31,7 @@ function(hooked_set_install_rpath target folder)
 endfunction()
 
 set(hooked_objects "")
-foreach(room ${HOOKED_ROOMS})
+foreach(room ${hooked_library_rooms})
   get_target_property(type hooked_${room} TYPE)
   if(type STREQUAL STATIC_LIBRARY AND NOT room MATCHES "^(cli|options)$")
     list(APPEND hooked_objects $<TARGET_OBJECTS:hooked_${room}>)
@@ -71,7 +72,7 @@ add_dependencies(product hooked hooked-cli hooked-share)
 set(built_files $<TARGET_FILE:hooked> $<TARGET_FILE:hooked-cli> $<TARGET_FILE:hooked-engine>)
 # First of all, so that nothing is copied if something is not built yet.
 install(CODE "set(hooked_built \"${built_files};${hooked_share}/_hooked\")
-if(NOT CMAKE_INSTALL_COMPONENT MATCHES \"^libtorch\")
+if(NOT CMAKE_INSTALL_COMPONENT MATCHES \"^(libtorch|python)\")
   foreach(file IN LISTS hooked_built)
     if(NOT EXISTS \${file})
       message(FATAL_ERROR \"[install] \${file} is not built; nothing was installed; run cmake --build ${PROJECT_BINARY_DIR} --target product\")

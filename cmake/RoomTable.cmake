@@ -1,6 +1,6 @@
 # The rooms of docs/architecture.md, lowest first, and which rooms each may include. Read twice: by Rooms.cmake, which
 # makes one library per room that links exactly its row, and by tests/architecture, which checks every #include.
-set(HOOKED_ROOMS core io hooks weights text models families loading engine analysis options cli)
+set(HOOKED_ROOMS core io hooks weights text models families loading engine analysis options cli python)
 set(HOOKED_ROOM_core_MAY_INCLUDE "")
 set(HOOKED_ROOM_io_MAY_INCLUDE core)
 set(HOOKED_ROOM_hooks_MAY_INCLUDE core io)
@@ -13,6 +13,11 @@ set(HOOKED_ROOM_engine_MAY_INCLUDE core hooks models weights io text loading)
 set(HOOKED_ROOM_analysis_MAY_INCLUDE core hooks io text engine)
 set(HOOKED_ROOM_options_MAY_INCLUDE core io)
 set(HOOKED_ROOM_cli_MAY_INCLUDE options core hooks weights io text loading engine analysis)
+set(HOOKED_ROOM_python_MAY_INCLUDE core hooks weights io text families loading engine analysis)
+# The private headers of other rooms than core that it reads: for TransformerLens's form of configs, and its short names of models.
+set(HOOKED_ROOM_python_SEES families/shared/native_config.h io/files/short_names.h)
+# Not a library but the module of the Python package (Python.cmake).
+set(HOOKED_ROOMS_APART python)
 
 # The folders inside crowded rooms, lowest first, and which of them each may include. Public headers are flat: each belongs to
 # the folder of its source, and one without a source to the folder that names it.
@@ -71,10 +76,12 @@ set(HOOKED_SUBROOM_analysis_patching_MAY_INCLUDE work values places stream runs)
 set(HOOKED_SUBROOM_analysis_gradients_MAY_INCLUDE work values places stream runs patching)
 set(HOOKED_SUBROOM_analysis_circuits_MAY_INCLUDE work values places stream)
 
-# The folder of a room's sources: hooks, models and families are at the root, the others under src.
+# The folder of a room's sources: hooks, models and families are at the root, python in its package, the others under src.
 function(hooked_room_folder room result)
   if(room MATCHES "^(hooks|models|families)$")
     set(${result} ${room} PARENT_SCOPE)
+  elseif(room STREQUAL python)
+    set(${result} python/src PARENT_SCOPE)
   else()
     set(${result} src/${room} PARENT_SCOPE)
   endif()

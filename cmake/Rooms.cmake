@@ -97,7 +97,9 @@ function(hooked_add_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
-foreach(room ${HOOKED_ROOMS})
+set(hooked_library_rooms ${HOOKED_ROOMS})
+list(REMOVE_ITEM hooked_library_rooms ${HOOKED_ROOMS_APART})
+foreach(room ${hooked_library_rooms})
   hooked_add_room(${room})
 endforeach()
 

@@ -14,14 +14,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import headers  # noqa: E402
 
 REFERENCE = re.compile(r"&\s*\w+$")
+SAME = re.compile(r"The same (for|of) a temporary")
 
 
 def python_name(name: str) -> str:
     """A name as Python can say it: `from_` for `from`."""
     return name + "_" if keyword.iskeyword(name) else name
-
-
-SAME = re.compile(r"The same (for|of) a temporary")
 
 
 def docstring(name: str, declarations: list[headers.Declaration]) -> str:

@@ -1,6 +1,7 @@
 """Writes the stubs of the module `hooked._hooked`: what type checkers and editors know of it.
 
-Usage: stubs.py MODULE OUT, where MODULE is the built file; OUT is the folder for `_hooked/*.pyi`.
+Usage: stubs.py MODULE OUT TORCH, where MODULE is the built file, OUT the folder for `_hooked/*.pyi`, and TORCH the folder that holds torch
+as a package.
 """
 
 import os
@@ -21,7 +22,8 @@ def simplified(text: str) -> str:
 
 
 def main() -> None:
-    module, out = map(Path, sys.argv[1:])
+    module, out, torch = map(Path, sys.argv[1:])
+    sys.path.append(str(torch.resolve()))  # a build of pip's does not see the packages of its environment
     os.environ["HOOKED_PYTHON_BUILD"] = str(module.parent)
     import hooked  # noqa: F401  # loads the module that was built
     from nanobind.stubgen import StubGen

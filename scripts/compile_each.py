@@ -22,6 +22,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What does not compile, or not as a part of this project.
 LEFT_OUT = re.compile(r"tests/(architecture|compile_fail|consumer)/")
+# What scripts/python.sh sets up; without it the Python module is left out.
+PYTHON = ROOT / "build/python/venv-2.11.0/bin/python"
 
 
 def git(*arguments):
@@ -98,8 +100,15 @@ def main():
     elif not names:
         names = [name for name in ours() if name.endswith(".cc") or name.startswith("include/hooked/")]
 
-    entries = configured(".", "build/each", "-DCMAKE_BUILD_TYPE=Release", "-DHOOKED_UNITY=OFF", "-DHOOKED_WERROR=ON",
+    python = [f"-DPython_EXECUTABLE={PYTHON}", "-DHOOKED_BUILD_PYTHON=ON"]
+    if not PYTHON.exists():
+        python = []
+        names = [name for name in names if not name.startswith("python/")]
+        print("[each] the Python module is left out; scripts/python.sh sets up what compiles it")
+    entries = configured(".", "build/each", *python, "-DCMAKE_BUILD_TYPE=Release", "-DHOOKED_UNITY=OFF", "-DHOOKED_WERROR=ON",
                          "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON")
+    if python:  # what its sources include is written by a program
+        subprocess.run(["cmake", "--build", "build/each", "--target", "hooked_declared"], check=True, capture_output=True)
     if shutil.which("clang++"):
         entries += configured("tests/fuzz", "build/each_fuzz", "-DCMAKE_CXX_COMPILER=clang++")
         entries += configured(".", "build/each_clang", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_BUILD_TYPE=Release",

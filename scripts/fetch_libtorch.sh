@@ -13,10 +13,12 @@ fail() { printf '[setup] %s\n' "$*" >&2; exit 1; }
 # LibTorch's CPU library links the CUDA runtime and CUPTI of the release that torch was built with.
 version=${1:-2.11.0}
 case $version in
-  2.11.0) cuda=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85) folder=third_party/libtorch ;;
-  2.15.0) cuda=(nvidia-cuda-runtime==13.2.86 nvidia-cuda-cupti==13.2.86) folder=third_party/libtorch-$version ;;
-  *) fail "LibTorch $version is not one that this script knows; expected 2.11.0 or 2.15.0" ;;
+  2.11.0 | 2.12.1 | 2.13.0 | 2.14.1) cuda=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85) ;;
+  2.15.0) cuda=(nvidia-cuda-runtime==13.2.86 nvidia-cuda-cupti==13.2.86) ;;
+  *) fail "LibTorch $version is not one that this script knows; expected 2.11.0, 2.12.1, 2.13.0, 2.14.1 or 2.15.0" ;;
 esac
+folder=third_party/libtorch
+[[ $version == 2.11.0 ]] || folder+=-$version
 wheels=("torch==$version" "${cuda[@]}")
 platforms=()
 case ${2:-} in

@@ -63,7 +63,7 @@ def rows(results: dict, device: str) -> list:
         for engine, title in TITLES.items():
             text = text.replace(engine + " ÷", title + " ÷")
         made.append(Row(ratio.row, text, ratio.target if device == "cpu" else ratio.on_card, cells))
-    made += reading(results, device) + products(results) + memory(results)
+    made += reading(results, device) + products(results) + memory(results) + python(results)
     return sorted((row for row in made if row.cells), key=lambda row: row.row or "Z")
 
 
@@ -75,6 +75,19 @@ def reading(results: dict, device: str) -> list:
             cells[combination] = spread([floor["weight_bytes"] / 1e6 / ms / floor["read_gb_per_s"] for ms in steps])
     return [Row("F", "weights that a step of a generation reads, GB/s ÷ what the machine reads",
                 "≥ 0.7" if device == "cpu" else "", cells)]
+
+
+def python(results: dict) -> list:
+    """What the package adds to a call of a hook, and to importing torch."""
+    calls, imports = {}, {}
+    for combination, result in results.items():
+        hooked, plain = (result["ms"].get(question, {}).get("hooked_python") for question in ("python_hooks", "unhooked"))
+        if hooked and plain:
+            calls[combination] = spread([1e3 * (a - b) / result["default_points"] for a, b in zip(hooked, plain)])
+        if result.get("import_ms"):
+            imports[combination] = spread([result["import_ms"] / 1e3])
+    return [Row("M", "a function of Python at an activation, µs a call besides what it computes", "≤ 50", calls),
+            Row("M", "`import hooked` after `import torch`, s", "≤ 0.3", imports)]
 
 
 def ways(product: dict) -> list:

@@ -8,7 +8,8 @@ import sys
 import time
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
-TITLES = {"hooked": "hooked", "transformers": "transformers", "transformer_lens": "TransformerLens", "nnsight": "nnsight"}
+TITLES = {"hooked": "hooked", "transformers": "transformers", "transformer_lens": "TransformerLens", "nnsight": "nnsight",
+          "hooked_python": "hooked in Python"}
 
 
 class Failure(RuntimeError):

@@ -4,6 +4,8 @@ import dataclasses
 ALL = ("hooked", "transformers", "transformer_lens", "nnsight")
 LENS = ("hooked", "transformer_lens")
 HOOKED = ("hooked",)
+PYTHON = ("hooked_python",)  # the package over the same engine
+ENGINES = ALL + PYTHON
 BOTH = ("float32", "bfloat16")
 FLOAT = ("float32",)
 CPU = ("cpu",)
@@ -56,7 +58,7 @@ QUESTIONS = {
     "forward_1x1024": forward(1, 1024),
     "forward_1x4096": forward(1, 4096, quick=False, shapes=("llama",), dtypes=FLOAT, devices=CPU),
     "forward_32x128": forward(32, 128, engines=("hooked", "transformers", "transformer_lens"), devices=CARD),
-    "cache_1x128": cache("run_with_cache of all default points", "defaults", 1, 128, LENS),
+    "cache_1x128": cache("run_with_cache of all default points", "defaults", 1, 128, LENS + PYTHON),
     "cache_4x128": cache("run_with_cache of all default points", "defaults", 4, 128, LENS),
     "stream_1x128": cache("the stream after every layer", "resid_post", 1, 128),
     "result_1x128": cache("every head's result", "result", 1, 128, LENS, dtypes=FLOAT, devices=CPU),
@@ -73,6 +75,9 @@ QUESTIONS = {
     "row_edits": edits("256 × 16, another edit in each row", True, ALL),
     "attribution": Question("attribution patching of the stream, every layer and position, 128 tokens",
                             {"do": "attribution", "answer": 11, "against": 12}, 2, 128, dtypes=FLOAT),
+    "unhooked": Question("1 × 1 from Python", {"do": "hooks", "called": False}, 1, 1, PYTHON, FLOAT, shapes=("gpt2-small",)),
+    "python_hooks": Question("1 × 1 from Python, with a function at each default point", {"do": "hooks", "called": True}, 1, 1,
+                             PYTHON, FLOAT, shapes=("gpt2-small",)),
     "sweep_stream": sweep("resid_pre", 180, devices=CPU),
     "sweep_heads": sweep("attn_head_out_all_pos", 144, devices=CPU),
     "sweep_heads_by_pos": sweep("attn_head_out_by_pos", 2160, every=10),
@@ -150,6 +155,8 @@ RATIOS = (
     rival("L", "transformers", "harvest"),
     rival("L", "transformer_lens", "harvest"),
     rival("L", "nnsight", "harvest"),
+    Ratio("M", "from Python ÷ from C++: run_with_cache of all default points, 1 × 128", ("hooked_python", "cache_1x128"),
+          ("hooked", "cache_1x128"), "≤ 1.03"),
 )
 
 

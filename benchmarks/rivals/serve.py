@@ -1,4 +1,4 @@
-"""A rival as a process: `python -m rivals.serve transformers|transformer_lens|nnsight`.
+"""A rival as a process: `python -m rivals.serve transformers|transformer_lens|nnsight|hooked_python`.
 
 It is told over stdin what to run, one JSON object a line, and answers with one JSON object a line, as rival_runner.cc does:
 
@@ -14,6 +14,7 @@ and, with `tokens` (a file), `repeats` and, where the results are wanted, `write
   edit_rows  layer, step, edited                row r of what the layer reads is r × step larger; logits at the last position
   attribution  answer, against                  rows are clean and corrupted: (clean - corrupted) · d metric / d corrupted of what
                                                 each layer reads, [layer, pos]; metric: difference of two logits at the end
+  hooks    called                               logits, with or without a function of Python at each default point
   sweep    preset, every, answer, against       rows are clean and corrupted: that metric for every cell of a preset, of which every
                                                 so many-th are wanted, flat
 Results have TransformerLens's names. A rival's tokens lie on its device before its time begins; a time ends when the device has
@@ -43,6 +44,7 @@ def load(engine: str, command: dict):
     synchronise(command["device"])
     return model, {"ms": [1e3 * (time.perf_counter() - started)], "threads": torch.get_num_threads(),
                    "versions": versions("torch", *rival.Engine.packages),
+                   "about": getattr(model, "about", {}),
                    "instructions": torch.backends.cpu.get_cpu_capability(),
                    "device": device_name(command["device"])}
 

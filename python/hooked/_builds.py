@@ -33,7 +33,7 @@ def load(torch_version: str) -> ModuleType:
         return sys.modules[_NAME]
     minor = ".".join(torch_version.split(".")[:2])
     folders = _folders()
-    fitting = [folder for folder in folders if folder.name == f"torch-{minor}" or "HOOKED_PYTHON_BUILD" in os.environ]
+    fitting = [folder for folder in folders if folder.name == f"torch-{minor}" or os.environ.get("HOOKED_PYTHON_BUILD")]
     file = _module_in(fitting[0]) if fitting else None
     if file is None:
         builds = ", ".join(folder.name.removeprefix("torch-") for folder in folders if _module_in(folder)) or "none"

@@ -24,4 +24,5 @@ NB_MODULE(_hooked, module) {
   bind_analysis_reading(module);
   bind_analysis_stream(module);
   bind_analysis_weights(module);
+  bind_native_config(module);
 }

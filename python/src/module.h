@@ -15,6 +15,7 @@ void bind_files(nanobind::module_& module);    ///< model folders, the hub cache
 void bind_runs(nanobind::module_& module);     ///< what runs take and return
 void bind_model(nanobind::module_& module);    ///< HookedTransformer
 void bind_weights(nanobind::module_& module);  ///< weights by name, models that are trained
+void bind_native_config(nanobind::module_& module);  ///< TransformerLens's form of configs
 
 // Analyses.
 void bind_analysis_grids(nanobind::module_& module);      ///< grids and pictures of them

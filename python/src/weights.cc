@@ -86,7 +86,7 @@ void bind_trainable(nb::module_& module) {
   model
       .def_static(
           "from_model", [](const HookedTransformer& model) { return TrainableTransformer::from(model); },
-          nb::arg("model"), ReleaseGil(), documentation("TrainableTransformer::from"))
+          nb::arg("model"), ReleaseGil(), documentation("TrainableTransformer::from_"))
       .def_prop_ro(
           "config", [](const TrainableTransformer& self) { return self.config(); },
           documentation("TrainableTransformer::config"))

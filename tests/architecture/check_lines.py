@@ -7,7 +7,7 @@ Usage: check_lines.py ROOT [LINES]
 import pathlib
 import sys
 
-FOLDERS = ("include/hooked", "hooks", "models", "families", "src")
+FOLDERS = ("include/hooked", "hooks", "models", "families", "src", "python/src")
 
 
 def main():

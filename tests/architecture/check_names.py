@@ -13,7 +13,7 @@ import sys
 
 from cpp_reader import BEFORE_NAMES, Reader, Unreadable, is_word, function_of, parameters, type_name, without_templates
 
-FOLDERS = ("include/hooked", "hooks", "models", "families", "src", "tests")
+FOLDERS = ("include/hooked", "hooks", "models", "families", "src", "python/src", "tests")
 
 Definition = collections.namedtuple("Definition", "name kind file line")
 

@@ -1,5 +1,6 @@
 """What the tests of the Python package share."""
 
+import signal
 from pathlib import Path
 
 import hooked
@@ -8,6 +9,9 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY_MODEL = ROOT / "examples" / "toy_model"
+
+# A shell starts what runs in its background with Ctrl-C ignored, and Python leaves that so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

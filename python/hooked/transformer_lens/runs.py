@@ -1,0 +1,313 @@
+"""Runs of the engine for a tree of modules: weights from its parameters, hooks from its HookPoints.
+
+Hooks of TransformerLens may write in place and stay attached; the engine allows neither. So each HookPoint with hooks
+(or a module that was put in its place) becomes one hook of the run, which gets a private copy of the activation.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NoReturn
+
+import torch
+from torch import nn
+
+import hooked
+from hooked.transformer_lens.components import Component, norms_outputs
+from hooked.transformer_lens.config import HookedTransformerConfig, for_engine
+from hooked.transformer_lens.errors import NotBridged
+from hooked.transformer_lens.upstream import HookedRootModule, HookPoint
+
+# Switches of the config, and the points that are computed only with them.
+_SWITCHES = {
+    "hook_result": "use_attn_result",
+    "hook_q_input": "use_split_qkv_input",
+    "hook_k_input": "use_split_qkv_input",
+    "hook_v_input": "use_split_qkv_input",
+    "hook_mlp_in": "use_hook_mlp_in",
+    "hook_attn_in": "use_attn_in",
+}
+_EXITS = ("ln_final", "unembed", "mlm_head")
+
+
+class _NoWeightGradients(torch.autograd.Function):
+    """The identity, of which nothing can be learned about weights."""
+
+    @staticmethod
+    def forward(ctx: Any, output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> NoReturn:
+        raise NotBridged(
+            "backward",
+            "gradients of weights are not computed, and nothing else in this run asked for any",
+            "train with hooked.TrainableTransformer; for gradients of activations attach a hook before the run",
+        )
+
+
+@dataclass
+class Capture:
+    """What run_with_cache wants of the next run, and what the run gave."""
+
+    names: list[str]
+    found: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A HookPoint's place in the tree, and the engine's activation there."""
+
+    modules: dict[str, nn.Module | None]  # of the module that has it
+    attribute: str
+    engine_name: str
+    layer: int | None  # None: before the first block, or after the last
+    is_exit: bool
+
+    @property
+    def module(self) -> nn.Module:
+        found = self.modules[self.attribute]
+        assert found is not None
+        return found
+
+
+def _hook_points(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module, str]]:
+    for name, child in module._modules.items():
+        if isinstance(child, HookPoint):
+            yield prefix + name, module, name
+        elif child is not None:
+            yield from _hook_points(child, f"{prefix}{name}.")
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether a run must call what stands at a point."""
+    return (
+        type(module) is not HookPoint
+        or bool(module._forward_hooks)
+        or bool(module._backward_hooks)
+        or bool(module._forward_pre_hooks)
+    )
+
+
+class EngineModel(HookedRootModule):
+    """A tree of modules that the engine runs."""
+
+    cfg: HookedTransformerConfig
+    _parts: tuple[str, ...] = ()  # children that are the model; others are the user's
+    _unused: tuple[str, ...] = ()  # parameters that the engine does not have, by the beginning of their names
+    _group: dict[str, Any] = {}  # what the engine must know besides the config
+
+    def _bind(self) -> None:
+        """To be called when the modules are made, and when norms were replaced."""
+        self._capture: Capture | None = None
+        self._made: tuple[Any, hooked.HookedTransformer] | None = None
+        self._places: dict[str, _Point] = {}
+        for name, parent, attribute in _hook_points(self):
+            where = name.split(".")
+            in_block = where[0] == "blocks"
+            self._places[name] = _Point(
+                modules=parent._modules,
+                attribute=attribute,
+                engine_name=self._engine_name(name),
+                layer=int(where[1]) if in_block else None,
+                is_exit=where[0] in _EXITS,
+            )
+
+    def _engine_name(self, name: str) -> str:
+        """The engine's name for a point or a weight."""
+        if norms_outputs(self.cfg):
+            return name.replace(".ln1.", ".ln1_post.").replace(".ln2.", ".ln2_post.")
+        return name
+
+    # Weights.
+
+    def _weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The parameters that the engine runs with."""
+        for part in self._parts:
+            module = self._modules.get(part)
+            if module is not None:
+                yield from self._weights_of(module, part)
+
+    def _weights_of(self, module: nn.Module, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+        if isinstance(module, Component):
+            if "forward" in module.__dict__ and not name.endswith(".mlp"):
+                raise NotBridged(
+                    name, "its forward was replaced, which the engine does not call", "edit its activations by hooks"
+                )
+        elif not isinstance(module, nn.ModuleList | nn.Identity):
+            raise NotBridged(
+                name,
+                f"it was replaced by a {type(module).__name__}, which the engine does not call",
+                "put modules in the place of HookPoints, such as hook_mlp_out, or edit activations by hooks",
+            )
+        for own, weight in module._parameters.items():
+            if weight is not None:
+                yield f"{name}.{own}", weight
+        for own, child in module._modules.items():
+            if child is not None and not own.startswith("hook_"):
+                yield from self._weights_of(child, f"{name}.{own}")
+
+    def engine(self, processing: Any = None) -> hooked.HookedTransformer:
+        """The engine's model of the present weights. It is made anew after a parameter was written or replaced."""
+        weights = dict(self._weights())
+        ungroup = self.cfg.ungroup_grouped_query_attention and self.cfg.n_key_value_heads is not None
+        if processing is not None:
+            return self._make(weights, False, processing)
+        state = (ungroup, [(id(weight), weight._version, weight.data_ptr()) for weight in weights.values()])
+        if self._made is None or self._made[0] != state:
+            self._made = (state, self._make(weights, ungroup, hooked.WeightProcessing.none()))
+            self._alive = {name: place for name, place in self._places.items() if self._exists(place)}
+            self._selections: dict[tuple[str, ...], hooked.Selection] = {}
+        return self._made[1]
+
+    def _exists(self, place: _Point) -> bool:
+        assert self._made is not None
+        return place.engine_name in self._names_of(self._made[1])
+
+    @staticmethod
+    def _names_of(engine: hooked.HookedTransformer) -> set[str]:
+        names: set[str] | None = getattr(engine, "_as_text", None)
+        if names is None:
+            names = engine._as_text = {str(name) for name in engine.names}
+        return names
+
+    def _make(self, weights: dict[str, torch.Tensor], ungroup: bool, processing: Any) -> hooked.HookedTransformer:
+        repeats = self.cfg.n_heads // (self.cfg.n_key_value_heads or self.cfg.n_heads)
+        state = {}
+        for name, weight in weights.items():
+            if name.startswith(self._unused) or (name == "pos_embed.W_pos" and self.cfg.positional_embedding_type == "alibi"):
+                continue
+            value = weight.detach()
+            if ungroup and name.rpartition(".")[2] in ("_W_K", "_W_V", "_b_K", "_b_V"):
+                name, value = name.replace("._", "."), value.repeat_interleave(repeats, dim=0)
+            if ungroup and name.endswith("k_norm.w") and not self.cfg.use_qk_norm:
+                value = value.view(-1, self.cfg.d_head).repeat_interleave(repeats, dim=0).flatten()
+            state[self._engine_name(name)] = value
+        return hooked.HookedTransformer.from_state_dict(
+            state, for_engine(self.cfg, self._group, ungroup), device=str(self.cfg.device), processing=processing
+        )
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        first = next((weight for _, weight in self._weights()), None)
+        if first is not None:  # to(), double(), cuda() change the model
+            self.cfg.dtype, self.cfg.device = first.dtype, str(first.device)
+        return self
+
+    def load_state_dict(self, state_dict: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+        """As in torch. Tensors that TransformerLens stores besides weights (masks, tables) are left unread."""
+        buffers = ("mask", "IGNORE", "rotary_sin", "rotary_cos", "alibi")
+        read = {key: value for key, value in state_dict.items() if key.rpartition(".")[2] not in buffers}
+        return super().load_state_dict(read, *args, **kwargs)
+
+    # Runs.
+
+    def _reached(self, layers: range | None, entry: bool, ends: bool) -> Iterator[tuple[str, _Point]]:
+        """The points that a run through these parts computes, with the switches as they are."""
+        off = {last for last, switch in _SWITCHES.items() if not getattr(self.cfg, switch)}
+        for name, place in self._alive.items():
+            if place.attribute in off:
+                continue
+            if ends if place.is_exit else entry if place.layer is None else layers is None or place.layer in layers:
+                yield name, place
+
+    def _run(
+        self,
+        given: Any,
+        *,
+        output: str,
+        layers: range | None = None,
+        entry: bool = True,
+        ends: bool = True,
+        learn: bool = False,
+        **options: Any,
+    ) -> hooked.RunResult:
+        """Runs the engine with the hooks of the points that are reached, and fills the capture that waits."""
+        engine = self.engine()
+        reached = dict(self._reached(layers, entry, ends))
+        if output == "none":  # nothing reads the logits
+            reached = {name: place for name, place in reached.items() if not name.startswith("unembed.")}
+        readers = list(self._wrapped_readers(layers))
+        with_hooks = {name: place for name, place in reached.items() if _has_hooks(place.module)}
+        learn = torch.is_grad_enabled() and (learn or bool(with_hooks) or bool(readers))
+        hooks = []
+        if learn and entry:
+            leaves = [name for name in ("hook_embed", "hook_pos_embed", "hook_full_embed") if name in reached]
+            hooks += [hooked.Hook(name, _as_leaf) for name in leaves]
+        hooks += [
+            hooked.Hook(place.engine_name, partial(self._at, name, place.module)) for name, place in with_hooks.items()
+        ]
+        hooks += [hooked.Hook(name, function) for name, function in readers]
+        capture, self._capture = self._capture, None
+        wanted = {reached[name].engine_name: name for name in capture.names if name in reached} if capture else {}
+        if wanted:
+            options["capture"] = self._selection(tuple(wanted))
+        with torch.set_grad_enabled(learn):
+            result = engine.run(given, hooks=hooks, output=output, differentiable=learn, **options)
+        if capture is not None:
+            for engine_name, value in result.cache.items():
+                name = wanted[engine_name]
+                capture.found[name] = self._theirs(name, value.detach())
+        return result
+
+    def _wrapped_readers(self, layers: range | None) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
+        """Hooks for MLPs whose forward was wrapped by one that changes what they read."""
+        for layer, block in enumerate(self._modules["blocks"] or []):
+            mlp = block._modules.get("mlp")
+            if not isinstance(mlp, Component) or "forward" not in mlp.__dict__ or (layers is not None and layer not in layers):
+                continue
+            added = [m for name, m in mlp._modules.items() if m is not None and f"blocks.{layer}.mlp.{name}" not in self._places]
+            if added and not any(_has_hooks(m) for m in added):
+                continue
+            norm = block.ln2 if isinstance(block.ln2, Component) and self._reads_through_ln2() else None
+            name = f"blocks.{layer}.hook_mlp_in" if norm is None else f"blocks.{layer}.ln2.hook_normalized"
+            yield name, partial(_read_through, mlp, norm)
+
+    def _reads_through_ln2(self) -> bool:
+        return not norms_outputs(self.cfg) and self._group.get("norm_place") != "post"
+
+    def _selection(self, names: tuple[str, ...]) -> hooked.Selection:
+        if names not in self._selections:
+            self._selections[names] = hooked.Selection(list(names))
+        return self._selections[names]
+
+    def _at(self, name: str, module: nn.Module, value: torch.Tensor) -> torch.Tensor | None:
+        """Calls what stands at a point."""
+        given = self._theirs(name, value.clone())
+        version = given._version
+        made = module(given)
+        if made is given and given._version == version:
+            return None
+        return made.reshape(value.shape) if made.numel() == value.numel() else made
+
+    def _theirs(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """The value in TransformerLens's shape."""
+        if ".hook_expert_" in name:
+            return value.flatten(0, 1)
+        if ".q_norm." in name or ".k_norm." in name:
+            return value.flatten(0, 2) if self.cfg.use_qk_norm else value.flatten(2, 3)
+        return value
+
+    def _sealed(self, output: torch.Tensor) -> torch.Tensor:
+        """An output that requires gradients, as with TransformerLens, and says that there are none for weights."""
+        if not torch.is_grad_enabled() or output.requires_grad or not any(w.requires_grad for _, w in self._weights()):
+            return output
+        return _NoWeightGradients.apply(output, torch.zeros((), requires_grad=True))
+
+
+def _read_through(mlp: Component, norm: Any, value: torch.Tensor) -> torch.Tensor | None:
+    """What ln2's normalized value, or the MLP's input without one, becomes by the forward around the MLP's own."""
+    weight, bias = getattr(norm, "w", None), getattr(norm, "b", None)
+    read = value.clone() if weight is None else value * weight + (0 if bias is None else bias)
+    version = read._version
+    made = mlp.read_through(read)
+    if made is read and read._version == version:
+        return None
+    if weight is None:
+        return made
+    return torch.where(weight == 0, value, (made - (0 if bias is None else bias)) / weight)
+
+
+def _as_leaf(value: torch.Tensor) -> torch.Tensor:
+    """The value as something that gradients lead to."""
+    return value if value.requires_grad else value.detach().clone().requires_grad_()

@@ -1,0 +1,220 @@
+"""Runs TransformerLens 3.9's own tests on hooked.transformer_lens, and prints what passed.
+
+Usage: run_upstream.py [--archive transformer_lens-3.9.0.tar.gz] [--tokenizer FOLDER] [--itself] [--write FILE] [GROUP ...]
+
+Without --archive, pip fetches the source archive. FOLDER has GPT-2's vocab.json (or encoder.json) and merges.txt (or
+vocab.bpe). --itself runs TransformerLens on the same tests, to see which of them fail there. FILE gets the figures as a
+Markdown table.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass
+class Tests:
+    """A file of tests: those that are run (all if none are named), and those left out with the reason."""
+
+    file: str
+    only: list[str] = field(default_factory=list)
+    without: dict[str, str] = field(default_factory=dict)
+
+
+_COMPONENT = "builds a component by hand and runs it; components hold weights, and the engine runs whole models"
+_OTHER_GROUP = "in group C, which needs a tokenizer"
+_LOADS = "reads configs of the hub by TransformerLens's internal functions"
+_CUDA = "needs a GPU"
+_GPT2 = "needs GPT-2's weights"
+_RANDOM = "compares with numbers of the trained model"
+
+GROUPS: dict[str, list[Tests]] = {
+    "A": [
+        Tests("integration/test_stop_at_layer.py"),
+        Tests("integration/test_start_at_layer.py", without={"test_start_at_layer_kwargs": _OTHER_GROUP}),
+        Tests("integration/test_attention_mask.py", without={"test_masked_tokens": "in group D"}),
+        Tests(
+            "integration/test_d_vocab.py",
+            only=["test_d_vocab_out_set"],
+            without={"three others": _OTHER_GROUP},
+        ),
+        Tests(
+            "integration/test_grouped_query_attention.py",
+            only=["test_ungroup_grouped_query_attention_flag_changes_k_v_hooks_shape"],
+            without={"two others": _COMPONENT},
+        ),
+        Tests("unit/test_split_qkv.py"),
+        Tests("unit/test_use_attn_result.py"),
+        Tests("unit/test_generate_no_tokenizer.py", without={"test_generate_cpu_tokens_cuda_model": _CUDA}),
+        Tests("unit/test_n_params_total.py", without={"test_n_params_total_real_model_gpt2": _GPT2}),
+        Tests("unit/test_direct_path_patching.py"),
+        Tests("unit/components/test_transformer_block_olmo_post_norm.py"),
+        Tests(
+            "unit/test_moe_fold_guard.py",
+            only=["test_process_weights_folds_moe_and_preserves_outputs"],
+            without={"two others": _LOADS},
+        ),
+        Tests(
+            "integration/test_hooked_encoder_properties.py",
+            without={"test_W_E_pos": "is expected to fail where jaxtyping checks TransformerLens's annotations; it passes here"},
+        ),
+        Tests(
+            "integration/test_create_hooked_encoder.py",
+            only=["test_load_without_tokenizer", "test_cannot_load_without_tokenizer_or_d_vocab"],
+            without={"two others": _OTHER_GROUP},
+        ),
+    ],
+    "B": [
+        Tests("unit/test_hooked_transformer_config.py"),
+        Tests("unit/test_hook_points.py"),
+        Tests("unit/test_hooked_root_module.py"),
+        Tests("unit/test_hook_introspection.py"),
+        Tests("unit/test_activation_cache_batch_dim.py"),
+        Tests("unit/factored_matrix"),
+        Tests("unit/test_key_value_cache_entry.py"),
+        Tests("unit/test_evals_ioi.py"),
+    ],
+    "C": [
+        Tests("acceptance/test_hook_tokens.py"),
+        Tests("acceptance/test_tokenizer_special_tokens.py"),
+        Tests("integration/test_d_vocab.py", without={"test_d_vocab_out_set": "in group A"}),
+        Tests("integration/test_start_at_layer.py", only=["test_start_at_layer_kwargs"]),
+        Tests("integration/test_create_hooked_encoder.py", only=["test_pass_tokenizer", "test_load_tokenizer_from_config"]),
+    ],
+    "D": [
+        Tests("integration/test_hooks.py"),
+        Tests("integration/test_kv_cache.py"),
+        Tests("integration/test_left_padding.py"),
+        Tests("integration/test_cache_pos_slice.py"),
+        Tests("integration/test_cache_hook_names.py"),
+        Tests("integration/test_cross_entropy_loss.py"),
+        Tests("integration/test_attention_mask.py", only=["test_masked_tokens"]),
+        Tests("unit/test_patching.py"),
+        Tests("acceptance/test_activation_cache.py"),
+        Tests("integration/test_head_detector.py"),
+    ],
+}
+
+
+@dataclass
+class Outcome:
+    """What pytest said of one file."""
+
+    passed: int = 0
+    skipped: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+def archive(given: str | None, folder: Path) -> Path:
+    """The source archive: the given one, or fetched."""
+    if given:
+        return Path(given)
+    fetch = ["download", "-q", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "transformer_lens==3.9.0"]
+    subprocess.run([sys.executable, "-m", "pip", *fetch, "-d", str(folder)], check=True)
+    return next(folder.glob("transformer_lens-3.9.0*"))
+
+
+def unpacked(source: Path, folder: Path) -> Path:
+    """The archive's folder of tests."""
+    with tarfile.open(source) as tar:
+        tar.extractall(folder, [m for m in tar if m.name.split("/")[1:2] == ["tests"]], filter="data")
+    return next(folder.glob("*/tests"))
+
+
+def tokenizer(given: str | None, folder: Path) -> Path | None:
+    """A folder with GPT-2's files under the names that transformers reads."""
+    if given is None:
+        return None
+    folder.mkdir()
+    for name, other in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
+        source = Path(given) / name
+        shutil.copy(source if source.exists() else Path(given) / other, folder / name)
+    return folder
+
+
+def run(tests: Tests, root: Path, environment: dict[str, str], report: Path) -> Outcome:
+    """Runs one file by pytest."""
+    selected = [f"{tests.file}::{name}" for name in tests.only] or [tests.file]
+    left_out = [f"--deselect={tests.file}::{name}" for name in tests.without if name.startswith("test_")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "upstream_plugin", "-p", "no:cacheprovider", "--no-header"]
+    command += ["-W", "ignore", "-o", "addopts=", f"--junitxml={report}", f"--rootdir={root}", *left_out, *selected]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    outcome = Outcome()
+    if not report.exists():
+        outcome.failed.append(f"pytest did not run: {(done.stdout + done.stderr)[-400:]}")
+        return outcome
+    for case in ElementTree.parse(report).iter("testcase"):
+        problem = case.find("failure") if case.find("failure") is not None else case.find("error")
+        if problem is not None:
+            text = re.sub(r"\s+", " ", problem.get("message") or "")
+            outcome.failed.append(f"{case.get('name')}: {text[:160]}")
+        elif case.find("skipped") is not None:
+            outcome.skipped += 1
+        else:
+            outcome.passed += 1
+    report.unlink()
+    return outcome
+
+
+def table(results: dict[str, list[tuple[Tests, Outcome]]]) -> Iterator[str]:
+    """The figures as Markdown."""
+    yield "| group | file of TransformerLens 3.9's tests | passed | failed | left out, and why |"
+    yield "|---|---|---|---|---|"
+    for group, files in results.items():
+        for tests, outcome in files:
+            why = [f"{name.replace('_', ' ')}: {reason}" for name, reason in tests.without.items()]
+            why += [f"{outcome.skipped} skipped by the file itself"] if outcome.skipped else []
+            yield f"| {group} | `{tests.file}` | {outcome.passed} | {len(outcome.failed)} | {'; '.join(why)} |"
+        passed = sum(outcome.passed for _, outcome in files)
+        failed = sum(len(outcome.failed) for _, outcome in files)
+        yield f"| **{group}** | **all** | **{passed}** | **{failed}** | |"
+
+
+def main() -> int:
+    """Runs the groups; the exit status says whether all passed."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--archive")
+    options.add_argument("--tokenizer")
+    options.add_argument("--itself", action="store_true")
+    options.add_argument("--write")
+    options.add_argument("groups", nargs="*", default=None)
+    given = options.parse_args()
+    results: dict[str, list[tuple[Tests, Outcome]]] = {}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        root = unpacked(archive(given.archive, folder), folder)
+        words = tokenizer(given.tokenizer, folder / "tokenizer")
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+        environment |= {"UPSTREAM_TOKENIZER": str(words), "HF_HUB_OFFLINE": "1"}
+        environment |= {"UPSTREAM_ITSELF": "1"} if given.itself else {}
+        for group in given.groups or list(GROUPS):
+            if words is None and group in "CD":
+                print(f"group {group} needs --tokenizer")
+                continue
+            results[group] = []
+            for tests in GROUPS[group]:
+                outcome = run(tests, root, environment, folder / "report.xml")
+                results[group].append((tests, outcome))
+                print(f"{group} {tests.file}: {outcome.passed} passed, {len(outcome.failed)} failed, {outcome.skipped} skipped")
+                for line in outcome.failed:
+                    print("    " + line)
+    lines = list(table(results))
+    print("\n".join(line for line in lines if "**" in line))
+    if given.write:
+        Path(given.write).write_text("\n".join(lines) + "\n")
+    return int(any(outcome.failed for files in results.values() for _, outcome in files))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
