@@ -37,12 +37,13 @@ void bind_inputs(nb::module_& module) {
       .def_prop_ro("batch", &Input::batch, documentation("Input::batch"))
       .def_prop_ro("length", &Input::length, documentation("Input::length"))
       .def_prop_ro("first_column", &Input::first_column, documentation("Input::first_column"));
-  input.def_static(
-      "start_at_layer",
-      [](std::int64_t layer, at::Tensor residual) {
-        return Input::start_at_layer(layer, std::move(residual));
+  StaticScope<nb::class_<Input>> starts{input};
+  define(
+      starts, "start_at_layer", "Input::start_at_layer",
+      [](std::int64_t layer, at::Tensor residual, InputDetails details) {
+        return Input::start_at_layer(layer, std::move(residual), std::move(details));
       },
-      nb::arg("layer"), nb::arg("residual"), documentation("Input::start_at_layer"));
+      nb::arg("layer"), nb::arg("residual"));
 }
 
 void bind_results(nb::module_& module) {

@@ -203,11 +203,15 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
         keep = cache is not None and not cache.frozen
         options = {key: value for key, value in how.items() if key != "columns"}
         if keep:
+            options["also"] = [f"blocks.{layer}.attn.hook_{kind}" for layer in how["layers"] for kind in "kv"]
             options["keep_prefix"] = True
             options["output"] = "logits" if options["output"] == "none" else options["output"]
         result = self._run(given(**details), **options)
         if keep:
             cache.prefix = result.prefix
+            for layer in how["layers"]:
+                cache[layer].keys.append(result.cache[f"blocks.{layer}.attn.hook_k"])
+                cache[layer].values.append(result.cache[f"blocks.{layer}.attn.hook_v"])
         return result
 
     def input_to_embed(

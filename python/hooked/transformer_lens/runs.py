@@ -4,7 +4,7 @@ Hooks of TransformerLens may write in place and stay attached; the engine allows
 (or a module that was put in its place) becomes one hook of the run, which gets a private copy of the activation.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
@@ -220,9 +220,13 @@ class EngineModel(HookedRootModule):
         entry: bool = True,
         ends: bool = True,
         learn: bool = False,
+        also: Sequence[str] = (),
         **options: Any,
     ) -> hooked.RunResult:
-        """Runs the engine with the hooks of the points that are reached, and fills the capture that waits."""
+        """Runs the engine with the hooks of the points that are reached, and fills the capture that waits.
+
+        The result's cache has the engine's activations `also` besides.
+        """
         engine = self.engine()
         reached = dict(self._reached(layers, entry, ends))
         if output == "none":  # nothing reads the logits
@@ -240,14 +244,14 @@ class EngineModel(HookedRootModule):
         hooks += [hooked.Hook(name, function) for name, function in readers]
         capture, self._capture = self._capture, None
         wanted = {reached[name].engine_name: name for name in capture.names if name in reached} if capture else {}
-        if wanted:
-            options["capture"] = self._selection(tuple(wanted))
+        if wanted or also:
+            options["capture"] = self._selection(tuple(dict.fromkeys([*wanted, *also])))
         with torch.set_grad_enabled(learn):
             result = engine.run(given, hooks=hooks, output=output, differentiable=learn, **options)
         if capture is not None:
             for engine_name, value in result.cache.items():
-                name = wanted[engine_name]
-                capture.found[name] = self._theirs(name, value.detach())
+                if (name := wanted.get(engine_name)) is not None:
+                    capture.found[name] = self._theirs(name, value.detach())
         return result
 
     def _wrapped_readers(self, layers: range | None) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
