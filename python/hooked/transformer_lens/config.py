@@ -203,6 +203,18 @@ class HookedTransformerConfig:
         return "HookedTransformerConfig:\n" + pprint.pformat(self.to_dict())
 
 
+# What a checkpoint may lack or tie, and the modules here always have as weights of their own, zero where it lacks them.
+_ALWAYS_THERE = (
+    "processing",
+    "norm_bias",
+    "mlp_bias",
+    "qkv_bias",
+    "attn_out_bias",
+    "unembed_bias",
+    "tied_unembedding",
+    "unembed_mean",
+)
+
 # Fields that the engine has in its own group.
 _IN_GROUP = {"clip_qkv": "qkv_clip", "use_attention_sinks": "attention_sinks"}
 
@@ -211,7 +223,6 @@ def for_engine(cfg: HookedTransformerConfig, group: dict[str, Any] | None = None
     """The engine's config. With `ungroup`, each head has its own keys and values."""
     values = dict(cfg.to_dict())
     own = {"dtype": str(cfg.dtype).removeprefix("torch.")} | (group or {}) | values.pop("hooked")
-    own.pop("processing", None)  # the weights here are as they are
     for theirs, ours in _IN_GROUP.items():
         if given := values.pop(theirs):
             own[ours] = given
@@ -227,6 +238,5 @@ def from_engine(text: str) -> HookedTransformerConfig:
     values = json.loads(text)
     group = values.pop("hooked", {})
     values.pop("model_type", None)
-    dtype = group.pop("dtype", "float32")
-    group.pop("processing", None)
-    return HookedTransformerConfig(**values, dtype=getattr(torch, dtype), hooked=group)
+    values["dtype"] = getattr(torch, group.pop("dtype", "float32"))
+    return HookedTransformerConfig(**values, hooked={key: value for key, value in group.items() if key not in _ALWAYS_THERE})

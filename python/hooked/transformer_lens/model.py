@@ -12,6 +12,7 @@ from hooked.transformer_lens.config import HookedTransformerConfig
 from hooked.transformer_lens.errors import NotBridged
 from hooked.transformer_lens.generation import GeneratingModel
 from hooked.transformer_lens.kv_cache import TransformerLensKeyValueCache
+from hooked.transformer_lens.runs import SWITCHES
 from hooked.transformer_lens.stacks import StackedWeights
 from hooked.transformer_lens.text import TextModel
 from hooked.transformer_lens.upstream import HookPoint, utilities
@@ -30,8 +31,6 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     """TransformerLens's model, run by hooked's engine (docs/python.md)."""
 
     _parts = ("embed", "pos_embed", "blocks", "ln_final", "unembed")
-    _unused = ("pos_embed.ignored",)
-
     def __init__(
         self,
         cfg: HookedTransformerConfig | dict[str, Any],
@@ -111,6 +110,8 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     def _take(self, engine: hooked.HookedTransformer) -> None:
         """Takes over the weights of the engine's model, and the norms that it has left."""
         state = engine.state_dict()
+        if "unembed.W_U" not in state:  # tied
+            state["unembed.W_U"] = state["embed.W_E"].T
         folded = "RMSPre" if "RMS" in (self.cfg.normalization_type or "") else "LNPre"
         if self.cfg.normalization_type is not None and self._engine_name("blocks.0.ln1.w") not in state:
             self.cfg.normalization_type = folded
@@ -127,9 +128,14 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
         own = dict(self._weights())
         with torch.no_grad():
             for name, weight in own.items():
-                if (value := state.pop(self._engine_name(name), None)) is not None:
+                value = state.pop(self._engine_name(name), None)
+                if value is not None:
                     weight.copy_(value)
+                elif "W_" in name and name != "pos_embed.W_pos":
+                    raise NotBridged(name, "the checkpoint has no such weight", "load it by hooked.HookedTransformer")
         for name, value in state.items():  # weights that processing made, such as the bias of a gate
+            if name.endswith("_mean"):  # what was subtracted from every logit, for the engine's own generations
+                continue
             module, _, last = name.rpartition(".")
             setattr(self.get_submodule(module), last, nn.Parameter(value.clone()))
 
@@ -165,7 +171,7 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
 
     def check_hooks_to_add(self, hook_point: Any, hook_point_name: str, hook: Any, **_: Any) -> None:
         """Refuses hooks on points that are not computed."""
-        for last, switch in components_of_switches().items():
+        for last, switch in SWITCHES.items():
             off = hook_point_name.endswith(last) and not getattr(self.cfg, switch)
             assert not off, f"Cannot add hook {hook_point_name} if {switch} is False"
 
@@ -330,10 +336,3 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     def from_pretrained_no_processing(cls, model_name: str, **options: Any) -> "HookedTransformer":
         """The same with the weights as they are stored."""
         return pretrained.load(cls, model_name, **(dict.fromkeys(pretrained.STEPS, False) | options))
-
-
-def components_of_switches() -> dict[str, str]:
-    """The ends of names of the points that are computed only with a switch of the config."""
-    from hooked.transformer_lens.runs import _SWITCHES
-
-    return _SWITCHES

@@ -19,7 +19,7 @@ from hooked.transformer_lens.errors import NotBridged
 from hooked.transformer_lens.upstream import HookedRootModule, HookPoint
 
 # Switches of the config, and the points that are computed only with them.
-_SWITCHES = {
+SWITCHES = {
     "hook_result": "use_attn_result",
     "hook_q_input": "use_split_qkv_input",
     "hook_k_input": "use_split_qkv_input",
@@ -94,7 +94,6 @@ class EngineModel(HookedRootModule):
 
     cfg: HookedTransformerConfig
     _parts: tuple[str, ...] = ()  # children that are the model; others are the user's
-    _unused: tuple[str, ...] = ()  # parameters that the engine does not have, by the beginning of their names
     _group: dict[str, Any] = {}  # what the engine must know besides the config
 
     def _bind(self) -> None:
@@ -175,8 +174,8 @@ class EngineModel(HookedRootModule):
         repeats = self.cfg.n_heads // (self.cfg.n_key_value_heads or self.cfg.n_heads)
         state = {}
         for name, weight in weights.items():
-            if name.startswith(self._unused) or (name == "pos_embed.W_pos" and self.cfg.positional_embedding_type == "alibi"):
-                continue
+            if name == "pos_embed.W_pos" and self.cfg.positional_embedding_type == "alibi":
+                continue  # TransformerLens has it there, too, and does not read it
             value = weight.detach()
             if ungroup and name.rpartition(".")[2] in ("_W_K", "_W_V", "_b_K", "_b_V"):
                 name, value = name.replace("._", "."), value.repeat_interleave(repeats, dim=0)
@@ -204,7 +203,7 @@ class EngineModel(HookedRootModule):
 
     def _reached(self, layers: range | None, entry: bool, ends: bool) -> Iterator[tuple[str, _Point]]:
         """The points that a run through these parts computes, with the switches as they are."""
-        off = {last for last, switch in _SWITCHES.items() if not getattr(self.cfg, switch)}
+        off = {last for last, switch in SWITCHES.items() if not getattr(self.cfg, switch)}
         for name, place in self._alive.items():
             if place.attribute in off:
                 continue
