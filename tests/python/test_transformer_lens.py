@@ -78,7 +78,9 @@ def test_logits_and_caches(name: str) -> None:
         per_head = ".ln1." in key and value.ndim == 4  # theirs norms once for each head where inputs are split
         close(value[:, :, 0] if per_head else value, my_cache[key])
     close(his(TOKENS, return_type="loss"), mine(TOKENS, return_type="loss"))
-    close(his(TOKENS, return_type="loss", loss_per_token=True), mine(TOKENS, return_type="both", loss_per_token=True).loss)
+    close(
+        his(TOKENS, return_type="loss", loss_per_token=True), mine(TOKENS, return_type="both", loss_per_token=True).loss
+    )
 
 
 def test_seeds_draw_the_same_weights() -> None:
@@ -137,13 +139,17 @@ def gradients(model: Any, metric: Callable[[torch.Tensor], torch.Tensor]) -> dic
     def keep(gradient: torch.Tensor, hook: Any) -> None:
         found[hook.name] = gradient.clone()
 
-    model.add_hook(lambda name: not name.endswith(("tokens", "_input", "_in", "result")) or name == "unembed.hook_in", keep, "bwd")
+    model.add_hook(
+        lambda name: not name.endswith(("tokens", "_input", "_in", "result")) or name == "unembed.hook_in", keep, "bwd"
+    )
     metric(model(TOKENS)).backward()
     model.reset_hooks()
     return found
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gated, rotary, grouped", "norms before and after", "norms after", "solu, last norm RMS"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "gated, rotary, grouped", "norms before and after", "norms after", "solu, last norm RMS"]
+)
 def test_gradients_of_activations(name: str) -> None:
     his, mine = (gradients(model, lambda logits: logits[:, -1, 3].sum()) for model in pair(CONFIGS[name]))
     early = {key for key in his if key.startswith("embed.")}  # before what gradients lead to
@@ -157,7 +163,12 @@ def test_gradients_of_activations(name: str) -> None:
 def test_gradients_with_a_cache() -> None:
     caches = [model.run_with_cache(TOKENS, return_type="loss", incl_bwd=True)[1] for model in pair(BASE)]
     assert set(caches[1].keys()) == set(caches[0].keys())
-    for key in ("blocks.0.hook_resid_pre_grad", "blocks.1.attn.hook_pattern_grad", "hook_embed_grad", "hook_pos_embed_grad"):
+    for key in (
+        "blocks.0.hook_resid_pre_grad",
+        "blocks.1.attn.hook_pattern_grad",
+        "hook_embed_grad",
+        "hook_pos_embed_grad",
+    ):
         close(caches[0][key], caches[1][key])
 
 
@@ -166,7 +177,9 @@ def test_a_steering_vector_is_learned() -> None:
     for model in pair(BASE):
         vector = torch.full((16,), 0.1, dtype=torch.float64, requires_grad=True)
         loss = model.run_with_hooks(
-            TOKENS, return_type="loss", fwd_hooks=[("blocks.0.hook_resid_post", lambda value, hook, v=vector: value + v)]
+            TOKENS,
+            return_type="loss",
+            fwd_hooks=[("blocks.0.hook_resid_post", lambda value, hook, v=vector: value + v)],
         )
         loss.backward()
         found.append(vector.grad)
@@ -193,7 +206,9 @@ def test_continuing_from_a_cache(name: str) -> None:
     from transformer_lens.cache.key_value_cache import TransformerLensKeyValueCache
 
     outputs = []
-    for model, kind in zip(pair(CONFIGS[name]), (TransformerLensKeyValueCache, ours.TransformerLensKeyValueCache), strict=True):
+    for model, kind in zip(
+        pair(CONFIGS[name]), (TransformerLensKeyValueCache, ours.TransformerLensKeyValueCache), strict=True
+    ):
         cache = kind.init_cache(model.cfg, "cpu", 2)
         ones = torch.ones(2, 4, dtype=torch.int)
         model(TOKENS[:, :4], attention_mask=ones, past_kv_cache=cache)
@@ -324,7 +339,9 @@ def test_an_encoder() -> None:
 def test_a_model_in_memory() -> None:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
-    hf = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2, n_embd=16, n_head=4, n_positions=12, vocab_size=11)).eval()
+    hf = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_layer=2, n_embd=16, n_head=4, n_positions=12, vocab_size=11)
+    ).eval()
     mine = ours.HookedTransformer.from_pretrained("gpt2", hf_model=hf)
     with torch.no_grad():
         torch.testing.assert_close(

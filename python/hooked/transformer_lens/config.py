@@ -160,8 +160,12 @@ class HookedTransformerConfig:
             assert self.act_fn in _ACTIVATIONS, f"act_fn must be one of {', '.join(_ACTIVATIONS)}; got {self.act_fn}"
         together = (self.num_experts is None) == (self.experts_per_token is None)
         assert together, "num_experts and experts_per_token must be given together"
-        assert self.default_prepend_bos in (True, False), f"default_prepend_bos must be a bool; got {self.default_prepend_bos}"
-        assert self.n_devices == 1 or torch.cuda.device_count() >= self.n_devices, f"there are not {self.n_devices} devices"
+        assert self.default_prepend_bos in (True, False), (
+            f"default_prepend_bos must be a bool; got {self.default_prepend_bos}"
+        )
+        assert self.n_devices == 1 or torch.cuda.device_count() >= self.n_devices, (
+            f"there are not {self.n_devices} devices"
+        )
 
     def _hidden_parameters(self) -> int:
         each = 4 * self.d_model * self.d_head * self.n_heads
@@ -239,4 +243,6 @@ def from_engine(text: str) -> HookedTransformerConfig:
     group = values.pop("hooked", {})
     values.pop("model_type", None)
     values["dtype"] = getattr(torch, group.pop("dtype", "float32"))
-    return HookedTransformerConfig(**values, hooked={key: value for key, value in group.items() if key not in _ALWAYS_THERE})
+    return HookedTransformerConfig(
+        **values, hooked={key: value for key, value in group.items() if key not in _ALWAYS_THERE}
+    )

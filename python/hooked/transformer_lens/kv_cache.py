@@ -21,7 +21,9 @@ class _Entry:
     def past_keys(self) -> torch.Tensor:
         """[batch, pos, kv_head, d_head]."""
         if self.normed:
-            raise NotBridged("past_keys", "normed keys are not kept", "read attn.k_norm.hook_normalized from a cached run")
+            raise NotBridged(
+                "past_keys", "normed keys are not kept", "read attn.k_norm.hook_normalized from a cached run"
+            )
         return torch.cat([self.empty, *self.keys], dim=1)
 
     @property
@@ -42,7 +44,9 @@ class TransformerLensKeyValueCache:
     @classmethod
     def init_cache(cls, cfg: Any, device: Any, batch_size: int = 1) -> "TransformerLensKeyValueCache":
         """A cache without tokens."""
-        empty = torch.empty(batch_size, 0, cfg.n_key_value_heads or cfg.n_heads, cfg.d_head, dtype=cfg.dtype, device=device)
+        empty = torch.empty(
+            batch_size, 0, cfg.n_key_value_heads or cfg.n_heads, cfg.d_head, dtype=cfg.dtype, device=device
+        )
         normed = cfg.use_qk_norm or (cfg.original_architecture or "").startswith(("Olmo2", "Olmo3", "Olmoe"))
         mask = torch.empty((batch_size, 0), dtype=torch.int, device=device)
         return cls([_Entry(empty, normed) for _ in range(cfg.n_layers)], mask)

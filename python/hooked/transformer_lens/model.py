@@ -31,6 +31,7 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     """TransformerLens's model, run by hooked's engine (docs/python.md)."""
 
     _parts = ("embed", "pos_embed", "blocks", "ln_final", "unembed")
+
     def __init__(
         self,
         cfg: HookedTransformerConfig | dict[str, Any],
@@ -82,9 +83,13 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             elif kind == "xavier":
                 getattr(utilities, f"init_xavier_{distribution}_")(weight, gain=scale)
             elif kind == "kaiming":
-                getattr(utilities, f"init_kaiming_{distribution}_")(weight, gain=scale, nonlinearity="relu", mode="fan_in")
+                getattr(utilities, f"init_kaiming_{distribution}_")(
+                    weight, gain=scale, nonlinearity="relu", mode="fan_in"
+                )
             else:
-                raise NotBridged("init_mode", f"{self.cfg.init_mode} is not supported", "use gpt2, xavier_* or kaiming_*")
+                raise NotBridged(
+                    "init_mode", f"{self.cfg.init_mode} is not supported", "use gpt2, xavier_* or kaiming_*"
+                )
 
     def process_weights_(
         self,
@@ -201,7 +206,9 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             )
         return tokens, attention_mask
 
-    def _continue(self, given: Any, mask: torch.Tensor | None, cache: TransformerLensKeyValueCache | None, **how: Any) -> Any:
+    def _continue(
+        self, given: Any, mask: torch.Tensor | None, cache: TransformerLensKeyValueCache | None, **how: Any
+    ) -> Any:
         """Runs what `given` makes of the input's details, after what the cache holds."""
         details: dict[str, Any] = {} if mask is None else {"attention_mask": mask[:, -how["columns"] :]}
         if cache is not None and cache.prefix is not None:
@@ -267,7 +274,9 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
         positions is the engine's own; `shortformer_pos_embed` is not read.
         """
         if return_type not in _RESULTS:
-            raise ValueError(f"[forward] return_type is unknown; expected logits, loss, both or None, got {return_type!r}")
+            raise ValueError(
+                f"[forward] return_type is unknown; expected logits, loss, both or None, got {return_type!r}"
+            )
         layers = range(self.cfg.n_layers)[start_at_layer:stop_at_layer]
         how: dict[str, Any] = {"output": _RESULTS[return_type], "layers": layers}
         if stop_at_layer is not None:
@@ -279,7 +288,11 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             if past_kv_cache is not None and attention_mask is not None:
                 past_kv_cache.append_attention_mask(attention_mask)
             result = self._continue(
-                lambda **details: hooked.Input(ids, **details), attention_mask, past_kv_cache, columns=ids.shape[1], **how
+                lambda **details: hooked.Input(ids, **details),
+                attention_mask,
+                past_kv_cache,
+                columns=ids.shape[1],
+                **how,
             )
         else:
             assert isinstance(input, torch.Tensor), "start_at_layer takes the stream before that layer"
@@ -291,7 +304,12 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
                 stream = stream.detach().requires_grad_()
             result = self._continue(
                 lambda **details: hooked.Input.start_at_layer(layers.start, stream, **details),
-                attention_mask, past_kv_cache, columns=input.shape[1], entry=False, learn=learn, **how,
+                attention_mask,
+                past_kv_cache,
+                columns=input.shape[1],
+                entry=False,
+                learn=learn,
+                **how,
             )
         return self._output(result, how["output"], return_type, tokens, attention_mask, loss_per_token)
 

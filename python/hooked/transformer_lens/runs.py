@@ -253,13 +253,23 @@ class EngineModel(HookedRootModule):
                     capture.found[name] = self._theirs(name, value.detach())
         return result
 
-    def _wrapped_readers(self, layers: range | None) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
+    def _wrapped_readers(
+        self, layers: range | None
+    ) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
         """Hooks for MLPs whose forward was wrapped by one that changes what they read."""
         for layer, block in enumerate(self._modules["blocks"] or []):
             mlp = block._modules.get("mlp")
-            if not isinstance(mlp, Component) or "forward" not in mlp.__dict__ or (layers is not None and layer not in layers):
+            if (
+                not isinstance(mlp, Component)
+                or "forward" not in mlp.__dict__
+                or (layers is not None and layer not in layers)
+            ):
                 continue
-            added = [m for name, m in mlp._modules.items() if m is not None and f"blocks.{layer}.mlp.{name}" not in self._places]
+            added = [
+                m
+                for name, m in mlp._modules.items()
+                if m is not None and f"blocks.{layer}.mlp.{name}" not in self._places
+            ]
             if added and not any(_has_hooks(m) for m in added):
                 continue
             norm = block.ln2 if isinstance(block.ln2, Component) and self._reads_through_ln2() else None
