@@ -1,17 +1,18 @@
 // TransformerLens's form of a config, which native folders have, for hooked.transformer_lens.
 #include "families/shared/native_config.h"
-#include "io/files/short_names.h"
 
+#include "io/files/short_names.h"
 #include "python/src/bind.h"
 #include "python/src/module.h"
 
 namespace hooked::python {
 
 void bind_native_config(nb::module_& module) {
-  if (!nb::type<ModelConfig>().is_valid()) nb::class_<ModelConfig>(module, "ModelConfig");
   module.def(
       "_read_native_config",
-      [](const std::string& text, const std::string& where) { return read_native_config(text, where).config; },
+      [](const std::string& text, const std::string& where) {
+        return read_native_config(text, where).config;
+      },
       nb::arg("text"), nb::arg("where"));
   module.def(
       "_native_config", [](const HookedTransformer& model) { return write_native_config(model.config()); },

@@ -1,8 +1,8 @@
-"""TransformerLens 3.9's HookedTransformer, run by hooked's engine, for code that is written against it (docs/python.md).
+"""TransformerLens 3.9's HookedTransformer, run by hooked's engine, for code written against it (docs/python.md).
 
-    import hooked.transformer_lens
-    hooked.transformer_lens.install()
-    from transformer_lens import HookedTransformer  # is hooked's
+import hooked.transformer_lens
+hooked.transformer_lens.install()
+from transformer_lens import HookedTransformer  # is hooked's
 """
 
 from hooked.transformer_lens.config import HookedTransformerConfig

@@ -163,6 +163,20 @@ class PosEmbed(Component):
         super().__init__(cfg)
         self._weight("W_pos", cfg.n_ctx, cfg.d_model)
 
+    def forward(  # type: ignore[override]
+        self, tokens: torch.Tensor, past_kv_pos_offset: int = 0, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The embedding of the tokens' positions, [batch, pos, d_model]: zero on padding, which is not counted.
+
+        The mask covers the `past_kv_pos_offset` columns before the tokens, too.
+        """
+        batch, columns = tokens.shape
+        if attention_mask is None:
+            attention_mask = torch.ones(batch, past_kv_pos_offset + columns, dtype=torch.int, device=tokens.device)
+        positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)[:, past_kv_pos_offset:]
+        real = attention_mask[:, past_kv_pos_offset:, None].bool()
+        return torch.where(real, self.W_pos[positions], 0)
+
 
 class Unembed(Component):
     """The map from the stream to logits."""

@@ -160,8 +160,12 @@ class HookedTransformerConfig:
             assert self.act_fn in _ACTIVATIONS, f"act_fn must be one of {', '.join(_ACTIVATIONS)}; got {self.act_fn}"
         together = (self.num_experts is None) == (self.experts_per_token is None)
         assert together, "num_experts and experts_per_token must be given together"
-        assert self.default_prepend_bos in (True, False), f"default_prepend_bos must be a bool; got {self.default_prepend_bos}"
-        assert self.n_devices == 1 or torch.cuda.device_count() >= self.n_devices, f"there are not {self.n_devices} devices"
+        assert self.default_prepend_bos in (True, False), (
+            f"default_prepend_bos must be a bool; got {self.default_prepend_bos}"
+        )
+        assert self.n_devices == 1 or torch.cuda.device_count() >= self.n_devices, (
+            f"there are not {self.n_devices} devices"
+        )
 
     def _hidden_parameters(self) -> int:
         each = 4 * self.d_model * self.d_head * self.n_heads
@@ -203,6 +207,18 @@ class HookedTransformerConfig:
         return "HookedTransformerConfig:\n" + pprint.pformat(self.to_dict())
 
 
+# What a checkpoint may lack or tie, and the modules here always have as weights of their own, zero where it lacks them.
+_ALWAYS_THERE = (
+    "processing",
+    "norm_bias",
+    "mlp_bias",
+    "qkv_bias",
+    "attn_out_bias",
+    "unembed_bias",
+    "tied_unembedding",
+    "unembed_mean",
+)
+
 # Fields that the engine has in its own group.
 _IN_GROUP = {"clip_qkv": "qkv_clip", "use_attention_sinks": "attention_sinks"}
 
@@ -211,7 +227,6 @@ def for_engine(cfg: HookedTransformerConfig, group: dict[str, Any] | None = None
     """The engine's config. With `ungroup`, each head has its own keys and values."""
     values = dict(cfg.to_dict())
     own = {"dtype": str(cfg.dtype).removeprefix("torch.")} | (group or {}) | values.pop("hooked")
-    own.pop("processing", None)  # the weights here are as they are
     for theirs, ours in _IN_GROUP.items():
         if given := values.pop(theirs):
             own[ours] = given
@@ -227,6 +242,7 @@ def from_engine(text: str) -> HookedTransformerConfig:
     values = json.loads(text)
     group = values.pop("hooked", {})
     values.pop("model_type", None)
-    dtype = group.pop("dtype", "float32")
-    group.pop("processing", None)
-    return HookedTransformerConfig(**values, dtype=getattr(torch, dtype), hooked=group)
+    values["dtype"] = getattr(torch, group.pop("dtype", "float32"))
+    return HookedTransformerConfig(
+        **values, hooked={key: value for key, value in group.items() if key not in _ALWAYS_THERE}
+    )

@@ -23,7 +23,9 @@ class _Stop:
     def of(model: Any, eos_token_id: Any) -> "_Stop":
         own = getattr(model.tokenizer, "eos_token_id", None)
         if eos_token_id is None:
-            assert own is not None, "Must pass an eos_token_id if stop_at_eos is True and there is no tokenizer that has one"
+            assert own is not None, (
+                "Must pass an eos_token_id if stop_at_eos is True and there is no tokenizer that has one"
+            )
             eos_token_id = own
         several = [eos_token_id] if isinstance(eos_token_id, int) else list(eos_token_id)
         filler = several[0] if isinstance(eos_token_id, int) or own is None else own
@@ -48,7 +50,11 @@ class GeneratingModel:
         sampling: dict[str, Any],
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """The new tokens [batch] of each step, and the logits [batch, d_vocab] that they were picked from."""
-        cache = TransformerLensKeyValueCache.init_cache(self.cfg, self.cfg.device, len(prompt)) if use_past_kv_cache else None
+        cache = (
+            TransformerLensKeyValueCache.init_cache(self.cfg, self.cfg.device, len(prompt))
+            if use_past_kv_cache
+            else None
+        )
         mask = torch.ones_like(prompt) if mask is None else mask
         ended = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
         tokens = prompt
@@ -65,7 +71,9 @@ class GeneratingModel:
             if ended.all():
                 return
 
-    def _prompt(self, input: Any, prepend_bos: bool | None, padding_side: str | None) -> tuple[Any, torch.Tensor | None]:
+    def _prompt(
+        self, input: Any, prepend_bos: bool | None, padding_side: str | None
+    ) -> tuple[Any, torch.Tensor | None]:
         """The ids of a prompt, [batch, pos], and which of them are real, if that is known."""
         assert isinstance(input, str | torch.Tensor | list), "Input must be a text, a list of texts or a tensor"
         if isinstance(input, torch.Tensor) and input.is_floating_point():
@@ -109,7 +117,9 @@ class GeneratingModel:
         output_logits = generation_kwargs.pop("output_logits", False)
         generation_kwargs.pop("return_dict_in_generate", None)
         if generation_kwargs:
-            warnings.warn(f"generate ignores {sorted(generation_kwargs)}, which it does not know", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"generate ignores {sorted(generation_kwargs)}, which it does not know", UserWarning, stacklevel=2
+            )
         as_text = return_type == "str" or (return_type == "input" and not isinstance(input, torch.Tensor))
         prompt, mask = self._prompt(input, prepend_bos, padding_side)
         stop = _Stop.of(self, eos_token_id) if stop_at_eos else None

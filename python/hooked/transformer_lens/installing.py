@@ -27,7 +27,11 @@ _OURS: dict[str, dict[str, Any]] = {
 
 
 def _all_loaded() -> list[ModuleType]:
-    return [m for name, m in list(sys.modules.items()) if name.split(".")[0] == "transformer_lens" and isinstance(m, ModuleType)]
+    return [
+        m
+        for name, m in list(sys.modules.items())
+        if name.split(".")[0] == "transformer_lens" and isinstance(m, ModuleType)
+    ]
 
 
 def _module(name: str) -> ModuleType:
@@ -35,7 +39,9 @@ def _module(name: str) -> ModuleType:
     if full not in sys.modules:
         made = ModuleType(full)
         if name == "utils":
-            made.__dict__.update({key: value for key, value in vars(upstream.utilities).items() if not key.startswith("__")})
+            made.__dict__.update(
+                {key: value for key, value in vars(upstream.utilities).items() if not key.startswith("__")}
+            )
         sys.modules[full] = made
         parent, _, last = full.rpartition(".")
         # The class of that name, if there is one, is what `transformer_lens.X` means.
@@ -54,16 +60,12 @@ def install() -> None:
     for name, classes in _OURS.items():
         module = _module(name)
         for attribute, ours in classes.items():
-            if (before := getattr(module, attribute, None)) is not None and before is not ours:
+            if (before := vars(module).get(attribute)) is not None and before is not ours:  # 4.x refuses getattr
                 replaced[id(before)] = ours
             setattr(module, attribute, ours)
     for module in _all_loaded():
         for attribute, value in list(vars(module).items()):
             if id(value) in replaced:
                 setattr(module, attribute, replaced[id(value)])
-    for classes in _OURS.values():
-        for attribute, ours in classes.items():
-            if attribute.startswith("Hooked") and not isinstance(getattr(upstream.package, attribute, None), type):
-                setattr(upstream.package, attribute, ours)
-    upstream.package.HookedTransformer = model.HookedTransformer
-    upstream.package.HookedEncoder = encoder.HookedEncoder
+    for name in ("HookedTransformer", "HookedEncoder", "HookedTransformerConfig"):
+        setattr(upstream.package, name, _OURS[name][name])

@@ -12,6 +12,7 @@ from hooked.transformer_lens.config import HookedTransformerConfig
 from hooked.transformer_lens.errors import NotBridged
 from hooked.transformer_lens.generation import GeneratingModel
 from hooked.transformer_lens.kv_cache import TransformerLensKeyValueCache
+from hooked.transformer_lens.runs import SWITCHES
 from hooked.transformer_lens.stacks import StackedWeights
 from hooked.transformer_lens.text import TextModel
 from hooked.transformer_lens.upstream import HookPoint, utilities
@@ -30,7 +31,6 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     """TransformerLens's model, run by hooked's engine (docs/python.md)."""
 
     _parts = ("embed", "pos_embed", "blocks", "ln_final", "unembed")
-    _unused = ("pos_embed.ignored",)
 
     def __init__(
         self,
@@ -83,9 +83,13 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             elif kind == "xavier":
                 getattr(utilities, f"init_xavier_{distribution}_")(weight, gain=scale)
             elif kind == "kaiming":
-                getattr(utilities, f"init_kaiming_{distribution}_")(weight, gain=scale, nonlinearity="relu", mode="fan_in")
+                getattr(utilities, f"init_kaiming_{distribution}_")(
+                    weight, gain=scale, nonlinearity="relu", mode="fan_in"
+                )
             else:
-                raise NotBridged("init_mode", f"{self.cfg.init_mode} is not supported", "use gpt2, xavier_* or kaiming_*")
+                raise NotBridged(
+                    "init_mode", f"{self.cfg.init_mode} is not supported", "use gpt2, xavier_* or kaiming_*"
+                )
 
     def process_weights_(
         self,
@@ -111,6 +115,8 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     def _take(self, engine: hooked.HookedTransformer) -> None:
         """Takes over the weights of the engine's model, and the norms that it has left."""
         state = engine.state_dict()
+        if "unembed.W_U" not in state:  # tied
+            state["unembed.W_U"] = state["embed.W_E"].T
         folded = "RMSPre" if "RMS" in (self.cfg.normalization_type or "") else "LNPre"
         if self.cfg.normalization_type is not None and self._engine_name("blocks.0.ln1.w") not in state:
             self.cfg.normalization_type = folded
@@ -127,9 +133,14 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
         own = dict(self._weights())
         with torch.no_grad():
             for name, weight in own.items():
-                if (value := state.pop(self._engine_name(name), None)) is not None:
+                value = state.pop(self._engine_name(name), None)
+                if value is not None:
                     weight.copy_(value)
+                elif "W_" in name and name != "pos_embed.W_pos":
+                    raise NotBridged(name, "the checkpoint has no such weight", "load it by hooked.HookedTransformer")
         for name, value in state.items():  # weights that processing made, such as the bias of a gate
+            if name.endswith("_mean"):  # what was subtracted from every logit, for the engine's own generations
+                continue
             module, _, last = name.rpartition(".")
             setattr(self.get_submodule(module), last, nn.Parameter(value.clone()))
 
@@ -165,7 +176,7 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
 
     def check_hooks_to_add(self, hook_point: Any, hook_point_name: str, hook: Any, **_: Any) -> None:
         """Refuses hooks on points that are not computed."""
-        for last, switch in components_of_switches().items():
+        for last, switch in SWITCHES.items():
             off = hook_point_name.endswith(last) and not getattr(self.cfg, switch)
             assert not off, f"Cannot add hook {hook_point_name} if {switch} is False"
 
@@ -195,7 +206,9 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             )
         return tokens, attention_mask
 
-    def _continue(self, given: Any, mask: torch.Tensor | None, cache: TransformerLensKeyValueCache | None, **how: Any) -> Any:
+    def _continue(
+        self, given: Any, mask: torch.Tensor | None, cache: TransformerLensKeyValueCache | None, **how: Any
+    ) -> Any:
         """Runs what `given` makes of the input's details, after what the cache holds."""
         details: dict[str, Any] = {} if mask is None else {"attention_mask": mask[:, -how["columns"] :]}
         if cache is not None and cache.prefix is not None:
@@ -203,11 +216,15 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
         keep = cache is not None and not cache.frozen
         options = {key: value for key, value in how.items() if key != "columns"}
         if keep:
+            options["also"] = [f"blocks.{layer}.attn.hook_{kind}" for layer in how["layers"] for kind in "kv"]
             options["keep_prefix"] = True
             options["output"] = "logits" if options["output"] == "none" else options["output"]
         result = self._run(given(**details), **options)
         if keep:
             cache.prefix = result.prefix
+            for layer in how["layers"]:
+                cache[layer].keys.append(result.cache[f"blocks.{layer}.attn.hook_k"])
+                cache[layer].values.append(result.cache[f"blocks.{layer}.attn.hook_v"])
         return result
 
     def input_to_embed(
@@ -257,7 +274,9 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
         positions is the engine's own; `shortformer_pos_embed` is not read.
         """
         if return_type not in _RESULTS:
-            raise ValueError(f"[forward] return_type is unknown; expected logits, loss, both or None, got {return_type!r}")
+            raise ValueError(
+                f"[forward] return_type is unknown; expected logits, loss, both or None, got {return_type!r}"
+            )
         layers = range(self.cfg.n_layers)[start_at_layer:stop_at_layer]
         how: dict[str, Any] = {"output": _RESULTS[return_type], "layers": layers}
         if stop_at_layer is not None:
@@ -269,7 +288,11 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             if past_kv_cache is not None and attention_mask is not None:
                 past_kv_cache.append_attention_mask(attention_mask)
             result = self._continue(
-                lambda **details: hooked.Input(ids, **details), attention_mask, past_kv_cache, columns=ids.shape[1], **how
+                lambda **details: hooked.Input(ids, **details),
+                attention_mask,
+                past_kv_cache,
+                columns=ids.shape[1],
+                **how,
             )
         else:
             assert isinstance(input, torch.Tensor), "start_at_layer takes the stream before that layer"
@@ -281,7 +304,12 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
                 stream = stream.detach().requires_grad_()
             result = self._continue(
                 lambda **details: hooked.Input.start_at_layer(layers.start, stream, **details),
-                attention_mask, past_kv_cache, columns=input.shape[1], entry=False, learn=learn, **how,
+                attention_mask,
+                past_kv_cache,
+                columns=input.shape[1],
+                entry=False,
+                learn=learn,
+                **how,
             )
         return self._output(result, how["output"], return_type, tokens, attention_mask, loss_per_token)
 
@@ -326,10 +354,3 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     def from_pretrained_no_processing(cls, model_name: str, **options: Any) -> "HookedTransformer":
         """The same with the weights as they are stored."""
         return pretrained.load(cls, model_name, **(dict.fromkeys(pretrained.STEPS, False) | options))
-
-
-def components_of_switches() -> dict[str, str]:
-    """The ends of names of the points that are computed only with a switch of the config."""
-    from hooked.transformer_lens.runs import _SWITCHES
-
-    return _SWITCHES

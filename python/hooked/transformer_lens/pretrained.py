@@ -47,12 +47,20 @@ def load(
     """
     if given := {name: value for name, value in others.items() if value is not None}:
         raise NotBridged(
-            "from_pretrained", f"{', '.join(given)} is not supported", "load the checkpoint that you mean by its repository"
+            "from_pretrained",
+            f"{', '.join(given)} is not supported",
+            "load the checkpoint that you mean by its repository",
         )
     if n_devices != 1:
-        raise NotBridged("from_pretrained", "n_devices is not supported", "spread the model by hooked.HookedTransformer.load")
+        raise NotBridged(
+            "from_pretrained", "n_devices is not supported", "spread the model by hooked.HookedTransformer.load"
+        )
     repository = _repository_of(model_name) or model_name
-    options = {"device": str(device or "cpu"), "dtype": _dtype(torch_dtype or dtype), "processing": hooked.WeightProcessing.none()}
+    options = {
+        "device": str(device or "cpu"),
+        "dtype": _dtype(torch_dtype or dtype),
+        "processing": hooked.WeightProcessing.none(),
+    }
     with tempfile.TemporaryDirectory() as folder:
         source = f"{repository}@{revision}" if revision else repository
         if hf_model is not None:

@@ -4,7 +4,7 @@ Hooks of TransformerLens may write in place and stay attached; the engine allows
 (or a module that was put in its place) becomes one hook of the run, which gets a private copy of the activation.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
@@ -19,7 +19,7 @@ from hooked.transformer_lens.errors import NotBridged
 from hooked.transformer_lens.upstream import HookedRootModule, HookPoint
 
 # Switches of the config, and the points that are computed only with them.
-_SWITCHES = {
+SWITCHES = {
     "hook_result": "use_attn_result",
     "hook_q_input": "use_split_qkv_input",
     "hook_k_input": "use_split_qkv_input",
@@ -94,7 +94,6 @@ class EngineModel(HookedRootModule):
 
     cfg: HookedTransformerConfig
     _parts: tuple[str, ...] = ()  # children that are the model; others are the user's
-    _unused: tuple[str, ...] = ()  # parameters that the engine does not have, by the beginning of their names
     _group: dict[str, Any] = {}  # what the engine must know besides the config
 
     def _bind(self) -> None:
@@ -175,8 +174,8 @@ class EngineModel(HookedRootModule):
         repeats = self.cfg.n_heads // (self.cfg.n_key_value_heads or self.cfg.n_heads)
         state = {}
         for name, weight in weights.items():
-            if name.startswith(self._unused) or (name == "pos_embed.W_pos" and self.cfg.positional_embedding_type == "alibi"):
-                continue
+            if name == "pos_embed.W_pos" and self.cfg.positional_embedding_type == "alibi":
+                continue  # TransformerLens has it there, too, and does not read it
             value = weight.detach()
             if ungroup and name.rpartition(".")[2] in ("_W_K", "_W_V", "_b_K", "_b_V"):
                 name, value = name.replace("._", "."), value.repeat_interleave(repeats, dim=0)
@@ -204,7 +203,7 @@ class EngineModel(HookedRootModule):
 
     def _reached(self, layers: range | None, entry: bool, ends: bool) -> Iterator[tuple[str, _Point]]:
         """The points that a run through these parts computes, with the switches as they are."""
-        off = {last for last, switch in _SWITCHES.items() if not getattr(self.cfg, switch)}
+        off = {last for last, switch in SWITCHES.items() if not getattr(self.cfg, switch)}
         for name, place in self._alive.items():
             if place.attribute in off:
                 continue
@@ -220,9 +219,13 @@ class EngineModel(HookedRootModule):
         entry: bool = True,
         ends: bool = True,
         learn: bool = False,
+        also: Sequence[str] = (),
         **options: Any,
     ) -> hooked.RunResult:
-        """Runs the engine with the hooks of the points that are reached, and fills the capture that waits."""
+        """Runs the engine with the hooks of the points that are reached, and fills the capture that waits.
+
+        The result's cache has the engine's activations `also` besides.
+        """
         engine = self.engine()
         reached = dict(self._reached(layers, entry, ends))
         if output == "none":  # nothing reads the logits
@@ -240,23 +243,33 @@ class EngineModel(HookedRootModule):
         hooks += [hooked.Hook(name, function) for name, function in readers]
         capture, self._capture = self._capture, None
         wanted = {reached[name].engine_name: name for name in capture.names if name in reached} if capture else {}
-        if wanted:
-            options["capture"] = self._selection(tuple(wanted))
+        if wanted or also:
+            options["capture"] = self._selection(tuple(dict.fromkeys([*wanted, *also])))
         with torch.set_grad_enabled(learn):
             result = engine.run(given, hooks=hooks, output=output, differentiable=learn, **options)
         if capture is not None:
             for engine_name, value in result.cache.items():
-                name = wanted[engine_name]
-                capture.found[name] = self._theirs(name, value.detach())
+                if (name := wanted.get(engine_name)) is not None:
+                    capture.found[name] = self._theirs(name, value.detach())
         return result
 
-    def _wrapped_readers(self, layers: range | None) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
+    def _wrapped_readers(
+        self, layers: range | None
+    ) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
         """Hooks for MLPs whose forward was wrapped by one that changes what they read."""
         for layer, block in enumerate(self._modules["blocks"] or []):
             mlp = block._modules.get("mlp")
-            if not isinstance(mlp, Component) or "forward" not in mlp.__dict__ or (layers is not None and layer not in layers):
+            if (
+                not isinstance(mlp, Component)
+                or "forward" not in mlp.__dict__
+                or (layers is not None and layer not in layers)
+            ):
                 continue
-            added = [m for name, m in mlp._modules.items() if m is not None and f"blocks.{layer}.mlp.{name}" not in self._places]
+            added = [
+                m
+                for name, m in mlp._modules.items()
+                if m is not None and f"blocks.{layer}.mlp.{name}" not in self._places
+            ]
             if added and not any(_has_hooks(m) for m in added):
                 continue
             norm = block.ln2 if isinstance(block.ln2, Component) and self._reads_through_ln2() else None

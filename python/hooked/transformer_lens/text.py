@@ -40,7 +40,9 @@ class TextModel:
         from transformers import PreTrainedTokenizerBase
 
         assert isinstance(tokenizer, PreTrainedTokenizerBase), f"{type(tokenizer)} is no tokenizer of transformers"
-        assert default_padding_side in ("left", "right", None), f"padding side must be left or right; got {default_padding_side}"
+        assert default_padding_side in ("left", "right", None), (
+            f"padding side must be left or right; got {default_padding_side}"
+        )
         if self.cfg.original_architecture not in _NO_OWN_BOS:
             tokenizer = utilities.get_tokenizer_with_bos(tokenizer)
         tokenizer.padding_side = default_padding_side or tokenizer.padding_side or "right"
@@ -87,7 +89,9 @@ class TextModel:
         assert self.tokenizer is not None, "Cannot use to_string without a tokenizer"
         ids = tokens if isinstance(tokens, torch.Tensor) else torch.tensor(tokens)
         if ids.ndim > 2:
-            raise ValueError(f"[to_string] ids have too many axes; expected [pos] or [batch, pos], got {tuple(ids.shape)}")
+            raise ValueError(
+                f"[to_string] ids have too many axes; expected [pos] or [batch, pos], got {tuple(ids.shape)}"
+            )
         decode = self.tokenizer.batch_decode if ids.ndim == 2 else self.tokenizer.decode
         return decode(ids, clean_up_tokenization_spaces=False)
 

@@ -1,4 +1,4 @@
-"""What is taken from the installed TransformerLens: the classes and helpers that its 3.x and 4.x both have."""
+"""What is taken from the installed TransformerLens: the classes and helpers that 3.x and 4.x both have."""
 
 try:
     import transformer_lens as package
