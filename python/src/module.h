@@ -7,14 +7,14 @@
 namespace hooked::python {
 
 void bind_errors(nanobind::module_& module);
-void bind_names(nanobind::module_& module);    ///< axes, sites, names, addresses, selections, `act`
-void bind_values(nanobind::module_& module);   ///< caches, hooks, edits
-void bind_config(nanobind::module_& module);   ///< configs, processing, loading's options
-void bind_text(nanobind::module_& module);     ///< tokenizers and chat
-void bind_files(nanobind::module_& module);    ///< model folders, the hub cache, files of tensors
-void bind_runs(nanobind::module_& module);     ///< what runs take and return
-void bind_model(nanobind::module_& module);    ///< HookedTransformer
-void bind_weights(nanobind::module_& module);  ///< weights by name, models that are trained
+void bind_names(nanobind::module_& module);          ///< axes, sites, names, addresses, selections, `act`
+void bind_values(nanobind::module_& module);         ///< caches, hooks, edits
+void bind_config(nanobind::module_& module);         ///< configs, processing, loading's options
+void bind_text(nanobind::module_& module);           ///< tokenizers and chat
+void bind_files(nanobind::module_& module);          ///< model folders, the hub cache, files of tensors
+void bind_runs(nanobind::module_& module);           ///< what runs take and return
+void bind_model(nanobind::module_& module);          ///< HookedTransformer
+void bind_weights(nanobind::module_& module);        ///< weights by name, models that are trained
 void bind_native_config(nanobind::module_& module);  ///< TransformerLens's form of configs
 
 // Analyses.

@@ -217,7 +217,7 @@ def test_a_bar_appears_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not FakeBar.made  # it was quick
 
     def slow(logits: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.02)
+        time.sleep(0.3)
         return logits[:, -1, 0]
 
     hooked.sweep(model(), **sweep_options(metric=slow))
