@@ -27,7 +27,7 @@ python_environment() {
   local version=$1 environment=$python_folder/venv-$1 python site
   bash scripts/fetch_cuda.sh "$version" >&2  # `import torch` loads the CUDA libraries
   python=$(find_python "$version")
-  if [[ ! -e $environment/complete ]] || ! cmp -s tests/python/requirements.txt "$environment/complete"; then
+  if [[ ! -e $environment/complete ]] || ! cat tests/python/{requirements,oracles}.txt | cmp -s - "$environment/complete"; then
     if ! "$python" -c 'import ensurepip, os, sysconfig, sys
 sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null; then
       bash scripts/setup.sh --cuda python3-venv python3-dev >&2
@@ -35,10 +35,11 @@ sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/de
     python_say "setting up $environment"
     "$python" -m venv --clear "$environment"
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt >&2
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r tests/python/oracles.txt >&2
     # Afterwards, since pip would miss what torch's metadata asks for and a CPU does not need.
     site=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     torch_packages "$version" >"$site/torch-of-third_party.pth"
-    cp tests/python/requirements.txt "$environment/complete"
+    cat tests/python/{requirements,oracles}.txt >"$environment/complete"
   fi
   printf '%s/%s/bin/python' "$PWD" "$environment"
 }
