@@ -43,7 +43,7 @@ TEST_F(TextInput, StandardInputIsATextOrALineEach) {
   const Json rows = piped(fmt::format("run '{}' --text-file - --json", model()));
   EXPECT_EQ(rows, succeed({"run", model(), "--text-file", path("texts.txt"), "--json"}).json());
   const Json encoded = piped(fmt::format("tokenize '{}' --text - --json", model()));
-  EXPECT_EQ(encoded["rows"][0]["ids"], Json::parse("[2, 3, 4, 5]"));
+  EXPECT_EQ(encoded["rows"][0]["ids"], Json::parse("[0, 2, 3, 4, 5]"));
   expect_failure({"run", model(), "--text-file", "-"}, 2, "--text-file: standard input is empty");
 }
 
