@@ -33,7 +33,7 @@ _NAMESPACE = re.compile(r"(?:inline )?namespace (?:HOOKED_EXPORT )?([\w:]*)$")
 
 
 def _name_of(text: str) -> tuple[str, str] | None:
-    """The name and kind of a declaration that is no type."""
+    """The name and kind of a declaration that is not a type."""
     text = re.sub(r"\[\[\w+\]\] ?", "", text)
     if re.match(r"(friend|using namespace|static_assert|public|private)\b", text):
         return None
@@ -96,7 +96,7 @@ def read(header: Path) -> list[Declaration]:
             if skipping:
                 skipping += (piece == "{") - (piece == "}")
                 if not skipping and scopes and scopes[-1].kind != "other":
-                    # A body ends a declaration; an initialiser in braces goes on to its semicolon.
+                    # A body ends a declaration; an initialiser in braces continues to its semicolon.
                     if ends_here:
                         statement = ""
                 continue

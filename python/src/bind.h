@@ -28,7 +28,7 @@ struct MemberType<Type Class::*> {
 template <typename F>
 using FieldType = typename MemberType<decltype(F::member)>::type;
 
-// Throw TypeError: an option's value has another type, or there is no such option.
+// Throw TypeError: for an option's value of another type, and for an unknown option.
 [[noreturn]] void refuse_type(const char* of, const char* option, const std::string& expected,
                               nb::handle got);
 [[noreturn]] void refuse_unknown(const char* of, nb::handle given, const std::vector<const char*>& known);

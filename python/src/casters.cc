@@ -10,10 +10,6 @@ namespace {
 
 nb::object torch() { return nb::module_::import_("torch"); }
 
-bool is_list(nb::handle source) {
-  return nb::isinstance<nb::list>(source) || nb::isinstance<nb::tuple>(source);
-}
-
 // The number of arguments that a Python callable takes by position, at most `most`.
 std::size_t arguments_of(nb::handle function, std::size_t most) {
   return nb::cast<std::size_t>(

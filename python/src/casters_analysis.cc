@@ -13,10 +13,6 @@ std::optional<std::int64_t> integer(nb::handle source) {
   return nb::cast<std::int64_t>(nb::steal(PyNumber_Index(source.ptr())));
 }
 
-bool is_list(nb::handle source) {
-  return nb::isinstance<nb::list>(source) || nb::isinstance<nb::tuple>(source);
-}
-
 template <typename T>
 bool is_already(nb::handle source, std::optional<T>& value) {
   if (!nb::isinstance<T>(source)) return false;

@@ -44,6 +44,10 @@ namespace nb = nanobind;
 std::optional<at::Tensor> tensor_of(nb::handle object) noexcept;
 /// The torch.Tensor of a tensor; None for an undefined one. Needs the GIL.
 nb::object object_of(const at::Tensor& tensor);
+/// Whether it is a list or a tuple.
+inline bool is_list(nb::handle source) {
+  return nb::isinstance<nb::list>(source) || nb::isinstance<nb::tuple>(source);
+}
 /// What Python calls the type of an object, for errors.
 std::string python_type(nb::handle object);
 
@@ -52,14 +56,16 @@ using ProgressFunction = std::function<bool(const SweepProgress&)>;
 /// A metric of any part of a run.
 using ScoreFunction = Metric::Function;
 
+/// Throws KeyboardInterrupt, or what another signal's handler raised. Needs the GIL.
+void heed_signals();
 /// A bar and the signals, where an option's progress is shown by nothing else.
 void put_progress(ProgressFunction& option);
 void put_progress(Progress& option);
 template <typename T>
 void put_progress(T&) {}
 
-/// A BaseException that is no Exception, such as KeyboardInterrupt: ends the work wherever it is raised. It
-/// is no std::exception, so that nothing takes it for a number that could not be computed.
+/// A BaseException that is not an Exception, such as KeyboardInterrupt: ends the work wherever it is raised.
+/// Not a std::exception, so that nothing takes it for a number that could not be computed.
 struct Interruption {
   std::exception_ptr cause;
 };
@@ -140,7 +146,7 @@ struct Converter<std::optional<T>> {
 };
 template <typename List, typename T>
 bool convert_list(nb::handle source, std::optional<List>& value) {
-  if (!nb::isinstance<nb::list>(source) && !nb::isinstance<nb::tuple>(source)) return false;
+  if (!is_list(source)) return false;
   List list;
   for (nb::handle item : source) {
     std::optional<T> one;

@@ -81,7 +81,7 @@ inline ScoreAttributionOptions blank<ScoreAttributionOptions>() {
   return {.scores = ActivationName()};
 }
 
-/// The documentation of `RunOptions::edits`, `sweep` or `Grid`; of overloads, one after the other. Throws an
+/// The documentation of `RunOptions::edits`, `sweep` or `Grid`; of overloads, in turn. Throws an
 /// Error for a name that no header declares.
 const char* documentation(std::string_view name);
 

@@ -11,11 +11,11 @@ using Model = nb::class_<HookedTransformer>;
 std::string named(const char* name) { return std::string("HookedTransformer::") + name; }
 
 // Ctrl-C ends a generation between two tokens.
-void heed_signals(GenerateOptions& options) {
+void heed_between_tokens(GenerateOptions& options) {
   if (options.on_text || options.on_tokens) return;  // Python code, which heeds them itself
   options.on_tokens = [](const at::Tensor&) {
     const nb::gil_scoped_acquire gil;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    heed_signals();
   };
 }
 
@@ -168,7 +168,7 @@ void bind_generation(Model& model) {
   define(
       model, "generate", named("generate"),
       [](const HookedTransformer& self, Like<ModelInput> prompt, GenerateOptions options) {
-        heed_signals(options);
+        heed_between_tokens(options);
         return self.generate(prompt.take().of(self, PaddingSide::left), options);
       },
       nb::arg("prompt"));

@@ -9,10 +9,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void heed_signals() {
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
 // A bar of hooked._progress, which is made at the first step and closed with the function that holds it.
 class Bar {
  public:
@@ -41,7 +37,32 @@ Shown shown_by(nb::handle source) {
 
 bool goes_on(const nb::object& answer) { return answer.is_none() || nb::cast<bool>(nb::bool_(answer)); }
 
+// Fills in what is called between steps: a bar, the signals alone, or the signals and then a Python function.
+template <typename Result, typename... Arguments>
+bool convert_progress(nb::handle source, std::optional<std::function<Result(Arguments...)>>& value) {
+  const Shown shown = shown_by(source);
+  if (shown == Shown::unknown) return false;
+  value.emplace();
+  if (shown == Shown::bar) {
+    put_progress(*value);
+    return true;
+  }
+  std::shared_ptr<nb::detail::pyfunc_wrapper> held;
+  if (shown == Shown::by_function) held = std::make_shared<nb::detail::pyfunc_wrapper>(source.ptr());
+  value = [held](Arguments... now) -> Result {
+    const nb::gil_scoped_acquire gil;
+    heed_signals();
+    const nb::object answer = held ? nb::handle(held->f)(now...) : nb::none();
+    if constexpr (!std::is_void_v<Result>) return goes_on(answer);
+  };
+  return true;
+}
+
 }  // namespace
+
+void heed_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
 
 void put_progress(ProgressFunction& option) {
   option = [bar = std::make_shared<Bar>("StepBar")](const SweepProgress& now) {
@@ -62,48 +83,11 @@ void put_progress(Progress& option) {
 }
 
 bool Converter<ProgressFunction>::apply(nb::handle source, std::optional<ProgressFunction>& value) {
-  const Shown shown = shown_by(source);
-  if (shown == Shown::unknown) return false;
-  value.emplace();
-  if (shown == Shown::bar) {
-    put_progress(*value);
-  } else if (shown == Shown::nothing) {
-    value = [](const SweepProgress&) {
-      const nb::gil_scoped_acquire gil;
-      heed_signals();
-      return true;
-    };
-  } else {
-    auto held = std::make_shared<nb::detail::pyfunc_wrapper>(source.ptr());
-    value = [held](const SweepProgress& now) {
-      const nb::gil_scoped_acquire gil;
-      heed_signals();
-      return goes_on(nb::handle(held->f)(now));
-    };
-  }
-  return true;
+  return convert_progress(source, value);
 }
 
 bool Converter<Progress>::apply(nb::handle source, std::optional<Progress>& value) {
-  const Shown shown = shown_by(source);
-  if (shown == Shown::unknown) return false;
-  value.emplace();
-  if (shown == Shown::bar) {
-    put_progress(*value);
-  } else if (shown == Shown::nothing) {
-    value = [](std::uint64_t, std::uint64_t) {
-      const nb::gil_scoped_acquire gil;
-      heed_signals();
-    };
-  } else {
-    auto held = std::make_shared<nb::detail::pyfunc_wrapper>(source.ptr());
-    value = [held](std::uint64_t done, std::uint64_t total) {
-      const nb::gil_scoped_acquire gil;
-      heed_signals();
-      nb::handle(held->f)(done, total);
-    };
-  }
-  return true;
+  return convert_progress(source, value);
 }
 
 }  // namespace hooked::python
