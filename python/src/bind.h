@@ -145,7 +145,7 @@ void define_with(Where& where, const char* name, Function function, std::tuple<F
     types.erase(types.begin());
   }
   auto type = types.begin();
-  const auto add = [&](const auto& one) {
+  [[maybe_unused]] const auto add = [&](const auto& one) {  // not used where no argument is named
     using Annotation = std::remove_cvref_t<decltype(one)>;
     if constexpr (std::is_same_v<Annotation, nb::kw_only>) {
       text.keywords_follow();
