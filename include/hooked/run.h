@@ -15,6 +15,8 @@
 #include "hooked/core/state_dict.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/core/version.h"
+#include "hooked/dictionaries/dictionary.h"
+#include "hooked/dictionaries/dictionary_config.h"
 #include "hooked/engine/continuation.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hooked_transformer.h"

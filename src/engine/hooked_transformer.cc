@@ -109,7 +109,7 @@ HookHandle HookedTransformer::attach(Hook hook) {
 }
 
 void HookedTransformer::save(const std::filesystem::path& folder, const SaveOptions& options) const {
-  OwnFolder saved(folder, saved_file_names(), model_->read_from);
+  OwnFolder saved(folder, native_folder(saved_file_names()), model_->read_from);
   if (options.packed) {
     write_packed(saved.add(std::string(kPackedFile)), model_->device.is_cpu() ? *model_ : *on_cpu(*model_),
                  options.progress);
@@ -126,7 +126,7 @@ void HookedTransformer::save(const std::filesystem::path& folder, const SaveOpti
 }
 
 void HookedTransformer::require_can_save(std::string_view model, const std::filesystem::path& folder) {
-  require_own_folder(folder, saved_file_names(), model_read_from(model));
+  require_own_folder(folder, native_folder(saved_file_names()), model_read_from(model));
 }
 
 }  // namespace hooked

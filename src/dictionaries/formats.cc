@@ -1,0 +1,155 @@
+#include "dictionaries/formats.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/isfinite.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "core/name_list.h"
+#include "dictionaries/dictionary_data.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/io/hub_cache.h"
+#include "io/checkpoint/model_files.h"
+#include "io/files/hub_name.h"
+#include "io/files/path_text.h"
+
+namespace hooked {
+namespace {
+
+/// The first one that recognises a path reads it.
+constexpr std::array kFormats = {
+    DictionaryFormat{"SAELens", "cfg.json and sae_weights.safetensors", is_saelens, plan_saelens},
+};
+
+const DictionaryFormat* format_of_dictionary(const std::filesystem::path& path) {
+  const auto found =
+      std::ranges::find_if(kFormats, [&](const DictionaryFormat& row) { return row.recognises(path); });
+  return found == kFormats.end() ? nullptr : &*found;
+}
+
+/// Folders of a folder that are dictionaries, two levels deep: repositories hold one for each layer and
+/// width.
+std::vector<std::string> dictionaries_below(const std::filesystem::path& folder) {
+  std::vector<std::string> found;
+  for (const std::string& name : names_in(folder)) {
+    if (!is_folder(folder / name)) continue;
+    if (format_of_dictionary(folder / name) != nullptr) found.push_back(name);
+    for (const std::string& inner : names_in(folder / name)) {
+      if (format_of_dictionary(folder / name / inner) != nullptr)
+        found.push_back(fmt::format("{}/{}", name, inner));
+    }
+  }
+  return found;
+}
+
+void check_shape(const DictionaryWeightRow& row, const DictionaryConfig& config, const StoredWeight& weight) {
+  const auto wanted = row.shape(config);
+  const auto same = [](std::int64_t want, std::int64_t is) { return want < 0 ? is > 0 : want == is; };
+  if (std::ranges::equal(*wanted, weight.shape, same)) return;
+  const bool turned = wanted->size() == 2 && weight.shape.size() == 2 && wanted->at(0) == weight.shape[1] &&
+                      wanted->at(1) == weight.shape[0];
+  throw CheckpointError(
+      weight.where,
+      fmt::format("the tensor does not fit the config; expected {} as {}, got {}{}", shape_text(*wanted),
+                  row.name, shape_text(weight.shape), turned ? ", which looks transposed" : ""));
+}
+
+}  // namespace
+
+void DictionaryPlan::check() const {
+  check_config(config, files.empty() ? std::string("dictionary") : path_text(files.back()));
+  for (const DictionaryWeightRow& row : dictionary_weight_rows()) {
+    if (!row.shape(config)) continue;
+    const StoredWeight& weight = weights.at(std::string(row.name));
+    check_shape(row, config, weight);
+    if (weight.dtype == at::ScalarType::Undefined || !at::isFloatingType(weight.dtype)) {
+      throw CheckpointError(weight.where,
+                            fmt::format("its numbers are no floating-point numbers; expected float32, "
+                                        "float64, float16 or bfloat16, got {}",
+                                        dtype_text(weight.dtype)));
+    }
+  }
+}
+
+Dictionary DictionaryPlan::read(const DictionaryOptions& options) const {
+  check();
+  const at::NoGradGuard no_grad;
+  Dictionary::Data data{.config = config, .weights = {}, .read_from = {}};
+  data.config.dtype = options.dtype.value_or(states_dtype ? config.dtype : weights.at("W_dec").dtype);
+  for (const DictionaryWeightRow& row : dictionary_weight_rows()) {
+    if (!row.shape(config)) continue;
+    const StoredWeight& stored = weights.at(std::string(row.name));
+    at::Tensor tensor = stored.read().to(options.device, data.config.dtype).contiguous();
+    if (const auto odd = tensor.isfinite().logical_not().sum().item<std::int64_t>(); odd > 0)
+      data.config.notes.push_back(fmt::format("{}: {} of its numbers are not finite", stored.where, odd));
+    data.weights.*row.tensor = std::move(tensor);
+  }
+  check_config(data.config, "dictionary");
+  check_weights(data.config, data.weights);
+  for (const std::filesystem::path& file : files) data.read_from.push_back(std::filesystem::absolute(file));
+  return Dictionary(std::make_shared<const Dictionary::Data>(std::move(data)));
+}
+
+std::filesystem::path locate_dictionary(std::string_view text) {
+  const std::filesystem::path path(text);
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return path;
+  const auto name = parse_hub_name(text);
+  if (!name) {
+    throw CheckpointError(path_text(path),
+                          "there is no such folder or file; expected one with a dictionary, or "
+                          "org/name[@revision][:path] in the hub cache");
+  }
+  const HubCache cache = hub_cache();
+  const std::filesystem::path found = places_of(*name, cache).snapshot / name->file;
+  if (std::filesystem::exists(found, ignored)) return found;
+  HubName wanted = name->without_file();
+  const std::string include =
+      name->file.empty() ? "" : fmt::format(" --include '{}*'", path_text(name->file));
+  throw CheckpointError(printable(text),
+                        fmt::format("there is no such folder or file, and it is not in the hub cache "
+                                    "'{}'; expected a dictionary; `{}{}` downloads it",
+                                    path_text(cache.path), download_command(wanted), include));
+}
+
+DictionaryPlans plan_dictionaries(const std::filesystem::path& path) {
+  if (const DictionaryFormat* format = format_of_dictionary(path)) return format->plan(path);
+  const auto below = is_folder(path) ? dictionaries_below(path) : std::vector<std::string>();
+  if (!below.empty()) {
+    throw CheckpointError(path_text(path),
+                          fmt::format("the folder holds several dictionaries; expected one; give the "
+                                      "path of one of {}",
+                                      name_list(below)));
+  }
+  std::string known;
+  for (const DictionaryFormat& row : kFormats)
+    known += fmt::format("{}{} ({})", known.empty() ? "" : "; ", row.files, row.name);
+  throw CheckpointError(path_text(path),
+                        fmt::format("this is no dictionary that is read; expected one of: {}", known));
+}
+
+bool holds_dictionary(const std::filesystem::path& path) { return format_of_dictionary(path) != nullptr; }
+
+Dictionary Dictionary::load(std::string_view path, const DictionaryOptions& options) {
+  const std::filesystem::path place = locate_dictionary(path);
+  const DictionaryPlans plans = plan_dictionaries(place);
+  const auto& members = plans.members;
+  if (!options.layer && members.size() == 1) return members.front().read(options);
+  std::vector<std::string> layers;
+  for (const DictionaryPlan& member : members) {
+    if (options.layer && member.config.layer == options.layer) return member.read(options);
+    layers.push_back(member.config.layer ? std::to_string(*member.config.layer) : "unknown");
+  }
+  throw CheckpointError(
+      path_text(place),
+      fmt::format("expected the layer of one of its {} dictionaries ({}), got {}", members.size(),
+                  name_list(layers), options.layer ? std::to_string(*options.layer) : "none"));
+}
+
+}  // namespace hooked

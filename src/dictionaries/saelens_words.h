@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "hooked/dictionaries/dictionary_config.h"
+
+namespace hooked {
+
+/// What SAELens 6 calls a composition of parts.
+struct SaeLensArchitecture {
+  std::string_view name;
+  CodeActivation activation;
+  bool transcodes = false;
+  bool skips = false;
+};
+
+inline constexpr std::array<SaeLensArchitecture, 10> kSaeLensArchitectures = {{
+    {"standard", CodeActivation::relu},
+    {"gated", CodeActivation::gated},
+    {"topk", CodeActivation::top_k},
+    {"abstopk", CodeActivation::abs_top_k},
+    {"jumprelu", CodeActivation::jump_relu},
+    {"matching_pursuit", CodeActivation::matching_pursuit},
+    {"transcoder", CodeActivation::relu, true},
+    {"skip_transcoder", CodeActivation::relu, true, true},
+    {"jumprelu_transcoder", CodeActivation::jump_relu, true},
+    {"jumprelu_skip_transcoder", CodeActivation::jump_relu, true, true},
+}};
+
+}  // namespace hooked
