@@ -49,7 +49,7 @@ FileTensor tensor_of(const EditText& edit, const EditContext& context) {
 
 // The activations that an edit applies to.
 std::vector<ActivationName> names_of(const EditTarget& target, const EditContext& context) {
-  const PointIndex points(context.model.config());
+  const PointIndex& points = context.model.points();
   std::vector<ActivationName> names;
   for (const auto point : target.where.resolve(points, Reach::everything(points)))
     names.push_back(points.name(point));

@@ -20,6 +20,8 @@
 #include "core/text_lines.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/dictionaries/dictionary.h"
+#include "hooked/hooks/activation_name.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
@@ -167,12 +169,63 @@ LoadOptions load_options(const ModelOptions& options) {
   return load;
 }
 
+namespace {
+
+// The activation that a text names, if it names one.
+std::optional<ActivationName> place_named(std::string_view text) {
+  if (const auto full = ActivationName::try_parse(text)) return full;
+  try {
+    return from_shorthand(text);
+  } catch (const HookError&) {
+    return std::nullopt;
+  }
+}
+
+struct GivenDictionary {
+  Dictionary dictionary;
+  DictionaryPlace place;
+};
+
+// `FOLDER[@ACTIVATION]`; an `@` before anything else belongs to the folder, as in `org/name@revision`.
+GivenDictionary given_dictionary(const std::string& text, bool with_error) {
+  const auto at = text.rfind('@');
+  const auto place =
+      at == std::string::npos ? std::nullopt : place_named(std::string_view(text).substr(at + 1));
+  const std::string folder = place ? text.substr(0, at) : text;
+  return {Dictionary::load(folder), {.input = place, .with_error = with_error}};
+}
+
+// The steps that would change what the dictionaries were fitted to, which a note names.
+std::vector<ProcessingStep> steps_left_out(const std::vector<GivenDictionary>& dictionaries) {
+  std::vector<ProcessingStep> steps;
+  for (const auto& [dictionary, place] : dictionaries) {
+    for (const ProcessingStep step : steps_that_change(dictionary, place)) {
+      if (std::ranges::find(steps, step) == steps.end()) steps.push_back(step);
+    }
+  }
+  if (!steps.empty()) {
+    std::vector<std::string_view> names;
+    std::ranges::transform(steps, std::back_inserter(names), processing_step_name);
+    print_notes({fmt::format("left out, because the dictionary was fitted to activations without it: {}",
+                             fmt::join(names, ", "))});
+  }
+  return steps;
+}
+
+}  // namespace
+
 HookedTransformer load_model(const ModelOptions& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
+  std::vector<GivenDictionary> dictionaries;
+  for (const std::string& text : options.dictionaries)
+    dictionaries.push_back(given_dictionary(text, options.with_error));
   ProgressBar bar("loading");
   LoadOptions load = load_options(options);
+  if (!load.processing) load.without = steps_left_out(dictionaries);
   load.progress = bar.progress();
-  return HookedTransformer::load(options.model, load);
+  HookedTransformer model = HookedTransformer::load(options.model, load);
+  for (const auto& [dictionary, place] : dictionaries) model = model.with_dictionary(dictionary, place);
+  return model;
 }
 
 PrependBos prepend_bos_of(std::string_view choice) {

@@ -83,6 +83,7 @@ const std::vector<std::string>& HookedTransformer::notes() const& { return model
 const std::vector<StepReport>& HookedTransformer::processing() const& { return model_->processing; }
 const std::vector<std::string>& HookedTransformer::ignored_keys() const& { return model_->ignored_keys; }
 const std::string& HookedTransformer::family() const& { return model_->family; }
+const PointIndex& HookedTransformer::points() const& { return model_->points; }
 const std::vector<ActivationName>& HookedTransformer::names() const& { return model_->points.names(); }
 std::shared_ptr<const ModelIdentity> HookedTransformer::identity() const { return model_->identity(); }
 Provenance HookedTransformer::provenance() const {
@@ -94,6 +95,11 @@ Provenance HookedTransformer::provenance() const {
   provenance.dtype = dtype_text(model_->config.dtype);
   for (const StepReport& step : model_->processing)
     provenance.processing.emplace_back(processing_step_name(step.step), step.outcome);
+  std::vector<std::string> dictionaries;
+  for (const MountedDictionary& each : model_->dictionaries)
+    dictionaries.push_back(each.writes.to_string() + (each.with_error ? " with its error" : ""));
+  if (!dictionaries.empty())
+    provenance.more["dictionaries"] = fmt::format("{}", fmt::join(dictionaries, ", "));
   return provenance;
 }
 c10::Device HookedTransformer::device() const { return model_->device; }

@@ -231,6 +231,7 @@ std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach
     }
     plan->add_edit(edit);
   }
+  plan->add_dictionaries(model.dictionaries);
   plan->add_capture(options.capture);
   if (options.gradients) {
     plan->add_gradients(options.gradients->of);
@@ -243,6 +244,7 @@ RunExtent with_numbers_of(const LoadedModel& model, const Input& input, RunExten
   extent.encoder = extent_of(input, extent.columns).encoder;
   extent.ragged = ragged_rows(model, input);
   extent.columns.set_mask(extent.ragged ? extent.ragged->own() : input.main_mask());
+  if (!model.dictionaries.empty()) extent.tokens = input.start ? input.start->tokens : input.main_tokens();
   return extent;
 }
 

@@ -28,6 +28,8 @@ struct ModelOptions {
   int threads = 0;  ///< 0: LibTorch's own choice
   std::vector<std::string> process;
   bool no_processing = false;
+  std::vector<std::string> dictionaries;  ///< `FOLDER[@SITE]` each
+  bool with_error = false;
 };
 
 /// Texts as a user's messages in a conversation.

@@ -305,6 +305,17 @@ void add_edit_options(CLI::App& app, EditOptions& edits) {
         "tells (default: those of the model that runs)"}});
 }
 
+void add_dictionary_options(CLI::App& app, ModelOptions& model) {
+  add_options(
+      app, kCommonHeading,
+      {{"--dictionary D", model.dictionaries,
+        "a sparse autoencoder or transcoder, FOLDER[@ACTIVATION], repeatable: its reconstruction takes the "
+        "activation's place (default: where its files say), its points are edited and shown as others are, "
+        "and processing steps that would change what it was fitted to are left out"},
+       {"--with-error", model.with_error,
+        "the activation goes on as it is, plus what edits of features change", needs({"--dictionary"})}});
+}
+
 Row positions_row(PositionList& positions, std::string_view text) {
   return {
       "--positions,--position P", positions,
@@ -317,6 +328,7 @@ void add_run_options(CLI::App& app, InputCommandOptions& options) {
   add_model_options(app, options.model);
   add_input_options(app, options.input);
   add_edit_options(app, options.edits);
+  add_dictionary_options(app, options.model);
 }
 
 void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text) {

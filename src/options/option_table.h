@@ -132,6 +132,9 @@ void add_input_options(CLI::App& app, InputOptions& options);
 /// text.
 void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector<std::string>& others);
 
+/// Adds --dictionary, which may be given several times, and --with-error.
+void add_dictionary_options(CLI::App& app, ModelOptions& model);
+
 /// Adds --edit, which may be given several times, and --from-model.
 void add_edit_options(CLI::App& app, EditOptions& edits);
 

@@ -197,6 +197,7 @@ Reader define_patch(CLI::App& app) {
        {"--noising", options->noising,
         "patch the corrupted run's values into the clean run instead of the other way round"}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app, "Output",
       {{"--per-pair", options->per_pair, "the numbers of each pair instead of their mean"},
@@ -247,6 +248,7 @@ Reader define_circuits(CLI::App& app) {
        {"--seed X", options->seed,
         "of what is drawn: resampled prompts, checked parts, other sets (default: 0)"}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app, "The circuit",
       {{"--top N", options->top, "the N parts with the largest scores, pruned", at_least_one},

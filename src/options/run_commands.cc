@@ -124,6 +124,7 @@ Reader define_generate(CLI::App& app) {
                {"--no-stop-tokens", options->ignores_stop_tokens,
                 "go on past the tokens that the model names", excludes({"--stop-tokens"})}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app, {{"--prompt-edit E", options->prompt_edits, "as --edit, only while the prompt is run", edit_text},
             {"--new-token-edit E", options->new_token_edits, "as --edit, only in the columns of new tokens",
@@ -208,6 +209,7 @@ Reader define_heads(CLI::App& app) {
   add_options(app, {{"--rows N", options->rows, "rows of random tokens (default: 8)", at_least_one},
                     {"--seed X", options->seed, "of random tokens (default: 0)"}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app,
       {{"--pattern L[.H]", *pattern,

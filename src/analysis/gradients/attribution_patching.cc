@@ -54,7 +54,7 @@ class Estimates {
         plan_(plan),
         rows_(rows),
         steps_(steps),
-        points_(model.config()),
+        points_(model.points()),
         dropped_(model.config()),
         metrics_(bound_metrics(model, options.sweep.metric, into.all())) {
     require();

@@ -73,7 +73,7 @@ class Edges {
         into_(into),
         graph_(graph),
         steps_(steps),
-        points_(model.config()),
+        points_(model.points()),
         metric_(bound_metrics(model, options.sweep.metric, into.all()).front()) {}
 
   /// Of consecutive rows, before which `before` steps are done; nothing if the work ended before the last of

@@ -90,7 +90,7 @@ SiteCells::SiteCells(const HookedTransformer& model, const SweepOptions& options
   const SiteRow& site = row(site_);
   require(site.scope == SiteScope::block,
           fmt::format("{} is outside the blocks; expected a site that every layer has", site.word));
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   stack_ = options.stack == Stack::none ? site.stack.value_or(points.stacks().main()) : options.stack;
   for (const ActivationName& name : points.names()) {
     if (name.site == site_ && name.stack == stack_) names_.push_back(name);

@@ -62,7 +62,7 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input, Options op
     : model_(model.loaded()),
       input_(std::move(input)),
       options_(std::move(options)),
-      points_(model.config()),
+      points_(model.points()),
       columns_(input_.length()),
       unpatched_(std::move(unpatched)) {
   const Hooks attached = model.hooks();

@@ -80,7 +80,7 @@ std::vector<char> without_effect(const std::vector<Patch>& patches, const Activa
 }
 
 bool PatchedRuns::is_mixed(const ActivationName& name) const {
-  if (row(name.site).scope != SiteScope::block || name.site == Site::relative_bias) return false;
+  if (name.scope() != SiteScope::block || name.site == Site::relative_bias) return false;
   const auto point = [&](const act::BlockSite& site) {
     return points_.require(site.in(name.stack, name.layer).name());
   };
@@ -123,7 +123,7 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   for (const PatchedBlock& block : patch) {
     const ActivationName& name = block.place.name();
     group.alone = group.alone || per_expert(row(name.site));
-    const bool inside = row(name.site).scope == SiteScope::block && name.stack == points_.stacks().main();
+    const bool inside = name.scope() == SiteScope::block && name.stack == points_.stacks().main();
     if (!inside) {
       group.layer.reset();
     } else if (group.layer) {

@@ -21,7 +21,7 @@ namespace {
 Stack stack_of(const ActivationName& of, const ModelConfig& config) {
   if (of.stack != Stack::none) return of.stack;
   if (!config.has_encoder()) return Stack::blocks;
-  return row(of.site).scope == SiteScope::exit ? Stack::decoder : Stack::encoder;
+  return of.scope() == SiteScope::exit ? Stack::decoder : Stack::encoder;
 }
 
 /// Whether the path of the stream to `of` ends with this step: at a point that shows the stream, at a norm's
