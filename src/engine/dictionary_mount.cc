@@ -91,6 +91,8 @@ class DictionaryCoder : public Coder {
     return at::cat(parts).view(sizes);
   }
 
+  const Dictionary& dictionary() const noexcept { return dictionary_; }
+
  private:
   const Dictionary dictionary_;
   const Carried carried_;
@@ -264,6 +266,45 @@ HookedTransformer HookedTransformer::with_dictionary(const Dictionary& dictionar
                     "without that one");
   }
   return HookedTransformer(std::make_shared<const LoadedModel>(loaded(), MountedDictionaries{made}));
+}
+
+std::vector<StandingDictionary> HookedTransformer::dictionaries() const {
+  std::vector<StandingDictionary> standing;
+  for (const MountedDictionary& each : model_->dictionaries) {
+    standing.push_back({.dictionary = dynamic_cast<const DictionaryCoder&>(*each.coder).dictionary(),
+                        .input = each.reads,
+                        .output = each.writes,
+                        .with_error = each.with_error});
+  }
+  return standing;
+}
+
+HookedTransformer HookedTransformer::without_dictionary(const ActivationName& place) const {
+  const ActivationName there = model_->points.resolve(place);
+  const MountedDictionaries& all = model_->dictionaries;
+  std::vector<bool> goes;
+  for (const MountedDictionary& each : all) goes.push_back(each.writes == there);
+  if (std::ranges::count(goes, true) == 0)
+    throw HookError(there.to_string(), "no dictionary stands there; expected the place of one");
+  // The layers of a cross-layer transcoder go together.
+  for (bool more = true; std::exchange(more, false);) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (const std::size_t source : all[i].sources) {
+        if (goes[i] == goes[source]) continue;
+        goes[i] = goes[source] = more = true;
+      }
+    }
+  }
+  MountedDictionaries others;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (goes[i]) continue;
+    others.push_back(all[i]);
+    for (std::size_t& source : others.back().sources)
+      source -= static_cast<std::size_t>(
+          std::count(goes.begin(), goes.begin() + static_cast<std::ptrdiff_t>(source), true));
+  }
+  const std::shared_ptr<const LoadedModel> base = model_->base;
+  return HookedTransformer(others.empty() ? base : std::make_shared<const LoadedModel>(base, others));
 }
 
 }  // namespace hooked

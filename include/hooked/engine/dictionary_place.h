@@ -23,6 +23,14 @@ struct DictionaryPlace {
   bool with_error = false;
 };
 
+/// A dictionary where it stands in a model.
+struct StandingDictionary {
+  Dictionary dictionary;  ///< on the device of its place
+  ActivationName input;   ///< what it reads, by its full name
+  ActivationName output;  ///< the activation whose place it takes
+  bool with_error;        ///< the activation goes on, plus what edits change
+};
+
 /// The steps of weight processing that would change what a dictionary there was fitted to: load its model
 /// without them.
 ///

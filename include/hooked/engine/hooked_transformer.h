@@ -150,6 +150,10 @@ class HookedTransformer {
   /// another width, ConfigError for a dictionary that was fitted to values which this model, as its weights
   /// were processed, does not compute.
   HookedTransformer with_dictionary(const Dictionary& dictionary, const DictionaryPlace& place = {}) const;
+  /// The dictionaries of this model, in the order in which they were given.
+  std::vector<StandingDictionary> dictionaries() const;
+  /// This model without the dictionary that stands at that activation. Throws HookError if none does.
+  HookedTransformer without_dictionary(const ActivationName& place) const;
 
   /// The hooks attached to this handle, in the order of attachment.
   Hooks hooks() const;
