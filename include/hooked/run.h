@@ -17,6 +17,7 @@
 #include "hooked/core/version.h"
 #include "hooked/dictionaries/dictionary.h"
 #include "hooked/dictionaries/dictionary_config.h"
+#include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/engine/continuation.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hooked_transformer.h"

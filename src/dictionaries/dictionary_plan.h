@@ -33,7 +33,7 @@ StoredWeight transposed(StoredWeight weight);
 StoredWeight changed(StoredWeight weight, std::vector<std::int64_t> shape,
                      std::function<at::Tensor(const at::Tensor&)> change);
 
-/// The same times a number, multiplied in float32 or wider.
+/// The same times a number, multiplied in float64.
 StoredWeight times(StoredWeight weight, double factor);
 
 /// Numbers that are not stored.

@@ -10,7 +10,9 @@
 #include <system_error>
 #include <utility>
 
+#include "core/json.h"
 #include "core/name_list.h"
+#include "core/parse_integer.h"
 #include "dictionaries/dictionary_data.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -25,6 +27,19 @@ namespace {
 /// The first one that recognises a path reads it.
 constexpr std::array kFormats = {
     DictionaryFormat{"SAELens", "cfg.json and sae_weights.safetensors", is_saelens, plan_saelens},
+    DictionaryFormat{"sparsify", "cfg.json and sae.safetensors", is_sparsify, plan_sparsify},
+    DictionaryFormat{"Llama Scope", "hyperparams.json and checkpoints/final.safetensors", is_llama_scope,
+                     plan_llama_scope},
+    DictionaryFormat{"Llamascopium", "config.json with sae_type", is_llamascopium, plan_llamascopium},
+    DictionaryFormat{"dictionary_learning", "ae.pt and config.json", is_dictionary_learning,
+                     plan_dictionary_learning},
+    DictionaryFormat{"circuit-tracer",
+                     "config.yaml, layer_<i>.safetensors, or W_enc_<i>.safetensors and W_dec_<i>.safetensors",
+                     is_circuit_tracer, plan_circuit_tracer},
+    DictionaryFormat{"Gemma Scope", "params.npz", is_gemma_scope, plan_gemma_scope},
+    DictionaryFormat{"Gemma Scope 2", "params.safetensors, or params_layer_<i>.safetensors", is_gemma_scope_2,
+                     plan_gemma_scope_2},
+    DictionaryFormat{"Qwen Scope", "layer<i>.sae.pt", is_qwen_scope, plan_qwen_scope},
 };
 
 const DictionaryFormat* format_of_dictionary(const std::filesystem::path& path) {
@@ -61,6 +76,46 @@ void check_shape(const DictionaryWeightRow& row, const DictionaryConfig& config,
 }
 
 }  // namespace
+
+void take_sizes_from_weights(DictionaryPlan& plan) {
+  const StoredWeight& W_enc = plan.weights.at("W_enc");
+  const StoredWeight& W_dec = plan.weights.at("W_dec");
+  const std::size_t axes = plan.config.crosses_layers ? 3 : 2;
+  for (const auto& [weight, wanted] : {std::pair(&W_enc, std::size_t{2}), {&W_dec, axes}}) {
+    if (weight->shape.size() == wanted) continue;
+    throw CheckpointError(weight->where,
+                          fmt::format("the tensor has another number of axes; expected {}, got {}", wanted,
+                                      shape_text(weight->shape)));
+  }
+  plan.config.d_in = W_enc.shape[0];
+  plan.config.features = W_enc.shape[1];
+  plan.config.d_out = W_dec.shape.back();
+}
+
+std::map<std::int64_t, std::filesystem::path> numbered_files(const std::filesystem::path& folder,
+                                                             std::string_view before,
+                                                             std::string_view after) {
+  std::map<std::int64_t, std::filesystem::path> found;
+  for (const std::string& name : names_in(folder)) {
+    const std::string_view text = name;
+    if (text.size() <= before.size() + after.size() || !text.starts_with(before) || !text.ends_with(after))
+      continue;
+    const auto number = parse_integer(text.substr(before.size(), text.size() - before.size() - after.size()));
+    if (number && *number >= 0) found.emplace(*number, folder / name);
+  }
+  return found;
+}
+
+std::string whole_path_text(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::absolute(path, ignored);
+  return (ignored ? path : whole).lexically_normal().generic_string();
+}
+
+std::string name_of_folder_at(const std::filesystem::path& folder) {
+  const std::filesystem::path whole(whole_path_text(folder));
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().native();
+}
 
 void DictionaryPlan::check() const {
   check_config(config, files.empty() ? std::string("dictionary") : path_text(files.back()));

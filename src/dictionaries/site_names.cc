@@ -46,6 +46,10 @@ std::string site_in_block(std::int64_t layer, std::string_view name) {
   return fmt::format("{}{}.{}", kBlocks, layer, name);
 }
 
+std::string name_in_block(std::string_view site) {
+  return std::string(layer_of_site(site) ? site.substr(site.find('.', kBlocks.size()) + 1) : site);
+}
+
 std::optional<std::string> site_of_module(std::string_view module) {
   for (const std::string_view prefix : kLayerPrefixes) {
     if (!module.starts_with(prefix)) continue;

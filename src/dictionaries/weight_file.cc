@@ -32,10 +32,6 @@ std::unique_ptr<TensorFile> describe(const InputFile& file) {
       ".pth, .ckpt or .bin, got another ending");
 }
 
-at::Tensor at_least_float(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
-}
-
 }  // namespace
 
 struct WeightFile::Open {
@@ -136,7 +132,7 @@ StoredWeight times(StoredWeight weight, double factor) {
   if (factor == 1.0) return weight;
   std::vector<std::int64_t> shape = weight.shape;
   return changed(std::move(weight), std::move(shape),
-                 [factor](const at::Tensor& x) { return at_least_float(x) * factor; });
+                 [factor](const at::Tensor& x) { return x.to(at::kDouble) * factor; });
 }
 
 StoredWeight filled(std::vector<std::int64_t> shape, double value, at::ScalarType dtype) {

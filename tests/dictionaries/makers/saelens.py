@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "saelens"
-D_IN, D_OUT, FEATURES = 12, 8, 40
+D_IN, D_OUT, FEATURES = 12, 8, 24
 VALUES = "expected.safetensors"
 
 # Name of the golden: class, options. `scale`: how much noise the weights get.
@@ -30,7 +30,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gated": ("gated", {}),
     "topk": ("topk", {"k": 5}),
     "topk_rescaled": ("topk", {"k": 5, "rescale_acts_by_decoder_norm": True}),
-    "topk_few_positive": ("topk", {"k": 30}),
+    "topk_few_positive": ("topk", {"k": 18}),
     "abstopk": ("abstopk", {"k": 5}),
     "abstopk_rescaled": ("abstopk", {"k": 5, "rescale_acts_by_decoder_norm": True}),
     "jumprelu": ("jumprelu", {}),
