@@ -53,6 +53,10 @@ class [[nodiscard]] OwnFolder {
   /// Creates the folder if it does not exist. `names` are all names that a native folder can hold. Throws
   /// IoError as require_own_folder does and if the folder cannot be created.
   OwnFolder(std::filesystem::path folder, const std::set<std::string>& names, const ReadFrom& from);
+  /// Unless the files were put in place, removes the folders that were made for them.
+  ~OwnFolder();
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
 
   /// Begins a file of the folder.
   AtomicFile& add(const std::string& name);
@@ -64,7 +68,8 @@ class [[nodiscard]] OwnFolder {
 
  private:
   std::filesystem::path folder_;
-  std::set<std::string> before_;  // names of what was there
+  std::set<std::string> before_;             // names of what was there
+  std::vector<std::filesystem::path> made_;  // folders that were not there, the innermost first
   std::deque<AtomicFile> files_;
 };
 
