@@ -46,8 +46,10 @@ Selection::Selection(const Address& address) : Selection(Part(address.name())) {
   if (!address.indices().empty()) {
     throw HookError(
         address.to_string(),
-        "a selection takes whole activations; expected a name without indices; choose positions with "
-        "RunOptions::keep.positions, or index the kept tensor");
+        fmt::format(
+            "a selection takes whole activations; expected a name without indices, '{}'; index the kept "
+            "tensor, or choose positions with `keep.positions` of a run's options",
+            address.name().to_string()));
   }
 }
 

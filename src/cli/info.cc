@@ -129,8 +129,9 @@ void print_tokenizer(const ModelDescription& model) {
 }
 
 void print_info(const std::string& name, const ModelDescription& model) {
-  fmt::print("{}: {} parameters, {} as {}, family {}\n", name, grouped(model.parameters),
-             bytes_text(model.bytes), dtype_text(model.config.dtype), model.family);
+  fmt::print("{}: {} parameters{}, {} as {}, family {}\n", name, grouped(model.parameters),
+             is_processed(model.processing) ? " before processing" : "", bytes_text(model.bytes),
+             dtype_text(model.config.dtype), model.family);
   fmt::print("a run reads {}\n\n", model.context ? fmt::format("at most {} tokens", grouped(*model.context))
                                                  : std::string("any number of tokens"));
   print_config(model.config);

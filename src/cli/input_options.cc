@@ -296,16 +296,17 @@ std::string text_or_standard_input(const std::string& text) {
   return all;
 }
 
-std::vector<Position> read_positions(const PositionList& positions, const Input& input) {
-  if (positions.empty()) return {Position::last()};
-  const AxisContext context{Site::tokens, "--positions", {}};
+std::vector<Position> places_on(const PlaceList& places, Axis axis, std::int64_t size,
+                                std::string_view option) {
+  const AxisContext context{Site::tokens, std::string(option), {}};
   std::vector<Position> read;
-  for (const IndexText& text : positions) {
+  for (const IndexText& text : places) {
     if (text.kind == IndexText::Kind::range) {
-      for (const auto column : resolve_places(text.as<AxisIndex>(), {context, Axis::pos, input.length()}))
-        read.emplace_back(column);
+      for (const auto place : resolve_places(text.as<AxisIndex>(), {context, axis, size}))
+        read.emplace_back(place);
     } else if (text.kind == IndexText::Kind::last) {
-      read.push_back(Position::last());
+      // Each row has its own last token; all rows have the same layers and heads.
+      read.push_back(axis == Axis::pos ? Position::last() : Position(-1));
     } else {
       read.insert(read.end(), text.numbers.begin(), text.numbers.end());
     }
@@ -313,12 +314,15 @@ std::vector<Position> read_positions(const PositionList& positions, const Input&
   return read;
 }
 
-std::vector<std::int64_t> columns_in_row(const PositionList& positions, const Input& input,
-                                         std::int64_t row) {
+std::vector<Position> read_positions(const PlaceList& positions, const Input& input) {
+  if (positions.empty()) return {Position::last()};
+  return places_on(positions, Axis::pos, input.length(), "--positions");
+}
+
+std::vector<std::int64_t> columns_in_row(const PlaceList& positions, const Input& input, std::int64_t row) {
   const TokenColumns tokens = columns_of(input);
   std::vector<std::int64_t> columns;
-  for (const IndexText& text :
-       positions.empty() ? PositionList{{.kind = IndexText::Kind::last}} : positions) {
+  for (const IndexText& text : positions.empty() ? PlaceList{{.kind = IndexText::Kind::last}} : positions) {
     for (const Position& position : read_positions({text}, input)) {
       const bool all = text.kind == IndexText::Kind::range && !text.begin && !text.end;
       if (all && tokens.is_padding(row, *position.column())) continue;
@@ -326,10 +330,6 @@ std::vector<std::int64_t> columns_in_row(const PositionList& positions, const In
     }
   }
   return columns;
-}
-
-std::int64_t column_in_row(const Input& input, std::int64_t row, const Position& position) {
-  return position.column_in(row, input.batch(), columns_of(input));
 }
 
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given) {

@@ -60,14 +60,16 @@ std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedT
 
 /// The positions that --positions names: columns of the main tokens, and each row's last one; without any
 /// that. Throws HookError for a range that leaves the tokens.
-std::vector<Position> read_positions(const PositionList& positions, const Input& input);
+std::vector<Position> read_positions(const PlaceList& positions, const Input& input);
 
 /// Their columns in a row of main tokens; `all` are those that are not padding. Throws ShapeError for one
 /// outside the tokens, or padding.
-std::vector<std::int64_t> columns_in_row(const PositionList& positions, const Input& input, std::int64_t row);
+std::vector<std::int64_t> columns_in_row(const PlaceList& positions, const Input& input, std::int64_t row);
 
-/// The column of a position in a row of main tokens. Throws as columns_in_row().
-std::int64_t column_in_row(const Input& input, std::int64_t row, const Position& position);
+/// The places that an option names on an axis of that size, numbers as they are given. Throws HookError with
+/// the option's name for a range that leaves the axis.
+std::vector<Position> places_on(const PlaceList& places, Axis axis, std::int64_t size,
+                                std::string_view option);
 
 /// The provenance of a file of activations of that input; the caller adds edits.
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given);

@@ -20,6 +20,7 @@
 
 #include "cli/actions.h"
 #include "cli/input_options.h"
+#include "cli/interrupt.h"
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
@@ -330,8 +331,13 @@ void perform(const SaveOptions& options) {
   HookedTransformer::require_can_save(options.model.model, options.out);
   const auto model = load_model(options.model);
   {
+    const InterruptGuard nothing_is_left;  // of a folder that is not whole
     ProgressBar bar("saving");
-    model.save(options.out, {.progress = bar.progress(), .packed = options.packed});
+    const auto progress = [&bar](std::uint64_t done, std::uint64_t total) {
+      if (interrupted()) throw Interrupted("while the model was saved");
+      bar.show(done, total);
+    };
+    model.save(options.out, {.progress = progress, .packed = options.packed});
   }
   const auto& config = model.config();
   if (options.json) {
@@ -341,8 +347,9 @@ void perform(const SaveOptions& options) {
     json["packed"] = options.packed;
     return print_json(json);
   }
-  fmt::print("{}: {} parameters as {}{}\n", options.out, grouped(config.parameter_count()),
-             dtype_text(config.dtype), options.packed ? ", packed" : "");
+  fmt::print("{}: {} parameters{} as {}{}\n", options.out, grouped(config.parameter_count()),
+             is_processed(model.processing()) ? " after processing" : "", dtype_text(config.dtype),
+             options.packed ? ", packed" : "");
   print_steps(model.processing());
 }
 

@@ -61,6 +61,15 @@ Site site_of(const SweepChoice& choice) {
                               choice.site, nearest_text(kDidYouMean, choice.site, words)));
 }
 
+// The heads that a range without an end takes: of a site those that it has, and layers may differ.
+std::int64_t most_heads(const SweepChoice& choice, Axis axis, const ModelConfig& config) {
+  if (choice.kind == SweepChoice::Kind::site) axis = axis_on(site_of(choice), axis).value_or(axis);
+  std::int64_t most = 0;
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer)
+    most = std::max(most, size_of(axis, config, layer));
+  return most;
+}
+
 /// The sites that a choice patches.
 std::vector<Site> sites_of(const SweepChoice& choice) {
   if (choice.kind == SweepChoice::Kind::direct_path) return {Site::z};
@@ -124,7 +133,7 @@ class PatchSweeps {
 
  private:
   SweepOptions options_of(const SweepChoice& choice) const;
-  std::vector<SweptPlace> places_on(Axis axis) const;
+  std::vector<SweptPlace> places_on(const SweepChoice& choice, Axis axis) const;
   PatchSource source(const std::vector<Site>& sites) const;
 
   const HookedTransformer& model_;
@@ -154,10 +163,14 @@ PatchSweeps::PatchSweeps(const HookedTransformer& model, const PatchOptions& opt
   require_one_of(!options.positions.empty(), "--positions", of_tokens);
 }
 
-std::vector<SweptPlace> PatchSweeps::places_on(Axis axis) const {
+std::vector<SweptPlace> PatchSweeps::places_on(const SweepChoice& choice, Axis axis) const {
   std::vector<SweptPlace> places;
-  if (axis == Axis::layer) places.assign(options_.layers.begin(), options_.layers.end());
-  if (of_heads(axis)) places.assign(options_.heads.begin(), options_.heads.end());
+  const auto add = [&](const PlaceList& given, std::int64_t size, std::string_view option) {
+    const std::vector<Position> read = cli::places_on(given, axis, size, option);
+    places.assign(read.begin(), read.end());
+  };
+  if (axis == Axis::layer) add(options_.layers, model_.config().n_layers, "--layers");
+  if (of_heads(axis)) add(options_.heads, most_heads(choice, axis, model_.config()), "--heads");
   if (of_tokens(axis)) {
     for (const std::string& given : options_.positions) {
       for (const std::string& text : prompts_.each_position(into(), given))
@@ -183,7 +196,7 @@ SweepOptions PatchSweeps::options_of(const SweepChoice& choice) const {
                      .metric = prompts_.metrics(into()),
                      .edits = prompts_.edits(into())};
   for (const Axis axis : axes_of(choice)) {
-    auto places = places_on(axis);
+    auto places = places_on(choice, axis);
     const bool of_site = choice.kind == SweepChoice::Kind::site;
     if (of_site || !places.empty()) sweep.over.emplace_back(axis, std::move(places));
     if (of_site) sweep.site = act::BlockSite{site_of(choice)};

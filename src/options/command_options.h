@@ -17,8 +17,9 @@ namespace hooked::cli {
 /// A value given as 1,2,-3; empty if it is not given.
 using IntegerList = std::vector<std::int64_t>;
 
-/// Positions given as 0,-1,2:5,last,all; empty if they are not given. A range without ends is all.
-using PositionList = std::vector<IndexText>;
+/// Places on an axis (positions, layers, heads) given as 0,-1,2:5,last,all; empty if they are not given. A
+/// range without ends is all.
+using PlaceList = std::vector<IndexText>;
 
 /// Options of commands that load a model.
 struct ModelOptions {
@@ -106,13 +107,13 @@ struct TokenChoice {
 
 struct RunCommandOptions : InputCommandOptions {
   std::int64_t top_k = 10;
-  PositionList positions;
+  PlaceList positions;
   TokenChoice answers;
   bool json = false;
 };
 
 struct LensOptions : InputCommandOptions, OutOptions {
-  PositionList positions;
+  PlaceList positions;
   std::int64_t top_k = 3;
   TokenChoice answers;
   bool mid = false;
@@ -123,7 +124,7 @@ struct LensOptions : InputCommandOptions, OutOptions {
 
 struct AttributeOptions : InputCommandOptions, OutOptions {
   TokenChoice answers, against;
-  PositionList positions;
+  PlaceList positions;
   std::string grain = "layer";
   bool value_biases_apart = false;
   bool sources = false;
@@ -154,8 +155,8 @@ struct CacheOptions : InputCommandOptions, OutOptions {
   std::string names;
   std::optional<std::int64_t> stop_at_layer;
   bool gradients = false;
-  TokenChoice answers, against;  ///< one token each
-  std::optional<std::int64_t> position;
+  TokenChoice answers, against;       ///< one token each
+  std::optional<IndexText> position;  ///< one, or last
   bool list = false;
   bool json = false;
 };
@@ -234,7 +235,7 @@ struct ScoredPairOptions {
 struct PatchOptions : ScoredPairOptions, OutOptions {
   std::vector<SweepChoice> sweeps;
   std::optional<std::pair<std::int64_t, std::int64_t>> source;  ///< layer and head where paths begin
-  IntegerList layers, heads;
+  PlaceList layers, heads;
   std::vector<std::string> positions;
   PatchWith with = PatchWith::other_run;
   std::optional<std::uint64_t> seed;

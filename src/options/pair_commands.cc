@@ -183,8 +183,8 @@ Reader define_patch(CLI::App& app) {
                     fmt::join(sweep_names(), ", ")),
         listed, required, offering(sweep_names())},
        {"--source L.H", words->source, "the head where direct paths begin (default: every head)"},
-       {"--layers LIST", options->layers, "only these layers, such as 0,3,-1"},
-       {"--heads LIST", options->heads, "only these heads"},
+       {"--layers LIST", options->layers, "only these layers and ranges, such as 0,3,-1 or 2:5"},
+       {"--heads LIST", options->heads, "only these heads and ranges"},
        {"--positions LIST", options->positions,
         "only these columns and ranges (negative from the end), last, or names of places in the file of "
         "pairs, which may be in other columns of the clean prompt",

@@ -31,6 +31,18 @@ HeadsOfLayer read_heads_of_layer(std::string_view text) {
       printable(text)));
 }
 
+// A division by zero would be greedy decoding, which has a name of its own.
+void above_zero(CLI::App&, CLI::Option& option) {
+  option.check(
+      [](const std::string& text) {
+        double number = 0;
+        // What is no number, or not finite, is refused as such.
+        if (!CLI::detail::lexical_cast(text, number) || !(number <= 0)) return std::string();
+        return fmt::format("expected a number above 0, got {}; --greedy takes the likeliest token", text);
+      },
+      "");
+}
+
 Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
 
 void require_one_token(const TokenChoice& choice, std::string_view option) {
@@ -77,7 +89,8 @@ Reader define_cache(CLI::App& app) {
                {"--gradients", options->gradients,
                 "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)"},
                {"--position P", options->position,
-                "position of the two logits (default: row 0's last real token)", needs({"--gradients"})}});
+                "position of the two logits, such as 3, -1 or last (default: last, row 0's last token)",
+                needs({"--gradients"})}});
   add_token_choice(app, "answer", options->answers, "with --gradients: the answer");
   add_token_choice(app, "against", options->against, "with --gradients: what it is held against");
   add_options(app, {list_row(options->list), json_row(options->json)});
@@ -107,7 +120,7 @@ Reader define_generate(CLI::App& app) {
   add_options(
       app, "Sampling",
       {{"--greedy", options->greedy, "take the likeliest token instead of drawing one"},
-       {"--temperature X", options->temperature, "logits are divided by it (default: 1)", draws},
+       {"--temperature X", options->temperature, "logits are divided by it (default: 1)", draws, above_zero},
        {"--top-k X", options->top_k, "only the X likeliest tokens", draws},
        {"--top-p X", options->top_p, "only the likeliest tokens that reach this probability together", draws},
        {"--min-p X", options->min_p, "only tokens of at least X times the likeliest one's probability",

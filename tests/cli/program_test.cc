@@ -65,6 +65,9 @@ TEST_F(ProgramTest, NumbersOutOfRangeAreRefused) {
     expect_refused({"weights", model(), "--singular", "ov_written", "--layer", layer}, "integer of 64 bits");
   for (const std::string temperature : {"inf", "nan", "1e999"})
     expect_refused({"generate", model(), "--tokens", "1", "--temperature", temperature}, "finite number");
+  for (const std::string temperature : {"0", "-1"})
+    expect_refused({"generate", model(), "--tokens", "1", "--temperature", temperature},
+                   "expected a number above 0, got " + temperature + "; --greedy takes the likeliest token");
 }
 
 TEST_F(ProgramTest, HelpListsEveryCommandAndEachHasAnExample) {

@@ -59,6 +59,16 @@ TEST_F(OwnFolderTest, ANewAndAnEmptyFolderAreWritten) {
   EXPECT_EQ(names_left_in(folder_ / "empty"), (Names{"config.json", "weights"}));
 }
 
+TEST_F(OwnFolderTest, AFolderThatIsNotFinishedIsAsBefore) {
+  std::filesystem::create_directory(folder_ / "empty");
+  for (const char* folder : {"empty", "new", "newer/still/"}) {
+    OwnFolder made(folder_ / folder, names_, from_);
+    made.add("weights", "new weights");
+  }
+  EXPECT_EQ(names_left_in(folder_ / ""), Names{"empty"});
+  EXPECT_EQ(names_left_in(folder_ / "empty"), Names{});
+}
+
 TEST_F(OwnFolderTest, WhatWasSavedBeforeGoesAltogether) {
   make_own("own");
   make("own", "packed");

@@ -20,6 +20,7 @@
 #include "hooked/io/file.h"
 #include "hooked/io/provenance.h"
 #include "hooked/io/safetensors.h"
+#include "io/files/name_ending.h"
 #include "io/files/replaceable.h"
 
 namespace hooked {
@@ -61,7 +62,7 @@ class RecordReader {
   explicit RecordReader(std::string where) : where_(std::move(where)) {}
 
   [[noreturn]] void fail(std::string_view what) const {
-    throw CheckpointError(where_, fmt::format("{}; expected a file that Grid::save wrote", what));
+    throw CheckpointError(where_, fmt::format("{}; expected a file of a saved grid", what));
   }
 
   Json parse(std::string_view text) const {
@@ -348,9 +349,7 @@ Grid Grid::load(const std::filesystem::path& file) {
   if (ending == ".safetensors") return grid_of_safetensors(file, reader);
   if (ending == ".csv") return grid_of_csv(read_text_file(file, kMostGridBytes), file.string(), reader);
   if (ending == ".json") return grid_of_json(read_text_file(file, kMostGridBytes), reader);
-  throw IoError(file.string(), fmt::format("a grid cannot be read from '{}'; expected a name ending in .csv, "
-                                           ".json or .safetensors",
-                                           ending.string()));
+  refuse_ending(file, "a grid", ".csv, .json or .safetensors");
 }
 
 }  // namespace hooked

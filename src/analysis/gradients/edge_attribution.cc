@@ -40,7 +40,7 @@ void require(const EdgeAttributionOptions& options) {
     throw HookError(
         kEdgeAttribution,
         "edges are between all parts; expected neither `site`, `table`, `stack`, `partial` nor axes "
-        "in `over` but Axis::batch");
+        "in `over` but batch");
   }
   if (sweep.metric.size() != 1)
     throw HookError(kEdgeAttribution, fmt::format("expected one metric, got {}", sweep.metric.size()));

@@ -101,10 +101,10 @@ SiteCells::SiteCells(const HookedTransformer& model, const SweepOptions& options
                        [&](const SweptAxis& a) { return a.axis == axis; });
   };
   require(names_axis(Axis::layer),
-          "`over` has no Axis::layer; expected it and any of the site's axes (one layer is {Axis::layer, "
-          "{3}})");
+          "`over` has no axis layer; expected it and any of the site's axes (one layer is the axis with that "
+          "one place)");
   require(!per_expert(site) || names_axis(Axis::expert),
-          fmt::format("`over` has no Axis::expert; expected it, as each expert has {}", site.word));
+          fmt::format("`over` has no axis expert; expected it, as each expert has {}", site.word));
   for (const SweptAxis& asked : options.over) {
     if (asked.axis != Axis::batch) axes_.push_back(axis_of(asked));
   }

@@ -209,7 +209,7 @@ ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
     throw HookError(
         indices_.to_string(),
         "only some positions were kept; expected all of them for the experts' tokens; run without "
-        "RunOptions::keep.positions");
+        "`keep.positions`");
   }
   auto owners = chosen;
   if (tokens && tokens->mask.defined())

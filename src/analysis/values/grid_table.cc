@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,17 +35,12 @@ std::string padded_left(const std::string& text, std::size_t columns) {
 std::function<std::string(double)> format_of(const Grid& grid) {
   constexpr int kDecimals = 3;
   const at::Tensor held = grid.values();
-  const auto* numbers = held.const_data_ptr<double>();
-  double largest = 0;
-  bool whole = true;
-  for (std::int64_t i = 0; i < held.numel(); ++i) {
-    if (!std::isfinite(numbers[i])) continue;
-    largest = std::max(largest, std::abs(numbers[i]));
-    whole = whole && numbers[i] == std::round(numbers[i]);
-  }
-  if (whole && largest < 1e9) return [](double number) { return fixed_text(number, 0); };
-  if (grid.unit() == "probability") return [](double number) { return probability_text(number, kDecimals); };
-  return ColumnFormat(largest, kDecimals);
+  const std::span numbers(held.const_data_ptr<double>(), static_cast<std::size_t>(held.numel()));
+  const bool whole =
+      std::ranges::all_of(numbers, [](double n) { return !std::isfinite(n) || n == std::round(n); });
+  if (grid.unit() == "probability" && !whole)
+    return [](double number) { return probability_text(number, kDecimals); };
+  return ColumnFormat::of(numbers, kDecimals);
 }
 
 /// Cells with labels above them and to their left.

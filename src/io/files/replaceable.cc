@@ -127,11 +127,11 @@ void require_replaceable(const std::filesystem::path& file, const FileKind& kind
                 kind.is_ours == nullptr
                     ? fmt::format("there is a file of this name already, and {} does not say who wrote it; "
                                   "expected a new name; choose another or allow any file to be replaced "
-                                  "(Overwrite::any)",
+                                  "(--force)",
                                   kind.name)
                     : fmt::format("there is a file of this name that is not {} written by hooked; expected a "
                                   "new name or such a file; choose another name or allow any file to be "
-                                  "replaced (--force, Overwrite::any)",
+                                  "replaced (--force)",
                                   kind.name));
 }
 
@@ -182,8 +182,18 @@ std::set<std::string> require_own_folder(const std::filesystem::path& folder, co
 OwnFolder::OwnFolder(std::filesystem::path folder, const FolderKind& kind, const ReadFrom& from)
     : folder_(std::move(folder)), config_(kind.config), before_(require_own_folder(folder_, kind, from)) {
   std::error_code failed;
-  std::filesystem::create_directories(folder_, failed);
+  for (auto above = std::filesystem::absolute(folder_, failed);
+       !failed && !std::filesystem::exists(above) && above != above.parent_path();
+       above = above.parent_path())
+    made_.push_back(above);
+  if (!failed) std::filesystem::create_directories(folder_, failed);
   if (failed) throw_not_made(folder_, failed.message());
+}
+
+OwnFolder::~OwnFolder() {
+  files_.clear();
+  std::error_code ignored;
+  for (const auto& folder : made_) std::filesystem::remove(folder, ignored);  // if it is empty
 }
 
 AtomicFile& OwnFolder::add(const std::string& name) { return files_.emplace_back(folder_ / name); }
@@ -215,6 +225,7 @@ void OwnFolder::commit() {
   before_.erase(config_);
   for (const auto& name : before_) remove(name);
   if (config != nullptr) config->commit();
+  made_.clear();
 }
 
 }  // namespace hooked

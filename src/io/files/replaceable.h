@@ -65,6 +65,10 @@ class [[nodiscard]] OwnFolder {
   /// Creates the folder if it does not exist. Throws IoError as require_own_folder does and if the folder
   /// cannot be created.
   OwnFolder(std::filesystem::path folder, const FolderKind& kind, const ReadFrom& from);
+  /// Unless the files were put in place, removes the folders that were made for them.
+  ~OwnFolder();
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
 
   /// Begins a file of the folder.
   AtomicFile& add(const std::string& name);
@@ -77,7 +81,8 @@ class [[nodiscard]] OwnFolder {
  private:
   std::filesystem::path folder_;
   std::string config_;
-  std::set<std::string> before_;  // names of what was there
+  std::set<std::string> before_;             // names of what was there
+  std::vector<std::filesystem::path> made_;  // folders that were not there, the innermost first
   std::deque<AtomicFile> files_;
 };
 
