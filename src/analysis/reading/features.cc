@@ -136,8 +136,6 @@ DictionaryQuality dictionary_quality(const HookedTransformer& model, const Addre
   const StandingDictionary standing = dictionary_at(model, features);
   const ActivationName place = standing.output;
   const ActivationName codes = feature_point(features);
-  ActivationName made = codes;
-  made.site = Site::sae_recons;
   ActivationName gone_on = codes;
   gone_on.site = Site::sae_output;
   const HookedTransformer bare = model.without_dictionary(place);
