@@ -304,6 +304,8 @@ TEST_F(ModelFolder, AFileThatIsNotNearIsNotSuggested) {
 
 // What diffusers saves is no model, but has a folder for each.
 TEST_F(ModelFolder, APipelineOfDiffusersIsNamed) {
+  for (const auto* folder : {"pipeline/text_encoder", "pipeline/vae"})
+    std::filesystem::create_directories(folder);
   put_file("pipeline/model_index.json", "{}");
   const auto refused_with = [](std::string_view what) {
     expect_refused<CheckpointError>([] { choose_model_file("pipeline"); }, "pipeline", {what});
