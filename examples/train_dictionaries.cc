@@ -6,6 +6,7 @@
 // FOLDER/toy_sae and FOLDER/toy_transcoders are written in SAELens's form.
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/optim/adam.h>
 
@@ -130,6 +131,7 @@ hooked::Dictionary trained(const Training& training, const at::Tensor& inputs, c
 
 void train(const Options& options) {
   at::manual_seed(options.seed);
+  at::set_num_threads(1);  // small matrices gain nothing from more
   const auto model =
       hooked::HookedTransformer::load(options.model, {.processing = hooked::WeightProcessing::none()});
   toy::Task task(options.seed);
@@ -162,7 +164,7 @@ void train(const Options& options) {
     config.input = points[first];
     config.output = points[first + 1];
     config.layer = layer;
-    trained({config, options.steps, 0.02}, values[first], values[first + 1])
+    trained({config, options.steps, 0.08}, values[first], values[first + 1])
         .save(options.out / "toy_transcoders" / fmt::format("layer_{}", layer));
   }
 }
