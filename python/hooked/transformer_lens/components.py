@@ -17,8 +17,29 @@ def norms_outputs(cfg: HookedTransformerConfig) -> bool:
     return cfg.original_architecture in _POST_NORM
 
 
-class _Parameter(nn.Parameter):
-    """A parameter that counts each use of `.data` as a write, because writes through it cannot be seen."""
+class Weight(nn.Parameter):
+    """A parameter that counts each use of `.data` as a write, because writes through it cannot be seen.
+
+    After a backward pass through a run `grad` raises: None, or a part, would pass for the gradient.
+    """
+
+    _was_asked = False  # whether a backward pass wanted its gradient
+
+    @property
+    def grad(self) -> torch.Tensor | None:  # type: ignore[override]
+        if self._was_asked:
+            raise NotBridged(
+                "grad",
+                "gradients of weights are not computed",
+                "train with hooked.TrainableTransformer, or model.requires_grad_(False) if only hooks learn",
+            )
+        found: torch.Tensor | None = torch.Tensor.grad.__get__(self)  # type: ignore[attr-defined]
+        return found
+
+    @grad.setter
+    def grad(self, value: torch.Tensor | None) -> None:
+        self._was_asked = False
+        torch.Tensor.grad.__set__(self, value)  # type: ignore[attr-defined]
 
     @property
     def data(self) -> torch.Tensor:  # type: ignore[override]
@@ -31,7 +52,25 @@ class _Parameter(nn.Parameter):
         torch.autograd.graph.increment_version(self)
 
 
-class Component(nn.Module):
+class WeightHolder(nn.Module):
+    """A module with weights whose gradient may have been asked for; torch itself looks at `grad` here."""
+
+    def _forget_asked(self) -> None:
+        for weight in self.parameters():
+            if isinstance(weight, Weight):
+                weight._was_asked = False
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As in torch."""
+        self._forget_asked()
+        super().zero_grad(set_to_none)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self._forget_asked()
+        return super()._apply(fn, recurse)
+
+
+class Component(WeightHolder):
     """A part of a model."""
 
     def __init__(self, cfg: HookedTransformerConfig) -> None:
@@ -66,10 +105,10 @@ class Component(nn.Module):
 
     def _weight(self, name: str, *shape: int) -> None:
         """A matrix, to be filled."""
-        setattr(self, name, _Parameter(torch.empty(*shape, dtype=self.cfg.dtype)))
+        setattr(self, name, Weight(torch.empty(*shape, dtype=self.cfg.dtype)))
 
     def _constant(self, name: str, value: float, *shape: int) -> None:
-        setattr(self, name, _Parameter(torch.full(shape, value, dtype=self.cfg.dtype)))
+        setattr(self, name, Weight(torch.full(shape, value, dtype=self.cfg.dtype)))
 
     def _hooks(self, *names: str) -> None:
         for name in names:
@@ -246,7 +285,7 @@ class GroupedQueryAttention(AbstractAttention):
 
     def _set(self, name: str, value: torch.Tensor) -> None:
         shared = value[:: self.cfg.n_heads // self.cfg.n_key_value_heads] if len(value) == self.cfg.n_heads else value
-        setattr(self, name, _Parameter(shared.detach().clone()))
+        setattr(self, name, Weight(shared.detach().clone()))
 
     W_K = property(lambda self: self._of_each_head("_W_K"), lambda self, value: self._set("_W_K", value))
     W_V = property(lambda self: self._of_each_head("_W_V"), lambda self, value: self._set("_W_V", value))

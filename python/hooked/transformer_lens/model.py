@@ -142,7 +142,7 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             if name.endswith("_mean"):  # what was subtracted from every logit, for the engine's own generations
                 continue
             module, _, last = name.rpartition(".")
-            setattr(self.get_submodule(module), last, nn.Parameter(value.clone()))
+            setattr(self.get_submodule(module), last, components.Weight(value.clone()))
 
     def load_and_process_state_dict(self, state_dict: dict[str, torch.Tensor], **steps: bool) -> None:
         """Loads weights, missing ones staying as they are, and processes them as `process_weights_` does."""
