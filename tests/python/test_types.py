@@ -80,7 +80,9 @@ def test_stubs_name_types_that_exist(environment: dict[str, str], tmp_path: Path
     """A checker takes a name that it cannot find for Any, and then finds nothing wrong with any argument."""
     package = Path(environment.get("MYPYPATH", Path(hooked.__file__).parents[1])) / "hooked"
     shutil.copytree(package / "_hooked", tmp_path / "_hooked")
-    rules = dict.fromkeys(("reportUndefinedVariable", "reportMissingTypeArgument", "reportAttributeAccessIssue"), "error")
+    rules = dict.fromkeys(
+        ("reportUndefinedVariable", "reportMissingTypeArgument", "reportAttributeAccessIssue"), "error"
+    )
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "off", **rules}))
     command, variables = _pyright(tmp_path, environment)
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=600)

@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 import hooked
-from hooked.transformer_lens.components import Component, Weight, WeightHolder, norms_outputs
+from hooked.transformer_lens.components import Component, norms_outputs
 from hooked.transformer_lens.config import HookedTransformerConfig, for_engine
 from hooked.transformer_lens.errors import NotBridged
+from hooked.transformer_lens.parameters import Weight, WeightHolder
 from hooked.transformer_lens.upstream import HookedRootModule, HookPoint
 
 # Switches of the config, and the points that are computed only with them.
