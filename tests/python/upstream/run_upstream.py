@@ -3,6 +3,7 @@
 Usage: run_upstream.py [--archive transformer_lens-3.9.0.tar.gz] [--tokenizer FOLDER] [--itself]
     [--write FILE] [GROUP ...]
 
+The environment has TransformerLens with what it requires; its tests import beartype and fancy_einsum, too.
 Without --archive, pip fetches the source archive. FOLDER has GPT-2's vocab.json (or encoder.json) and merges.txt (or
 vocab.bpe). --itself runs TransformerLens on the same tests, to see which of them fail there. FILE gets the figures as a
 Markdown table.
@@ -208,6 +209,8 @@ def run(group: list[Tests], root: Path, environment: dict[str, str], report: Pat
         problem = case.find("failure") if case.find("failure") is not None else case.find("error")
         if problem is not None:
             text = re.sub(r"\s+", " ", problem.get("message") or problem.text or "")
+            detail = re.search(r"E +(\w*Error: .*)", problem.text or "")  # of a file that could not be imported
+            text = f"{text}: {detail[1]}" if detail and detail[1] not in text else text
             outcome.failed.append(f"{case.get('name')}: {text[:200]}")
         elif case.find("skipped") is not None:
             outcome.skipped += 1
