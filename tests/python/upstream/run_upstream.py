@@ -100,7 +100,10 @@ GROUPS: dict[str, list[Tests]] = {
     ],
     "B": [
         Tests("unit/test_hooked_transformer_config.py"),
-        Tests("unit/test_hook_points.py", without={"test_invalid_direction_raises_error": _JAXTYPING}),
+        Tests(
+            "unit/test_hook_points.py",
+            without={"TestHookPointHasHooks::test_invalid_direction_raises_error": _JAXTYPING},
+        ),
         Tests("unit/test_hooked_root_module.py"),
         Tests("unit/test_hook_introspection.py"),
         Tests("unit/test_activation_cache_batch_dim.py"),
@@ -181,15 +184,15 @@ def tokenizer(given: str | None, folder: Path) -> Path | None:
     return folder
 
 
+def _is_test(name: str) -> bool:
+    """Whether pytest knows it by this name; `two others` are left out by naming the rest."""
+    return " " not in name
+
+
 def run(group: list[Tests], root: Path, environment: dict[str, str], report: Path) -> list[Outcome]:
     """Runs the files of a group by pytest, in one process."""
     selected = [node for tests in group for node in [f"{tests.file}::{name}" for name in tests.only] or [tests.file]]
-    left_out = [
-        f"--deselect={tests.file}::{name}"
-        for tests in group
-        for name in tests.without
-        if name.lower().startswith("test_")
-    ]
+    left_out = [f"--deselect={tests.file}::{name}" for tests in group for name in tests.without if _is_test(name)]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "upstream_plugin", "-p", "no:cacheprovider", "--no-header"]
     command += ["-W", "ignore", "-o", "addopts=", "--continue-on-collection-errors", f"--junitxml={report}"]
     done = subprocess.run(
@@ -228,7 +231,7 @@ def table(results: dict[str, list[tuple[Tests, Outcome]]]) -> Iterator[str]:
         for tests, outcome in files:
             names: dict[str, list[str]] = {}
             for name, reason in tests.without.items():
-                names.setdefault(reason, []).append(f"`{name}`" if name.lower().startswith("test_") else name)
+                names.setdefault(reason, []).append(f"`{name}`" if _is_test(name) else name)
             why = [f"{', '.join(of)}: {reason}" for reason, of in names.items()]
             why += [f"{outcome.skipped} skipped by the file itself"] if outcome.skipped else []
             yield f"| {group} | `{tests.file}` | {outcome.passed} | {len(outcome.failed)} | {'; '.join(why)} |"
