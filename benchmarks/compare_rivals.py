@@ -3,7 +3,7 @@
 
     python3 -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt -r benchmarks/requirements.txt
     cmake --build --preset release --target bench_rival_runner
-    .venv/bin/pip install --no-build-isolation ./python     (for the rows of Python; without it they are left out)
+    .venv/bin/pip install ./python     (for the rows of Python; without it they are left out)
     .venv/bin/python benchmarks/compare_rivals.py [--quick] [--rounds N] [--threads N] [--device cuda]
         [--write-docs] [--json FILE]
 

@@ -61,6 +61,15 @@ Call cache(const Work& work) {
   return [=] { return work.model.run_with_cache(work.tokens, selection); };
 }
 
+// Some activations are computed when they are first read.
+Call read_cache(const Work& work) {
+  return [=] {
+    auto run = work.model.run_with_cache(work.tokens, act::defaults);
+    for (const auto& entry : run.cache) entry.value();
+    return run;
+  };
+}
+
 Call until(const Work& work) {
   const hooked::RunOptions options{.output = hooked::Output::residual, .stop_at_layer = work.number("layer")};
   return [=] { return work.model.run(work.tokens, options); };
@@ -130,9 +139,9 @@ Call sweep(const Work& work) {
 
 const std::map<std::string, Call (*)(const Work&)>& commands() {
   static const std::map<std::string, Call (*)(const Work&)> kCommands = {
-      {"forward", forward},         {"cache", cache},   {"until", until},
-      {"harvest", harvest},         {"decode", decode}, {"edit_rows", edit_rows},
-      {"attribution", attribution}, {"sweep", sweep}};
+      {"forward", forward}, {"cache", cache},   {"read_cache", read_cache}, {"until", until},
+      {"harvest", harvest}, {"decode", decode}, {"edit_rows", edit_rows},   {"attribution", attribution},
+      {"sweep", sweep}};
   return kCommands;
 }
 

@@ -16,6 +16,8 @@ def simplified(text: str) -> str:
     """The same in fewer words, without what a checker of the stub itself objects to."""
     # A base class of an enum that nanobind makes is said twice.
     text = re.sub(r"def __eq__\(self, (\w+): [^)]*\) -> bool", r"def __eq__(self, \1: object, /) -> bool", text)
+    # nanobind names these without what they hold.
+    text = re.sub(r"\bos\.PathLike\b(?!\[)", "os.PathLike[str]", text).replace("-> tuple:", "-> tuple[Any, ...]:")
     # Overloads of __eq__ that became equal.
     block = re.compile(r"(?:    @overload\n    def __eq__\(self, .*?\) -> bool: \.\.\.\n\n)+")
     return block.sub("    def __eq__(self, other: object, /) -> bool: ...\n\n", text)

@@ -59,6 +59,8 @@ QUESTIONS = {
     "forward_1x4096": forward(1, 4096, quick=False, shapes=("llama",), dtypes=FLOAT, devices=CPU),
     "forward_32x128": forward(32, 128, engines=("hooked", "transformers", "transformer_lens"), devices=CARD),
     "cache_1x128": cache("run_with_cache of all default points", "defaults", 1, 128, LENS + PYTHON),
+    "read_1x128": Question("run_with_cache of all default points and reading each, 1 × 128", {"do": "read_cache"}, 1, 128,
+                           HOOKED + PYTHON, FLOAT),
     "cache_4x128": cache("run_with_cache of all default points", "defaults", 4, 128, LENS),
     "stream_1x128": cache("the stream after every layer", "resid_post", 1, 128),
     "result_1x128": cache("every head's result", "result", 1, 128, LENS, dtypes=FLOAT, devices=CPU),
@@ -115,6 +117,8 @@ RATIOS = (
     own("A", "with every head's result ÷ plain run, 1 × 128", "result_1x128", "forward_1x128", "≤ 1.5"),
     own("A", "with every head's own inputs ÷ plain run, 1 × 128", "split_1x128", "forward_1x128", "≤ 1.5"),
     rival("B", "transformer_lens", "cache_1x128", "≥ 2.8", FLOAT, on_card="≥ 10"),
+    Ratio("B", "transformer_lens ÷ hooked: the same, and reading each", ("transformer_lens", "cache_1x128"),
+          ("hooked", "read_1x128"), "", FLOAT),
     rival("C", "transformer_lens", "cache_1x128", "≥ 6 with AMX", ("bfloat16",)),
     rival("B", "transformer_lens", "cache_4x128"),
     rival("B", "transformer_lens", "result_1x128"),
@@ -157,6 +161,7 @@ RATIOS = (
     rival("L", "nnsight", "harvest"),
     Ratio("M", "from Python ÷ from C++: run_with_cache of all default points, 1 × 128", ("hooked_python", "cache_1x128"),
           ("hooked", "cache_1x128"), "≤ 1.03"),
+    Ratio("M", "the same, and reading each", ("hooked_python", "read_1x128"), ("hooked", "read_1x128"), "≤ 1.03", FLOAT),
 )
 
 

@@ -8,6 +8,7 @@ It is told over stdin what to run, one JSON object a line, and answers with one 
 and, with `tokens` (a file), `repeats` and, where the results are wanted, `write` (a file):
   forward                                       logits of every position
   cache    points                               logits and activations: `defaults`, or names of sites
+  read_cache                                    the same with the defaults, each of them read: hooked computes some when they are read
   until    layer                                the stream that the layer reads
   harvest  layer                                the stream after the layer before; the run ends there
   decode   new_tokens, keep                     a greedy generation, without or with the stream after every layer

@@ -40,7 +40,7 @@ def load(torch_version: str) -> ModuleType:
         raise ImportError(
             f"[hooked] no build of the engine fits torch {torch_version} and Python {sys.version_info.major}."
             f"{sys.version_info.minor}; expected one of the torch versions {builds}; install such a torch, or build the "
-            "package against yours: pip install --no-build-isolation ./python in a checkout of hooked"
+            "package against yours: pip install ./python in a checkout of hooked"
         )
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(file))
     spec = importlib.util.spec_from_file_location(_NAME, file, loader=loader)

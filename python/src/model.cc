@@ -17,6 +17,7 @@ void heed_between_tokens(GenerateOptions& options) {
     const nb::gil_scoped_acquire gil;
     heed_signals();
   };
+  options.on_tokens.repeatable = true;
 }
 
 void bind_origins(Model& model) {

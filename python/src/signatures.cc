@@ -5,12 +5,14 @@
 namespace hooked::python {
 namespace {
 
-// What Python calls a type; one that is bound later has its own name.
+// What Python calls a type; one that is bound later has its own name. Those of act are in a module of their
+// own.
 std::string name_of_type(const std::type_info& type) {
-  const nb::handle bound = NB_CALL(nb_type_lookup)(NB_CTX, &type);
-  if (bound.is_valid()) return nb::cast<std::string>(bound.attr("__qualname__"));
   const std::string name = c10::demangle(type.name());
-  return name.substr(name.rfind(':') + 1);
+  const std::string module = name.find("::act::") == std::string::npos ? "" : "act.";
+  const nb::handle bound = NB_CALL(nb_type_lookup)(NB_CTX, &type);
+  if (bound.is_valid()) return module + nb::cast<std::string>(bound.attr("__qualname__"));
+  return module + name.substr(name.rfind(':') + 1);
 }
 
 }  // namespace

@@ -75,6 +75,12 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
   }
 }
 
+// Whether starting again would show the caller nothing twice.
+template <typename Value>
+bool may_repeat(const GenerateCallback<Value>& callback) {
+  return !callback || callback.repeatable;
+}
+
 // The columns of a prefix were computed before.
 void require_kept_behind_prefix(const Input& prompt, const GenerateOptions& options, std::int64_t end) {
   if (!options.keep.positions || !prompt.prefix) return;
@@ -313,8 +319,9 @@ class Generation {
 }  // namespace
 
 GenerateResult HookedTransformer::generate(const Input& prompt, const GenerateOptions& options) const {
-  const bool unseen = !options.on_text && !options.on_tokens && options.hooks.empty() && hooks_->empty();
-  return with_memory(memory_of(*model_, kGenerateDoor, unseen ? Again::allowed : Again::refused),
+  const bool repeats = may_repeat(options.on_text) && may_repeat(options.on_tokens) &&
+                       options.hooks.empty() && hooks_->empty();
+  return with_memory(memory_of(*model_, kGenerateDoor, repeats ? Again::allowed : Again::refused),
                      [&] { return generate_once(prompt, options); });
 }
 

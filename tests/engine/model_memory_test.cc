@@ -109,5 +109,33 @@ TEST_P(HostMemoryRunsOut, AtEveryAllocation) {
 
 INSTANTIATE_TEST_SUITE_P(Asked, HostMemoryRunsOut, testing::ValuesIn(kAsked), named);
 
+// Memory runs out when the first token was reported, and is there once idle memory was freed.
+TEST(GenerationOutOfMemory, StartsAgainIfItsCallbackMayBeCalledAgain) {
+  const GoldenRun golden = read_golden(golden_case("gpt2"));
+  const auto model = HookedTransformer::load(golden_case("gpt2").folder().string());
+  FailingHost host;
+  for (const bool repeatable : {true, false}) {
+    model.run(golden.tokens.narrow(1, 0, 4).repeat({512, 1}));  // leaves idle memory
+    int calls = 0;
+    GenerateOptions options{.max_new_tokens = 3, .stop = {.tokens = std::vector<std::int64_t>()}};
+    options.on_tokens = [&](const at::Tensor&) {
+      if (++calls == 1) host.begin(1);
+    };
+    options.on_tokens.repeatable = repeatable;
+    const auto generate = [&] { return model.generate(golden.tokens.narrow(1, 0, 3), options); };
+    if (!repeatable) {
+      EXPECT_THROW(generate(), MemoryError);
+      EXPECT_EQ(calls, 1);
+      host.end();
+      continue;
+    }
+    const GenerateResult result = generate();
+    EXPECT_TRUE(host.end()) << "nothing was allocated after the first token";
+    EXPECT_EQ(calls, 4);
+    options.on_tokens = nullptr;
+    EXPECT_TRUE(at::equal(result.tokens, generate().tokens));
+  }
+}
+
 }  // namespace
 }  // namespace hooked::model_memory_test

@@ -87,9 +87,11 @@ def test_pandas_has_the_labels() -> None:
 
 def test_frames_and_arrays_are_copies() -> None:
     made = grid()
-    made.to_pandas().loc[0, "value"] = 5.0
-    made.to_pandas(wide=True).iloc[0, 0] = 5.0
-    made.to_xarray()[0, 0] = 5.0
+    long, wide, array = made.to_pandas(), made.to_pandas(wide=True), made.to_xarray()
+    long.loc[0, "value"] = 5.0
+    wide.iloc[0, 0] = 5.0
+    array[0, 0] = 5.0
+    assert long.value[0] == wide.iloc[0, 0] == array[0, 0] == 5.0
     assert made.at([0, 0]) == 1.0
 
 

@@ -45,6 +45,10 @@ def test_no_build_that_fits_is_an_error_that_names_the_builds(tmp_path: Path) ->
     assert "./python" in said
 
 
+def test_the_engine_is_an_attribute_of_the_package() -> None:
+    assert hooked._hooked is sys.modules["hooked._hooked"]
+
+
 def installed_files() -> list[str]:
     try:
         distribution = importlib.metadata.distribution("hooked-transformer")

@@ -122,8 +122,8 @@ def test_ctrl_c_ends_an_analysis(name: str, interrupts: None) -> None:
         raise KeyboardInterrupt
 
     # A signal that comes while C++ computes is seen at the next step.
-    signal.setitimer(signal.ITIMER_REAL, 0.003)
     with pytest.raises(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.003)
         for _ in range(2000):
             work()
     with pytest.raises(KeyboardInterrupt):
@@ -136,9 +136,9 @@ def test_ctrl_c_ends_one_long_call(threads: int, interrupts: None) -> None:
     options = sweep_options(progress=False, threads=threads)
     parts = {name: options[name] for name in options if name not in ("site", "over")}
     sets = [[act.z(0).head(1).pos(i % 13)] for i in range(20000)]
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
     began = time.time()
     with pytest.raises(KeyboardInterrupt) as raised:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
         hooked.ablate(model(), sets=sets, sweep=parts)
     assert raised.traceback[-1].name == "test_ctrl_c_ends_one_long_call"  # not in Python code below it
     assert time.time() - began < 5

@@ -288,7 +288,38 @@ def test_a_module_in_the_place_of_a_hook_point() -> None:
         close(his, mine)
 
 
+def test_gradients_of_weights_raise_and_are_never_none() -> None:
+    _, mine = pair(BASE)
+    weights = list(mine.parameters())
+    assert all(weight.grad is None for weight in weights)  # nobody asked yet
+    vector = torch.full((16,), 0.1, dtype=torch.float64, requires_grad=True)
+    steer = [("blocks.0.hook_resid_post", lambda value, hook: value + vector)]
+    mine.run_with_hooks(TOKENS, return_type="loss", fwd_hooks=steer).backward()
+    assert vector.grad is not None
+    for read in (lambda: weights[0].grad, torch.optim.SGD(weights, lr=0.1).step):
+        with pytest.raises(ours.NotBridged, match="TrainableTransformer"):
+            read()
+    mine.zero_grad()
+    assert all(weight.grad is None for weight in weights)
+    mine.run_with_hooks(TOKENS, return_type="loss", fwd_hooks=steer).backward()
+    mine.to("cpu")  # torch itself looks at gradients here
+    with pytest.raises(ours.NotBridged, match="TrainableTransformer"):
+        torch.autograd.grad(mine(TOKENS).sum(), mine.W_E)
+    mine.requires_grad_(False)
+    mine.run_with_hooks(TOKENS, return_type="loss", fwd_hooks=steer).backward()
+    assert weights[0].grad is None  # nobody asked
+
+
+def test_outputs_of_hooked_runs_can_be_written_in_place() -> None:
+    for model in pair(BASE):
+        logits = model.run_with_hooks(TOKENS, fwd_hooks=[("hook_embed", lambda value, hook: value * 2)])
+        logits[:, 0] = 0
+        logits.sum().backward()
+
+
 def test_what_is_not_bridged_says_what_to_use() -> None:
+    with pytest.raises(ours.NotBridged, match="hooked.HookedTransformer.load"):
+        ours.HookedEncoder.from_pretrained("bert-base-cased")
     _, mine = pair(BASE)
     with pytest.raises(ours.NotBridged, match="TrainableTransformer"):
         mine(TOKENS, return_type="loss").backward()

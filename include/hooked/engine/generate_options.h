@@ -71,6 +71,10 @@ class GenerateCallback : public std::function<bool(Value)> {
       return true;
     });
   }
+
+  /// Whether it may be called again with what it was called with before. If all that is called during a
+  /// generation may be, memory that runs out is freed and the generation starts again.
+  bool repeatable = false;
 };
 
 /// Everything about a generation except its prompt. For designated initialisers, which C++ takes in the order

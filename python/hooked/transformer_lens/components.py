@@ -7,6 +7,7 @@ from torch import nn
 
 from hooked.transformer_lens.config import HookedTransformerConfig
 from hooked.transformer_lens.errors import NotBridged
+from hooked.transformer_lens.parameters import Weight, WeightHolder
 from hooked.transformer_lens.upstream import FactoredMatrix, HookPoint
 
 _POST_NORM = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
@@ -17,21 +18,7 @@ def norms_outputs(cfg: HookedTransformerConfig) -> bool:
     return cfg.original_architecture in _POST_NORM
 
 
-class _Parameter(nn.Parameter):
-    """A parameter that counts each use of `.data` as a write, because writes through it cannot be seen."""
-
-    @property
-    def data(self) -> torch.Tensor:  # type: ignore[override]
-        torch.autograd.graph.increment_version(self)
-        return torch.Tensor.data.__get__(self)  # type: ignore[attr-defined]
-
-    @data.setter
-    def data(self, value: torch.Tensor) -> None:
-        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
-        torch.autograd.graph.increment_version(self)
-
-
-class Component(nn.Module):
+class Component(WeightHolder):
     """A part of a model."""
 
     def __init__(self, cfg: HookedTransformerConfig) -> None:
@@ -66,10 +53,10 @@ class Component(nn.Module):
 
     def _weight(self, name: str, *shape: int) -> None:
         """A matrix, to be filled."""
-        setattr(self, name, _Parameter(torch.empty(*shape, dtype=self.cfg.dtype)))
+        setattr(self, name, Weight(torch.empty(*shape, dtype=self.cfg.dtype)))
 
     def _constant(self, name: str, value: float, *shape: int) -> None:
-        setattr(self, name, _Parameter(torch.full(shape, value, dtype=self.cfg.dtype)))
+        setattr(self, name, Weight(torch.full(shape, value, dtype=self.cfg.dtype)))
 
     def _hooks(self, *names: str) -> None:
         for name in names:
@@ -246,7 +233,7 @@ class GroupedQueryAttention(AbstractAttention):
 
     def _set(self, name: str, value: torch.Tensor) -> None:
         shared = value[:: self.cfg.n_heads // self.cfg.n_key_value_heads] if len(value) == self.cfg.n_heads else value
-        setattr(self, name, _Parameter(shared.detach().clone()))
+        setattr(self, name, Weight(shared.detach().clone()))
 
     W_K = property(lambda self: self._of_each_head("_W_K"), lambda self, value: self._set("_W_K", value))
     W_V = property(lambda self: self._of_each_head("_W_V"), lambda self, value: self._set("_W_V", value))

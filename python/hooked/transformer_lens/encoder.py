@@ -1,6 +1,6 @@
 """HookedEncoder: BERT with its masked-LM head."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -9,6 +9,7 @@ import hooked
 from hooked.transformer_lens import components
 from hooked.transformer_lens.caching import CachingModel
 from hooked.transformer_lens.config import HookedTransformerConfig
+from hooked.transformer_lens.errors import NotBridged
 from hooked.transformer_lens.stacks import StackedWeights
 from hooked.transformer_lens.upstream import HookPoint
 
@@ -49,6 +50,15 @@ class HookedEncoder(StackedWeights, CachingModel):
             self.to(self.cfg.device)
         self.setup()
         self._bind()
+
+    @classmethod
+    def from_pretrained(cls, model_name: str, **_: Any) -> NoReturn:
+        """Raises: the engine loads BERT without the pooler and the head for sentences, which this class also has."""
+        raise NotBridged(
+            "HookedEncoder.from_pretrained",
+            f"{model_name}'s pooler and its head for sentences are not loaded",
+            "run it by hooked.HookedTransformer.load, or make HookedEncoder(cfg) and give it weights by load_state_dict",
+        )
 
     @property
     def W_E(self) -> torch.Tensor:

@@ -88,6 +88,14 @@ class GeneratingModel:
         with self._overridden(prepend_bos, side):  # type: ignore[attr-defined]
             return ids, utilities.get_attention_mask(self.tokenizer, ids, self.cfg.default_prepend_bos)
 
+    def _started(
+        self, input: Any, return_type: str | None, prepend_bos: bool | None, padding_side: str | None, *how: Any
+    ) -> tuple[bool, torch.Tensor, Iterator[tuple[torch.Tensor, torch.Tensor]]]:
+        """Whether texts are to be returned, the prompt's ids, and the steps of a generation."""
+        as_text = return_type == "str" or (return_type == "input" and not isinstance(input, torch.Tensor))
+        prompt, mask = self._prompt(input, prepend_bos, padding_side)
+        return as_text, prompt, self._tokens(prompt, mask, *how)
+
     def generate(
         self,
         input: Any = "",
@@ -120,11 +128,11 @@ class GeneratingModel:
             warnings.warn(
                 f"generate ignores {sorted(generation_kwargs)}, which it does not know", UserWarning, stacklevel=2
             )
-        as_text = return_type == "str" or (return_type == "input" and not isinstance(input, torch.Tensor))
-        prompt, mask = self._prompt(input, prepend_bos, padding_side)
-        stop = _Stop.of(self, eos_token_id) if stop_at_eos else None
         sampling = dict(top_k=top_k, top_p=top_p, temperature=temperature, freq_penalty=freq_penalty)
-        steps = self._tokens(prompt, mask, max_new_tokens, stop, do_sample, use_past_kv_cache, sampling)
+        stop = _Stop.of(self, eos_token_id) if stop_at_eos else None
+        as_text, prompt, steps = self._started(
+            input, return_type, prepend_bos, padding_side, max_new_tokens, stop, do_sample, use_past_kv_cache, sampling
+        )
         if verbose:
             from tqdm.auto import tqdm
 
@@ -159,13 +167,14 @@ class GeneratingModel:
         verbose: bool = True,
     ) -> Iterator[Any]:
         """`generate` in pieces of at most `max_tokens_per_yield` tokens; the first begins with the prompt."""
-        as_text = return_type == "str" or (return_type == "input" and not isinstance(input, torch.Tensor))
-        prompt, mask = self._prompt(input, prepend_bos, padding_side)
-        stop = _Stop.of(self, eos_token_id) if stop_at_eos else None
         sampling = dict(top_k=top_k, top_p=top_p, temperature=temperature, freq_penalty=freq_penalty)
+        stop = _Stop.of(self, eos_token_id) if stop_at_eos else None
+        as_text, prompt, steps = self._started(
+            input, return_type, prepend_bos, padding_side, max_new_tokens, stop, do_sample, use_past_kv_cache, sampling
+        )
         shown = (lambda ids: self.tokenizer.decode(ids[0], skip_special_tokens=True)) if as_text else (lambda ids: ids)
         piece, count = prompt, 0
-        for picked, _ in self._tokens(prompt, mask, max_new_tokens, stop, do_sample, use_past_kv_cache, sampling):
+        for picked, _ in steps:
             piece, count = torch.cat([piece, picked[:, None]], dim=1), count + 1
             if count == max_tokens_per_yield:
                 yield shown(piece)

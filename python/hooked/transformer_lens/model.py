@@ -12,6 +12,7 @@ from hooked.transformer_lens.config import HookedTransformerConfig
 from hooked.transformer_lens.errors import NotBridged
 from hooked.transformer_lens.generation import GeneratingModel
 from hooked.transformer_lens.kv_cache import TransformerLensKeyValueCache
+from hooked.transformer_lens.parameters import Weight
 from hooked.transformer_lens.runs import SWITCHES
 from hooked.transformer_lens.stacks import StackedWeights
 from hooked.transformer_lens.text import TextModel
@@ -142,7 +143,7 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             if name.endswith("_mean"):  # what was subtracted from every logit, for the engine's own generations
                 continue
             module, _, last = name.rpartition(".")
-            setattr(self.get_submodule(module), last, nn.Parameter(value.clone()))
+            setattr(self.get_submodule(module), last, Weight(value.clone()))
 
     def load_and_process_state_dict(self, state_dict: dict[str, torch.Tensor], **steps: bool) -> None:
         """Loads weights, missing ones staying as they are, and processes them as `process_weights_` does."""

@@ -7,7 +7,7 @@ Hooks of TransformerLens may write in place and stay attached; the engine allows
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ import hooked
 from hooked.transformer_lens.components import Component, norms_outputs
 from hooked.transformer_lens.config import HookedTransformerConfig, for_engine
 from hooked.transformer_lens.errors import NotBridged
+from hooked.transformer_lens.parameters import Weight, WeightHolder
 from hooked.transformer_lens.upstream import HookedRootModule, HookPoint
 
 # Switches of the config, and the points that are computed only with them.
@@ -31,19 +32,25 @@ _EXITS = ("ln_final", "unembed", "mlm_head")
 
 
 class _NoWeightGradients(torch.autograd.Function):
-    """The identity, of which nothing can be learned about weights."""
+    """The identity of an output, which also depends on weights, of whose gradients there are none."""
 
     @staticmethod
-    def forward(ctx: Any, output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-        return output.view_as(output)
+    def forward(ctx: Any, output: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        ctx.weights = weights
+        return output.detach()  # unlike a view, it may be written in place
 
     @staticmethod
-    def backward(ctx: Any, *_: Any) -> NoReturn:
-        raise NotBridged(
-            "backward",
-            "gradients of weights are not computed, and nothing else in this run asked for any",
-            "train with hooked.TrainableTransformer; for gradients of activations attach a hook before the run",
-        )
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if not ctx.needs_input_grad[0]:
+            raise NotBridged(
+                "backward",
+                "gradients of weights are not computed, and nothing else in this run asked for any",
+                "train with hooked.TrainableTransformer; for gradients of activations attach a hook before the run",
+            )
+        for weight in ctx.weights:
+            if isinstance(weight, Weight):
+                weight._was_asked = True
+        return *gradients, *[None] * len(ctx.weights)
 
 
 @dataclass
@@ -89,7 +96,7 @@ def _has_hooks(module: nn.Module) -> bool:
     )
 
 
-class EngineModel(HookedRootModule):
+class EngineModel(WeightHolder, HookedRootModule):
     """A tree of modules that the engine runs."""
 
     cfg: HookedTransformerConfig
@@ -303,9 +310,9 @@ class EngineModel(HookedRootModule):
 
     def _sealed(self, output: torch.Tensor) -> torch.Tensor:
         """An output that requires gradients, as with TransformerLens, and says that there are none for weights."""
-        if not torch.is_grad_enabled() or output.requires_grad or not any(w.requires_grad for _, w in self._weights()):
-            return output
-        return _NoWeightGradients.apply(output, torch.zeros((), requires_grad=True))
+        weights = [w for _, w in self._weights() if w.requires_grad] if torch.is_grad_enabled() else []
+        sealed: torch.Tensor = _NoWeightGradients.apply(output, *weights) if weights else output
+        return sealed
 
 
 def _read_through(mlp: Component, norm: Any, value: torch.Tensor) -> torch.Tensor | None:
