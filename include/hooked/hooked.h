@@ -5,6 +5,7 @@
 
 #include "hooked/analysis/attention_grid.h"
 #include "hooked/analysis/attribution.h"
+#include "hooked/analysis/features.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/lens_maps.h"
 #include "hooked/analysis/logit_lens.h"

@@ -19,6 +19,7 @@
 #include "hooked/dictionaries/dictionary_config.h"
 #include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/engine/continuation.h"
+#include "hooked/engine/dictionary_place.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/input.h"
