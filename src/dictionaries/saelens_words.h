@@ -28,4 +28,18 @@ inline constexpr std::array<SaeLensArchitecture, 10> kSaeLensArchitectures = {{
     {"jumprelu_skip_transcoder", CodeActivation::jump_relu, true, true},
 }};
 
+/// What SAELens 6 calls a norm of inputs.
+struct SaeLensNorm {
+  std::string_view name;
+  InputNorm norm;
+};
+
+inline constexpr std::array<SaeLensNorm, 5> kSaeLensNorms = {{
+    {"none", InputNorm::none},
+    {"layer_norm", InputNorm::layer_norm},
+    {"constant_norm_rescale", InputNorm::constant_norm},
+    {"expected_average_only_in", InputNorm::expected_average},
+    {"covariance_whitening", InputNorm::whitening},
+}};
+
 }  // namespace hooked

@@ -3,7 +3,8 @@ saved by SAELens, and what SAELens computes with them in float64.
 
 Usage: saelens.py [--packages FOLDER ...]        writes the goldens
        saelens.py [--packages FOLDER ...] --check FOLDER
-                                                 compares dictionaries that hooked saved with the goldens of their names
+                                                 compares dictionaries that hooked saved with the goldens of their names:
+       HOOKED_SAVED_DICTIONARIES=FOLDER dictionaries_tests --gtest_filter=*WhatIsSaved* writes them
 
 FOLDERs are where SAELens 6.54 and what it imports are installed, if that is not this environment.
 """
