@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string>
@@ -68,10 +67,7 @@ Json version_of(const Json& config) {
 bool is_before_6(const Json& config) {
   const Json version = version_of(config);
   if (!version.is_string()) return true;
-  const auto text = version.get<std::string>();
-  int major = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), major);
-  return error != std::errc() || major < 6;
+  return is_before_version_6(version.get<std::string>());
 }
 
 /// The config that SAELens 6 makes of one before it.

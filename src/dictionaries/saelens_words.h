@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <string_view>
+#include <system_error>
 
 #include "hooked/dictionaries/dictionary_config.h"
 
@@ -27,6 +29,13 @@ inline constexpr std::array<SaeLensArchitecture, 10> kSaeLensArchitectures = {{
     {"jumprelu_transcoder", CodeActivation::jump_relu, true},
     {"jumprelu_skip_transcoder", CodeActivation::jump_relu, true, true},
 }};
+
+/// Whether a version of SAELens is one whose configs are not those of version 6: a lower one, or none.
+inline bool is_before_version_6(std::string_view version) {
+  int major = 0;
+  const auto [end, error] = std::from_chars(version.data(), version.data() + version.size(), major);
+  return error != std::errc() || major < 6;
+}
 
 /// What SAELens 6 calls a norm of inputs.
 struct SaeLensNorm {

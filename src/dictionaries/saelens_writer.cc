@@ -92,7 +92,8 @@ Json config_of(const DictionaryConfig& c, const DictionaryWeights& w) {
   }
   Json metadata = metadata_of(c);
   const Json stated = metadata.value(kVersionKey, Json());
-  if (!stated.is_string() || stated.get<std::string>() < "6") metadata[kVersionKey] = kFormatVersion;
+  if (!stated.is_string() || is_before_version_6(stated.get<std::string>()))
+    metadata[kVersionKey] = kFormatVersion;
   if (!metadata.contains("sae_lens_training_version")) metadata["sae_lens_training_version"] = nullptr;
   metadata[kOursKey] = version();
   config["metadata"] = std::move(metadata);

@@ -180,6 +180,22 @@ TEST_F(SaveDictionary, PlacesAndBasisAreWrittenAndReadBack) {
   EXPECT_EQ(read.config().format, "SAELens 6");
 }
 
+TEST_F(SaveDictionary, TheVersionIsOneThatSaeLensReads) {
+  const auto version = [&](const std::string& metadata) {
+    DictionaryConfig config = small();
+    config.metadata = metadata;
+    const Dictionary dictionary(config, weights_of(config));
+    dictionary.save(folder_ / "own");
+    return Dictionary::load((folder_ / "own").native()).config();
+  };
+  EXPECT_EQ(version("{}").format, "SAELens 6");
+  EXPECT_THAT(version(R"({"sae_lens_version": "5.9.1"})").metadata,
+              HasSubstr(R"("sae_lens_version":"6.54.12")"));
+  EXPECT_THAT(version(R"({"sae_lens_version": "10.0"})").metadata, HasSubstr(R"("sae_lens_version":"10.0")"));
+  EXPECT_THAT(text_thrown_by<ConfigError>([&] { version("{"); }), HasSubstr("DictionaryConfig::metadata"));
+  EXPECT_THAT(text_thrown_by<ConfigError>([&] { version("[]"); }), HasSubstr("expected one, got"));
+}
+
 TEST_F(SaveDictionary, OnlyItsOwnFoldersAreReplaced) {
   const Dictionary dictionary(small(), weights_of(small()));
   dictionary.save(folder_ / "own");

@@ -178,6 +178,9 @@ TEST_F(HostileDictionary, WhatIsNoDictionaryIsNamed) {
   fs::copy(kDictionaryGoldens / "saelens", folder_ / "many", fs::copy_options::recursive);
   EXPECT_THAT(refusal(folder_ / "many"), HasSubstr("holds several dictionaries"));
   EXPECT_FALSE(is_dictionary((folder_ / "many").native()));
+  fs::create_directory(folder_ / "model");
+  write_file(folder_ / "model" / "config.yaml", "learning_rate: 1\n");
+  EXPECT_FALSE(is_dictionary((folder_ / "model").native()));
   EXPECT_TRUE(is_dictionary((folder_ / "many" / "gated").native()));
   EXPECT_THAT(refusal(kDictionaryGoldens / "published" / "circuit_tracer_clt"),
               HasSubstr("expected the layer of one of its 3"));
