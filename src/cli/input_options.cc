@@ -21,6 +21,7 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/dictionaries/dictionary.h"
+#include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/hooks/activation_name.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/io/file.h"
@@ -182,7 +183,7 @@ std::optional<ActivationName> place_named(std::string_view text) {
 }
 
 struct GivenDictionary {
-  Dictionary dictionary;
+  std::vector<Dictionary> members;  // one, or one for each of several layers
   DictionaryPlace place;
 };
 
@@ -192,15 +193,25 @@ GivenDictionary given_dictionary(const std::string& text, bool with_error) {
   const auto place =
       at == std::string::npos ? std::nullopt : place_named(std::string_view(text).substr(at + 1));
   const std::string folder = place ? text.substr(0, at) : text;
-  return {Dictionary::load(folder), {.input = place, .with_error = with_error}};
+  if (describe_dictionary(folder).members.size() == 1)
+    return {{Dictionary::load(folder)}, {.input = place, .with_error = with_error}};
+  if (place) {
+    throw UsageError(
+        fmt::format("--dictionary: '{}' has a dictionary for each of several layers, which say where "
+                    "they stand; expected no activation after it",
+                    folder));
+  }
+  return {DictionarySet::load(folder).members(), {.with_error = with_error}};
 }
 
 // The steps that would change what the dictionaries were fitted to, which a note names.
 std::vector<ProcessingStep> steps_left_out(const std::vector<GivenDictionary>& dictionaries) {
   std::vector<ProcessingStep> steps;
-  for (const auto& [dictionary, place] : dictionaries) {
-    for (const ProcessingStep step : steps_that_change(dictionary, place)) {
-      if (std::ranges::find(steps, step) == steps.end()) steps.push_back(step);
+  for (const auto& [members, place] : dictionaries) {
+    for (const Dictionary& dictionary : members) {
+      for (const ProcessingStep step : steps_that_change(dictionary, place)) {
+        if (std::ranges::find(steps, step) == steps.end()) steps.push_back(step);
+      }
     }
   }
   if (!steps.empty()) {
@@ -224,7 +235,10 @@ HookedTransformer load_model(const ModelOptions& options) {
   if (!load.processing) load.without = steps_left_out(dictionaries);
   load.progress = bar.progress();
   HookedTransformer model = HookedTransformer::load(options.model, load);
-  for (const auto& [dictionary, place] : dictionaries) model = model.with_dictionary(dictionary, place);
+  for (const auto& [members, place] : dictionaries) {
+    model = members.size() == 1 ? model.with_dictionary(members.front(), place)
+                                : model.with_dictionaries(DictionarySet(members), place.with_error);
+  }
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +97,23 @@ class DictionaryCoder : public Coder {
  private:
   const Dictionary dictionary_;
   const Carried carried_;
+};
+
+// A layer of a cross-layer transcoder: its decoder reads the features of all layers before it, too.
+class CrossLayerCoder : public DictionaryCoder {
+ public:
+  CrossLayerCoder(DictionarySet set, std::size_t member)
+      : DictionaryCoder(set.members()[member], {}), set_(std::move(set)), member_(member) {}
+
+  at::Tensor decode(const std::vector<at::Tensor>& features, const at::Tensor& input) const override {
+    std::vector<at::Tensor> codes = features;  // of the layers before and of this one
+    codes.resize(set_.members().size());
+    return set_.decode(set_.layers()[member_], codes, input);
+  }
+
+ private:
+  const DictionarySet set_;
+  const std::size_t member_;
 };
 
 Dictionary on_device(const Dictionary& dictionary, const c10::Device& device) {
@@ -256,16 +274,50 @@ MountedDictionary mounted(const LoadedModel& model, const Dictionary& dictionary
   return made;
 }
 
-HookedTransformer HookedTransformer::with_dictionary(const Dictionary& dictionary,
-                                                     const DictionaryPlace& place) const {
-  const MountedDictionary made = mounted(*model_, dictionary, place);
-  for (const MountedDictionary& other : model_->dictionaries) {
-    if (other.writes != made.writes) continue;
-    throw HookError(made.writes.to_string(),
+namespace {
+
+// Throws if some dictionary stands there already.
+void require_free(const LoadedModel& model, const ActivationName& place) {
+  for (const MountedDictionary& other : model.dictionaries) {
+    if (other.writes != place) continue;
+    throw HookError(place.to_string(),
                     "a dictionary stands there already; expected one at another activation, or the model "
                     "without that one");
   }
+}
+
+}  // namespace
+
+HookedTransformer HookedTransformer::with_dictionary(const Dictionary& dictionary,
+                                                     const DictionaryPlace& place) const {
+  if (dictionary.config().crosses_layers) {
+    throw ConfigError(
+        "dictionary",
+        "this is one layer of a cross-layer transcoder; expected all of them, as a DictionarySet");
+  }
+  const MountedDictionary made = mounted(*model_, dictionary, place);
+  require_free(*model_, made.writes);
   return HookedTransformer(std::make_shared<const LoadedModel>(loaded(), MountedDictionaries{made}));
+}
+
+HookedTransformer HookedTransformer::with_dictionaries(const DictionarySet& set, bool with_error) const {
+  std::vector<Dictionary> here;
+  MountedDictionaries all;
+  for (std::size_t i = 0; i < set.members().size(); ++i) {
+    all.push_back(mounted(*model_, set.members()[i], {.with_error = with_error}));
+    require_free(*model_, all.back().writes);
+    here.push_back(on_device(set.members()[i], device_of(all.back().writes, model_->placement)));
+    all.back().sources = {i};
+  }
+  if (set.crosses_layers()) {
+    const DictionarySet placed(std::move(here));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].coder = std::make_shared<CrossLayerCoder>(placed, i);
+      all[i].sources.resize(i + 1);
+      std::iota(all[i].sources.begin(), all[i].sources.end(), std::size_t{0});
+    }
+  }
+  return HookedTransformer(std::make_shared<const LoadedModel>(loaded(), all));
 }
 
 std::vector<StandingDictionary> HookedTransformer::dictionaries() const {

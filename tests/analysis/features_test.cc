@@ -85,7 +85,7 @@ TEST(Features, LogitsAreThoseOfAStepWithTheScaleHeld) {
       const auto spliced = model.with_dictionary(dictionary, {.with_error = true});
       const Address features = act::sae_acts_post(Address(place));
       const auto tokens = random_tokens(config, {1, 5});
-      const auto plain = spliced.run_with_cache(tokens, "ln_final.hook_scale,hook_mlp_out");
+      const auto plain = spliced.run_with_cache(tokens, "ln_final.hook_scale,mlp_out");
       std::vector<Edit> held = {replace(act::ln_final_scale, plain.cache)};
       if (heads) held.push_back(replace(act::mlp_out(1), plain.cache));
       std::vector<Edit> moved = held;

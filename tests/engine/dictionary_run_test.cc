@@ -2,6 +2,7 @@
 #include <ATen/Functions.h>
 
 #include "hooked/dictionaries/dictionary.h"
+#include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/act.h"
 #include "tests/support/test.h"
@@ -305,6 +306,63 @@ TEST(DictionaryRun, IsCarriedIntoOtherBasesWhereThatIsExact) {
                         folded.with_dictionary(dictionary_of(mlp))(tokens).log_softmax(-1), 1e-10));
   mlp.basis.folded_norms = false;
   EXPECT_THROW(folded.with_dictionary(dictionary_of(mlp)), ConfigError);
+}
+
+TEST(DictionaryRun, ACrossLayerTranscoderWritesToLaterLayers) {
+  const auto model = random_model(model_config());
+  std::vector<Dictionary> members;
+  std::vector<DictionaryWeights> weights;
+  std::vector<DictionaryConfig> configs;
+  for (std::int64_t layer = 0; layer < 3; ++layer) {
+    DictionaryConfig c = config_at("blocks." + std::to_string(layer) + ".mlp.hook_in", 8);
+    c.output = "blocks." + std::to_string(layer) + ".hook_mlp_out";
+    c.layer = layer;
+    c.transcodes = c.crosses_layers = true;
+    c.subtracts_decoder_bias = false;
+    DictionaryWeights w = weights_of(c);
+    w.W_enc = numbers({8, kFeatures}, 50 + static_cast<std::uint64_t>(layer));
+    w.W_dec = numbers({kFeatures, 3 - layer, 8}, 60 + static_cast<std::uint64_t>(layer));
+    members.emplace_back(c, w);
+    weights.push_back(w);
+    configs.push_back(c);
+  }
+  const auto tokens = random_tokens(model.config(), {2, 6});
+  std::vector<at::Tensor> codes(3);
+  std::vector<Hook> hooks;
+  double step = 0;  // added to a feature of layer 0
+  for (std::int64_t layer = 0; layer < 3; ++layer) {
+    const auto i = static_cast<std::size_t>(layer);
+    hooks.emplace_back(Selection(configs[i].input), [&, i](const at::Tensor& x) {
+      codes[i] = at::relu(x.matmul(weights[i].W_enc) + weights[i].b_enc);
+      if (i == 0) codes[0].select(2, 9).add_(step);
+    });
+    hooks.emplace_back(Selection(configs[i].output), [&, i](const at::Tensor&) {
+      at::Tensor sum = weights[i].b_dec.expand({2, 6, 8});
+      for (std::size_t from = 0; from <= i; ++from)
+        sum = sum + codes[from].matmul(weights[from].W_dec.select(1, static_cast<std::int64_t>(i - from)));
+      return sum;
+    });
+  }
+  const DictionarySet set(members);
+  const auto spliced = model.with_dictionaries(set);
+  EXPECT_TRUE(all_close(spliced(tokens), model.run_with_hooks(tokens, hooks).logits(), 1e-11));
+  step = 1.5;
+  const Edit moved = add(act::sae_acts_post(act::mlp_out(0)).feature(9), step);
+  EXPECT_TRUE(all_close(spliced.run(tokens, {.edits = moved}).logits(),
+                        model.run_with_hooks(tokens, hooks).logits(), 1e-11));
+  const auto with_error = model.with_dictionaries(set, true);
+  EXPECT_TRUE(at::equal(with_error(tokens), model(tokens)));
+  // Each layer's MLP computes on what the step has changed, and its error is held.
+  const at::Tensor direction = weights[0].W_dec.select(0, 9) * step;  // [layer, d_model]
+  std::vector<Hook> moves;
+  for (std::int64_t layer = 0; layer < 3; ++layer) {
+    moves.emplace_back(act::mlp_out(static_cast<std::int32_t>(layer)).name(),
+                       [&, layer](const at::Tensor& x) { return x + direction[layer]; });
+  }
+  EXPECT_TRUE(all_close(with_error.run(tokens, {.edits = moved}).logits(),
+                        model.run_with_hooks(tokens, moves).logits(), 1e-11));
+  EXPECT_TRUE(with_error.without_dictionary(act::mlp_out(1).name()).dictionaries().empty());
+  EXPECT_THROW(model.with_dictionary(members[0]), ConfigError);
 }
 
 TEST(DictionaryRun, RefusesPlacesThatDoNotFit) {

@@ -62,7 +62,7 @@ TEST_F(OwnFolderTest, ANewAndAnEmptyFolderAreWritten) {
 TEST_F(OwnFolderTest, AFolderThatIsNotFinishedIsAsBefore) {
   std::filesystem::create_directory(folder_ / "empty");
   for (const char* folder : {"empty", "new", "newer/still/"}) {
-    OwnFolder made(folder_ / folder, names_, from_);
+    OwnFolder made(folder_ / folder, native_folder(names_), from_);
     made.add("weights", "new weights");
   }
   EXPECT_EQ(names_left_in(folder_ / ""), Names{"empty"});

@@ -17,6 +17,7 @@
 #include "hooked/core/shared.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/dictionaries/dictionary.h"
+#include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/engine/dictionary_place.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hook_handle.h"
@@ -150,9 +151,13 @@ class HookedTransformer {
   /// another width, ConfigError for a dictionary that was fitted to values which this model, as its weights
   /// were processed, does not compute.
   HookedTransformer with_dictionary(const Dictionary& dictionary, const DictionaryPlace& place = {}) const;
+  /// The same with a dictionary for each of several layers, where their files say; a layer of a cross-layer
+  /// transcoder writes what the features of all layers before it add there.
+  HookedTransformer with_dictionaries(const DictionarySet& set, bool with_error = false) const;
   /// The dictionaries of this model, in the order in which they were given.
   std::vector<StandingDictionary> dictionaries() const;
-  /// This model without the dictionary that stands at that activation. Throws HookError if none does.
+  /// This model without the dictionary that stands at that activation, or the set that it is a layer of if
+  /// that crosses layers. Throws HookError if none does.
   HookedTransformer without_dictionary(const ActivationName& place) const;
 
   /// The hooks attached to this handle, in the order of attachment.
