@@ -164,6 +164,18 @@ void take_set(const SetConfig& set, const std::filesystem::path& where, std::int
   if (config.activation == CodeActivation::top_k) plan.weights.erase("threshold");
 }
 
+/// Whether a config.yaml is one of transcoders: other programs have files of that name.
+bool says_transcoders(const std::filesystem::path& file) {
+  if (!is_there(file)) return false;
+  try {
+    const std::string text = read_text_file(file, kYamlBytes);
+    return text.find("model_kind") != std::string::npos ||
+           text.find("feature_input_hook") != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// The transcoder of a `layer_<i>.safetensors`.
 DictionaryPlan plan_layer(const std::filesystem::path& file) {
   DictionaryPlan plan;
@@ -238,7 +250,8 @@ bool is_circuit_tracer(const std::filesystem::path& path) {
     const std::string name = path.filename().native();
     return name.starts_with(kLayerBefore) && name.ends_with(kSafetensorsEnding) && is_there(path);
   }
-  return is_there(path / kSetConfig) || !numbered_files(path, kLayerBefore, kSafetensorsEnding).empty() ||
+  return says_transcoders(path / kSetConfig) ||
+         !numbered_files(path, kLayerBefore, kSafetensorsEnding).empty() ||
          !numbered_files(path, kEncoderBefore, kSafetensorsEnding).empty();
 }
 

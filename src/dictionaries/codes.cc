@@ -35,6 +35,9 @@ at::Tensor constant_norm_scale(const DictionaryConfig& c, const at::Tensor& x) {
   return std::sqrt(static_cast<double>(c.d_in)) / at::linalg_vector_norm(x, 2, {-1}, /*keepdim=*/true);
 }
 
+// Inputs and codes may be empty: then no size can be left to reshape.
+std::int64_t count_of_tokens(const at::Tensor& input) { return input.numel() / input.size(-1); }
+
 // Codes of each token of the input.
 void require_codes_of(const DictionaryConfig& c, const SparseCodes& codes, const at::Tensor& input) {
   const at::Tensor& values = codes.values;
@@ -70,6 +73,8 @@ at::Tensor normed_input(const DictionaryConfig& c, const at::Tensor& input) {
     case InputNorm::constant_norm:
       return input * constant_norm_scale(c, input);
     case InputNorm::none:
+    case InputNorm::expected_average:
+    case InputNorm::whitening:
       break;
   }
   return input;
@@ -83,6 +88,8 @@ at::Tensor without_norm(const DictionaryConfig& c, const at::Tensor& reconstruct
     case InputNorm::constant_norm:
       return reconstruction / constant_norm_scale(c, input);
     case InputNorm::none:
+    case InputNorm::expected_average:
+    case InputNorm::whitening:
       break;
   }
   return reconstruction;
@@ -110,8 +117,8 @@ KeptCodes kept_codes(const Dictionary& dictionary, const at::Tensor& preactivati
 }
 
 at::Tensor matching_pursuit(const DictionaryConfig& c, const at::Tensor& W_dec, const at::Tensor& x) {
-  at::Tensor residual = x.reshape({-1, c.d_in});
-  const std::int64_t tokens = residual.size(0);
+  const std::int64_t tokens = count_of_tokens(x);
+  at::Tensor residual = x.reshape({tokens, c.d_in});
   at::Tensor codes = at::zeros({tokens, c.features}, residual.options());
   at::Tensor support = at::zeros({tokens, c.features}, residual.options().dtype(at::kBool));
   at::Tensor going = at::zeros({tokens, 1}, residual.options().dtype(at::kBool)).logical_not();
@@ -155,7 +162,7 @@ at::Tensor SparseCodes::dense() const {
 SparseCodes Dictionary::encode_sparse(const at::Tensor& x) const {
   const DictionaryConfig& c = config();
   const at::Tensor input = input_of(x);
-  const at::Tensor tokens = input.reshape({-1, c.d_in});
+  const at::Tensor tokens = input.reshape({count_of_tokens(input), c.d_in});
   std::vector<KeptCodes> parts;
   std::int64_t most = 0;
   for (const at::Tensor& some : tokens.split(tokens_together(c.features))) {
@@ -198,12 +205,14 @@ at::Tensor Dictionary::decode_sparse(const SparseCodes& codes, const at::Tensor&
   if (c.decoder_norms == DecoderNorms::scaled)
     values = values / decoder_norms().index_select(0, codes.indices.reshape({-1})).reshape(values.sizes());
   std::vector<at::Tensor> parts;
-  const at::Tensor places = codes.indices.reshape({-1, n});
+  const std::int64_t tokens = count_of_tokens(input);
+  const at::Tensor places = codes.indices.reshape({tokens, n});
   const std::int64_t together = tokens_together(n * c.d_out);
-  const std::vector<at::Tensor> some = values.reshape({-1, n}).split(together);
+  const std::vector<at::Tensor> some = values.reshape({tokens, n}).split(together);
   const std::vector<at::Tensor> at_places = places.split(together);
   for (std::size_t i = 0; i < some.size(); ++i) {
-    const at::Tensor rows = w.W_dec.index_select(0, at_places[i].reshape({-1})).reshape({-1, n, c.d_out});
+    const at::Tensor rows =
+        w.W_dec.index_select(0, at_places[i].reshape({-1})).reshape({some[i].size(0), n, c.d_out});
     parts.push_back(some[i].unsqueeze(1).matmul(rows).squeeze(1));
   }
   at::Tensor decoded = at::cat(parts).reshape(shape);

@@ -92,7 +92,16 @@ void take_metadata(Json metadata, const std::filesystem::path& file, DictionaryC
 }
 
 Json metadata_of(const DictionaryConfig& config) {
-  Json metadata = parse_json(config.metadata, {});
+  Json metadata;
+  try {
+    metadata = parse_json(config.metadata, {});
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError("DictionaryConfig::metadata", error.what());
+  }
+  if (!metadata.is_object()) {
+    throw ConfigError("DictionaryConfig::metadata",
+                      fmt::format("this is no object; expected one, got {}", json_kind(metadata)));
+  }
   const auto set = [&](const char* key, Json value) {
     if (!metadata.contains(key) || metadata.at(key).is_null()) metadata[key] = std::move(value);
   };

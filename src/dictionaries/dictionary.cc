@@ -75,9 +75,9 @@ at::Tensor Dictionary::input_of(const at::Tensor& x) const {
   const bool heads = c.flattens_heads;
   if (!x.defined() || x.dim() < (heads ? 2 : 1) || x.size(-1) * (heads ? x.size(-2) : 1) != c.d_in) {
     throw ShapeError("x",
-                     fmt::format("the activation does not fit the dictionary; expected [..., {}], got {}",
-                                 heads ? fmt::format("heads, d_head] with heads · d_head = {}", c.d_in)
-                                       : fmt::format("{}]", c.d_in),
+                     fmt::format("the activation does not fit the dictionary; expected {}, got {}",
+                                 heads ? fmt::format("[..., heads, d_head] with heads · d_head = {}", c.d_in)
+                                       : fmt::format("[..., {}]", c.d_in),
                                  x.defined() ? shape_text(x.sizes()) : "no tensor"));
   }
   const at::Tensor cast = x.to(c.dtype);

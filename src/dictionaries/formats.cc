@@ -121,7 +121,13 @@ void DictionaryPlan::check() const {
   check_config(config, files.empty() ? std::string("dictionary") : path_text(files.back()));
   for (const DictionaryWeightRow& row : dictionary_weight_rows()) {
     if (!row.shape(config)) continue;
-    const StoredWeight& weight = weights.at(std::string(row.name));
+    const auto found = weights.find(row.name);
+    if (found == weights.end()) {
+      throw CheckpointError(
+          files.empty() ? std::string("dictionary") : path_text(files.front()),
+          fmt::format("a weight is missing; expected {}, which {} has", row.name, architecture_text(config)));
+    }
+    const StoredWeight& weight = found->second;
     check_shape(row, config, weight);
     if (weight.dtype == at::ScalarType::Undefined || !at::isFloatingType(weight.dtype)) {
       throw CheckpointError(weight.where,

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,12 +32,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kNotRead 
     {"matryoshka_batchtopk",
      "this is the form in training; SAELens saves it for use as jumprelu (save_inference_model)"},
 }};
-
-constexpr std::array<Named<InputNorm>, 5> kNorms = {{{"none", InputNorm::none},
-                                                     {"layer_norm", InputNorm::layer_norm},
-                                                     {"constant_norm_rescale", InputNorm::constant_norm},
-                                                     {"expected_average_only_in", InputNorm::none},
-                                                     {"covariance_whitening", InputNorm::none}}};
 
 /// Fields of the configs themselves; in files before version 6 all others are facts about the dictionary.
 const std::set<std::string_view>& config_keys() {
@@ -74,10 +67,7 @@ Json version_of(const Json& config) {
 bool is_before_6(const Json& config) {
   const Json version = version_of(config);
   if (!version.is_string()) return true;
-  const auto text = version.get<std::string>();
-  int major = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), major);
-  return error != std::errc() || major < 6;
+  return is_before_version_6(version.get<std::string>());
 }
 
 /// The config that SAELens 6 makes of one before it.
@@ -149,14 +139,14 @@ const SaeLensArchitecture& architecture_of(const ConfigReader& reader) {
 
 void take_norm(const ConfigReader& reader, DictionaryConfig& config) {
   const std::string word = reader.text_or("normalize_activations", "none");
-  const auto found = std::ranges::find(kNorms, word, &Named<InputNorm>::name);
-  if (found == kNorms.end()) {
+  const auto found = std::ranges::find(kSaeLensNorms, word, &SaeLensNorm::name);
+  if (found == kSaeLensNorms.end()) {
     reader.refuse("normalize_activations",
                   "is no normalisation that is read; expected none, layer_norm, constant_norm_rescale, "
                   "expected_average_only_in or covariance_whitening");
   }
-  config.input_norm = found->value;
-  if (word == "expected_average_only_in") {
+  config.input_norm = found->norm;
+  if (config.input_norm == InputNorm::expected_average) {
     config.notes.emplace_back(
         "normalize_activations is expected_average_only_in: it was trained on inputs times sqrt(d_in) / "
         "their mean norm; "
@@ -164,7 +154,7 @@ void take_norm(const ConfigReader& reader, DictionaryConfig& config) {
         "the folder "
         "says whether it was");
   }
-  if (word == "covariance_whitening") {
+  if (config.input_norm == InputNorm::whitening) {
     config.notes.emplace_back(
         "normalize_activations is covariance_whitening, which SAELens folds into the weights at the end of "
         "training and "
@@ -253,14 +243,14 @@ bool is_saelens(const std::filesystem::path& path) {
 DictionaryPlans plan_saelens(const std::filesystem::path& path) {
   const std::filesystem::path config_file = path / kSaeLensConfig;
   Json json = read_json_object(config_file);
-  const bool before_6 = is_before_6(json);
-  if (before_6) json = as_version_6(json, config_file);
-  Json metadata = json.value("metadata", Json::object());
-  if (!metadata.is_object()) {
+  if (const Json metadata = json.value("metadata", Json::object()); !metadata.is_object()) {
     throw ConfigError(
         fmt::format("{}: metadata", path_text(config_file)),
         fmt::format("the field has the wrong type; expected an object, got {}", json_kind(metadata)));
   }
+  const bool before_6 = is_before_6(json);
+  if (before_6) json = as_version_6(json, config_file);
+  Json metadata = json.value("metadata", Json::object());
   const bool states_dtype = json.contains("dtype");
   const ConfigReader reader = reader_of(std::move(json), config_file);
   DictionaryPlan plan{.config = read_config(reader, config_file, std::move(metadata)),

@@ -71,26 +71,15 @@ std::string_view architecture_of(const DictionaryConfig& c, const DictionaryWeig
   return found->name;
 }
 
-std::string_view norm_word(InputNorm norm) {
-  switch (norm) {
-    case InputNorm::layer_norm:
-      return "layer_norm";
-    case InputNorm::constant_norm:
-      return "constant_norm_rescale";
-    case InputNorm::none:
-      break;
-  }
-  return "none";
-}
-
 Json config_of(const DictionaryConfig& c, const DictionaryWeights& w) {
-  Json config = {{"d_in", c.d_in},
-                 {"d_sae", c.features},
-                 {"dtype", dtype_text(c.dtype)},
-                 {"device", "cpu"},
-                 {"apply_b_dec_to_input", c.subtracts_decoder_bias},
-                 {"normalize_activations", norm_word(c.input_norm)},
-                 {"reshape_activations", c.flattens_heads ? "hook_z" : "none"}};
+  Json config = {
+      {"d_in", c.d_in},
+      {"d_sae", c.features},
+      {"dtype", dtype_text(c.dtype)},
+      {"device", "cpu"},
+      {"apply_b_dec_to_input", c.subtracts_decoder_bias},
+      {"normalize_activations", std::ranges::find(kSaeLensNorms, c.input_norm, &SaeLensNorm::norm)->name},
+      {"reshape_activations", c.flattens_heads ? "hook_z" : "none"}};
   if (c.activation == CodeActivation::top_k || c.activation == CodeActivation::abs_top_k) {
     config["k"] = c.k;
     config["rescale_acts_by_decoder_norm"] = c.decoder_norms == DecoderNorms::scaled;
@@ -103,7 +92,8 @@ Json config_of(const DictionaryConfig& c, const DictionaryWeights& w) {
   }
   Json metadata = metadata_of(c);
   const Json stated = metadata.value(kVersionKey, Json());
-  if (!stated.is_string() || stated.get<std::string>() < "6") metadata[kVersionKey] = kFormatVersion;
+  if (!stated.is_string() || is_before_version_6(stated.get<std::string>()))
+    metadata[kVersionKey] = kFormatVersion;
   if (!metadata.contains("sae_lens_training_version")) metadata["sae_lens_training_version"] = nullptr;
   metadata[kOursKey] = version();
   config["metadata"] = std::move(metadata);

@@ -15,7 +15,7 @@ std::span<const Command> commands() {
               "  hooked list\n"
               "  hooked list --json",
               define_list},
-      Command{"info", "what a model is, and what weight processing does to it",
+      Command{"info", "what a model is, and what weight processing does to it; what a dictionary is",
               "  hooked info examples/toy_model\n"
               "  hooked info examples/toy_model --process fold_ln,center_unembed --json",
               define_info},

@@ -154,6 +154,7 @@ std::vector<Words> JsonPage::calls() const {
       {"info", m, "--check-processing"},
       {"info", golden("adapters/llama_patterns")},
       {"info", golden("cases/gemma3_text_in_gemma3")},
+      {"info", HOOKED_SOURCE_DIR "/tests/dictionaries/golden/published/circuit_tracer_clt"},
       {"names", m, "--tokens-length", "4"},
       {"names", m},
       {"tokenize", m, "--text", "w2 w3", "--add-special-tokens"},

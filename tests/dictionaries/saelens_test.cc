@@ -1,5 +1,6 @@
 // Dictionaries of every architecture of SAELens that is read, saved by SAELens 6.54.12, and what it computes
 // with them (tests/dictionaries/makers/saelens.py).
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ TEST_P(SaeLensGoldens, WhatIsSavedComputesTheSame) {
   const TempFolder folder;
   const Dictionary dictionary = Dictionary::load((kGolden / GetParam()).native());
   dictionary.save(folder / "saved");
+  // SAELens reads such folders (makers/saelens.py --check).
+  if (const char* const kept = std::getenv("HOOKED_SAVED_DICTIONARIES"))
+    dictionary.save(std::filesystem::path(kept) / GetParam());
   const Dictionary saved = Dictionary::load((folder / "saved").native());
   expect_computes(saved, expected(GetParam()));
   EXPECT_EQ(architecture_text(saved.config()), architecture_text(dictionary.config()));

@@ -15,17 +15,18 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// The parameters of a dictionary. Those that its architecture lacks are undefined.
+/// The parameters of a dictionary. Those that its architecture lacks are undefined. For designated
+/// initialisers.
 struct DictionaryWeights {
-  at::Tensor W_enc;      ///< [d_in, features]; matching pursuit has none
-  at::Tensor b_enc;      ///< [features]; neither a gated dictionary nor matching pursuit has it
-  at::Tensor W_dec;      ///< [features, d_out], or [features, layers, d_out] if it crosses layers
-  at::Tensor b_dec;      ///< [d_out]
-  at::Tensor threshold;  ///< [features], of jump_relu
-  at::Tensor W_skip;     ///< [d_out, d_in]
-  at::Tensor b_gate;     ///< [features], of gated
-  at::Tensor b_mag;      ///< [features], of gated
-  at::Tensor r_mag;      ///< [features], of gated: the magnitude's encoder is W_enc · exp(r_mag)
+  at::Tensor W_enc = {};      ///< [d_in, features]; matching pursuit has none
+  at::Tensor b_enc = {};      ///< [features]; neither a gated dictionary nor matching pursuit has it
+  at::Tensor W_dec = {};      ///< [features, d_out], or [features, layers, d_out] if it crosses layers
+  at::Tensor b_dec = {};      ///< [d_out]
+  at::Tensor threshold = {};  ///< [features], of jump_relu
+  at::Tensor W_skip = {};     ///< [d_out, d_in]
+  at::Tensor b_gate = {};     ///< [features], of gated
+  at::Tensor b_mag = {};      ///< [features], of gated
+  at::Tensor r_mag = {};      ///< [features], of gated: the magnitude's encoder is W_enc · exp(r_mag)
 };
 
 /// How a dictionary is read. For designated initialisers.

@@ -32,6 +32,10 @@ enum class InputNorm : std::uint8_t {
   none,           ///< nothing
   layer_norm,     ///< (x - mean) / (standard deviation + 1e-5); the deviation is that of n - 1
   constant_norm,  ///< x · sqrt(d_in) / |x|
+  /// Nothing, but training multiplied inputs by sqrt(d_in) / their mean norm. That factor should have been
+  /// folded into the weights, and files do not say whether it was.
+  expected_average,
+  whitening,  ///< nothing, in a state of training before the whitening of inputs was folded into the weights
 };
 
 /// What the norms of a feature's decoder rows do where an activation keeps the largest codes.

@@ -25,7 +25,10 @@ def draw(*shape: int, scale: float = 0.6) -> Any:
 
 
 def f32(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: np.array(value, dtype=np.float32, order="C") for name, value in values.items()}
+    return {
+        name: np.array(value, dtype=np.float32, order="C")
+        for name, value in values.items()
+    }
 
 
 def relu(h: Any) -> Any:
@@ -45,7 +48,10 @@ def norms(W_dec: Any) -> Any:
 
 
 def expect(name: str, **values: Any) -> None:
-    save_file({key: np.ascontiguousarray(value) for key, value in values.items()}, GOLDEN / f"{name}.safetensors")
+    save_file(
+        {key: np.ascontiguousarray(value) for key, value in values.items()},
+        GOLDEN / f"{name}.safetensors",
+    )
 
 
 def folder(*parts: str) -> Path:
@@ -59,7 +65,13 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def save_torch(values: dict[str, Any], path: Path) -> None:
-    torch.save({name: torch.tensor(np.asarray(value), dtype=torch.float32) for name, value in values.items()}, path)
+    torch.save(
+        {
+            name: torch.tensor(np.asarray(value), dtype=torch.float32)
+            for name, value in values.items()
+        },
+        path,
+    )
 
 
 class Weights:
@@ -93,20 +105,51 @@ def gemma_scope() -> None:
         x = w.x.reshape(4, 3, 2) if name.endswith("attention") else w.x
         output = codes @ (w.W_dec * d) + w.b_dec
         expect(name, x=x, codes=codes, output=output.reshape(x.shape))
-        stored = f32(dict(W_enc=w.W_enc, W_dec=w.W_dec, b_enc=w.b_enc, b_dec=w.b_dec, threshold=threshold))
+        stored = f32(
+            dict(
+                W_enc=w.W_enc,
+                W_dec=w.W_dec,
+                b_enc=w.b_enc,
+                b_dec=w.b_dec,
+                threshold=threshold,
+            )
+        )
         stored["W_dec"] = np.asfortranarray(stored["W_dec"])  # NumPy writes both orders
-        np.savez(folder("google", repository, layer, "width_12", "average_l0_4") / "params.npz", **stored)
+        np.savez(
+            folder("google", repository, layer, "width_12", "average_l0_4")
+            / "params.npz",
+            **stored,
+        )
 
 
 def gemma_scope_2() -> None:
     def params(w: Weights, threshold: Any, **more: Any) -> dict[str, Any]:
-        return f32(dict(w_enc=w.W_enc, w_dec=w.W_dec, b_enc=w.b_enc, b_dec=w.b_dec, threshold=threshold, **more))
+        return f32(
+            dict(
+                w_enc=w.W_enc,
+                w_dec=w.W_dec,
+                b_enc=w.b_enc,
+                b_dec=w.b_dec,
+                threshold=threshold,
+                **more,
+            )
+        )
 
     w, threshold, affine = Weights(), np.abs(draw(F)), draw(D, D)
     codes = relu(w.h()) * (w.h() > threshold)
-    expect("gemma_scope_2_transcoder", x=w.x, codes=codes, output=w.out(codes) + w.x @ affine)
-    place = folder("google", "gemma-scope-2-1b-it", "transcoder", "layer_7_width_12_affine")
-    save_file(params(w, threshold, affine_skip_connection=affine), place / "params.safetensors")
+    expect(
+        "gemma_scope_2_transcoder",
+        x=w.x,
+        codes=codes,
+        output=w.out(codes) + w.x @ affine,
+    )
+    place = folder(
+        "google", "gemma-scope-2-1b-it", "transcoder", "layer_7_width_12_affine"
+    )
+    save_file(
+        params(w, threshold, affine_skip_connection=affine),
+        place / "params.safetensors",
+    )
     write_json(
         place / "config.json",
         dict(
@@ -119,19 +162,40 @@ def gemma_scope_2() -> None:
     )
     w, threshold = Weights(), np.abs(draw(F))
     codes = relu(w.h()) * (w.h() > threshold)
-    expect("gemma_scope_2_attention", x=w.x.reshape(4, 2, 3), codes=codes, output=w.out(codes).reshape(4, 2, 3))
-    save_file(params(w, threshold), folder("google", "gemma-scope-2-1b-it", "attn_out", "layer_9_width_12") / "params.safetensors")
-    layers, place = [], folder("google", "gemma-scope-2-1b-it", "clt", "width_12_affine")
+    expect(
+        "gemma_scope_2_attention",
+        x=w.x.reshape(4, 2, 3),
+        codes=codes,
+        output=w.out(codes).reshape(4, 2, 3),
+    )
+    save_file(
+        params(w, threshold),
+        folder("google", "gemma-scope-2-1b-it", "attn_out", "layer_9_width_12")
+        / "params.safetensors",
+    )
+    layers, place = (
+        [],
+        folder("google", "gemma-scope-2-1b-it", "clt", "width_12_affine"),
+    )
     for layer in range(L):
         w, threshold, affine = Weights(), np.abs(draw(F)), draw(D, D)
         decoder = draw(F, L, D)  # what is written to layers before its own is not used
         layers.append((w, decoder, affine, relu(w.h()) * (w.h() > threshold)))
-        stored = params(w, threshold, affine_skip_connection=affine) | f32(dict(w_dec=decoder))
+        stored = params(w, threshold, affine_skip_connection=affine) | f32(
+            dict(w_dec=decoder)
+        )
         save_file(stored, place / f"params_layer_{layer}.safetensors")
     found: dict[str, Any] = {}
     for layer, (w, _, affine, codes) in enumerate(layers):
-        written = sum(codes_i @ decoder_i[:, layer] for _, decoder_i, _, codes_i in layers[: layer + 1])
-        found |= {f"x.{layer}": w.x, f"codes.{layer}": codes, f"output.{layer}": written + w.b_dec + w.x @ affine}
+        written = sum(
+            codes_i @ decoder_i[:, layer]
+            for _, decoder_i, _, codes_i in layers[: layer + 1]
+        )
+        found |= {
+            f"x.{layer}": w.x,
+            f"codes.{layer}": codes,
+            f"output.{layer}": written + w.b_dec + w.x @ affine,
+        }
     expect("gemma_scope_2_clt", **found)
 
 
@@ -140,10 +204,17 @@ def llama_scope() -> None:
     scale = np.sqrt(D) / mean_norm["in"]
     h = scale * w.x @ w.W_enc + w.b_enc
     codes = h * (h > 0.45 * scale)
-    expect("llama_scope", x=w.x, codes=codes, output=(codes @ w.W_dec + w.b_dec) / scale)
+    expect(
+        "llama_scope", x=w.x, codes=codes, output=(codes @ w.W_dec + w.b_dec) / scale
+    )
     place = folder("Llama3_1-8B-Base-L15R-8x")
     (place / "checkpoints").mkdir(exist_ok=True)
-    stored = {"encoder.weight": w.W_enc.T, "encoder.bias": w.b_enc, "decoder.weight": w.W_dec.T, "decoder.bias": w.b_dec}
+    stored = {
+        "encoder.weight": w.W_enc.T,
+        "encoder.bias": w.b_enc,
+        "decoder.weight": w.W_dec.T,
+        "decoder.bias": w.b_dec,
+    }
     save_file(f32(stored), place / "checkpoints" / "final.safetensors")
     write_json(
         place / "hyperparams.json",
@@ -164,12 +235,39 @@ def llama_scope() -> None:
 
 
 def llamascopium() -> None:
-    shared = dict(d_model=D, expansion_factor=2, use_decoder_bias=True, top_k=4, use_triton_kernel=False)
+    shared = dict(
+        d_model=D,
+        expansion_factor=2,
+        use_decoder_bias=True,
+        top_k=4,
+        use_triton_kernel=False,
+    )
     point = "blocks.2.hook_resid_post"
     for name, options in (
-        ("llamascopium_jumprelu", dict(act_fn="jumprelu", norm_activation="dataset-wise", sparsity_include_decoder_norm=True)),
-        ("llamascopium_topk", dict(act_fn="topk", norm_activation="inference", sparsity_include_decoder_norm=True)),
-        ("llamascopium_token_wise", dict(act_fn="relu", norm_activation="token-wise", sparsity_include_decoder_norm=False)),
+        (
+            "llamascopium_jumprelu",
+            dict(
+                act_fn="jumprelu",
+                norm_activation="dataset-wise",
+                sparsity_include_decoder_norm=True,
+            ),
+        ),
+        (
+            "llamascopium_topk",
+            dict(
+                act_fn="topk",
+                norm_activation="inference",
+                sparsity_include_decoder_norm=True,
+            ),
+        ),
+        (
+            "llamascopium_token_wise",
+            dict(
+                act_fn="relu",
+                norm_activation="token-wise",
+                sparsity_include_decoder_norm=False,
+            ),
+        ),
     ):
         w, log_threshold, n = Weights(), draw(F), None
         n = norms(w.W_dec) if options["sparsity_include_decoder_norm"] else np.ones(F)
@@ -191,7 +289,12 @@ def llamascopium() -> None:
         expect(name, x=w.x, codes=codes, output=w.out(codes) / scale)
         place = folder(name)
         save_file(f32(stored), place / "sae_weights.safetensors")
-        write_json(place / "config.json", shared | options | dict(sae_type="sae", hook_point_in=point, hook_point_out=point))
+        write_json(
+            place / "config.json",
+            shared
+            | options
+            | dict(sae_type="sae", hook_point_in=point, hook_point_out=point),
+        )
     cross_layer(shared)
 
 
@@ -201,61 +304,156 @@ def cross_layer(shared: dict[str, Any]) -> None:
     outs = [f"blocks.{i}.hook_mlp_out" for i in range(L)]
     decoders = [draw(i + 1, F, D) for i in range(L)]  # by the layer that is written to
     log_threshold = draw(L, F)
-    stored = {"W_E": np.stack([w.W_enc for w in layers]), "b_E": np.stack([w.b_enc for w in layers])}
-    stored |= {f"W_D.{i}": decoder for i, decoder in enumerate(decoders)} | {f"b_D.{i}": w.b_dec for i, w in enumerate(layers)}
+    stored = {
+        "W_E": np.stack([w.W_enc for w in layers]),
+        "b_E": np.stack([w.b_enc for w in layers]),
+    }
+    stored |= {f"W_D.{i}": decoder for i, decoder in enumerate(decoders)} | {
+        f"b_D.{i}": w.b_dec for i, w in enumerate(layers)
+    }
     stored["activation_function.log_jumprelu_threshold"] = log_threshold
     found: dict[str, Any] = {}
     codes = [w.h() * (w.h() > np.exp(log_threshold[i])) for i, w in enumerate(layers)]
     for i, w in enumerate(layers):
-        output = sum(codes[source] @ decoders[i][source] for source in range(i + 1)) + w.b_dec
+        output = (
+            sum(codes[source] @ decoders[i][source] for source in range(i + 1))
+            + w.b_dec
+        )
         found |= {f"x.{i}": w.x, f"codes.{i}": codes[i], f"output.{i}": output}
     expect("llamascopium_clt", **found)
     place = folder("llamascopium_clt")
     save_file(f32(stored), place / "sae_weights.safetensors")
-    options = dict(act_fn="jumprelu", norm_activation="inference", sparsity_include_decoder_norm=False)
-    write_json(place / "config.json", shared | options | dict(sae_type="clt", hook_points_in=ins, hook_points_out=outs))
+    options = dict(
+        act_fn="jumprelu",
+        norm_activation="inference",
+        sparsity_include_decoder_norm=False,
+    )
+    write_json(
+        place / "config.json",
+        shared
+        | options
+        | dict(sae_type="clt", hook_points_in=ins, hook_points_out=outs),
+    )
 
 
 def dictionary_learning() -> None:
-    def write(name: str, dict_class: str, stored: dict[str, Any], codes: Any, w: Weights, **trainer: Any) -> None:
+    def write(
+        name: str,
+        dict_class: str,
+        stored: dict[str, Any],
+        codes: Any,
+        w: Weights,
+        **trainer: Any,
+    ) -> None:
         expect(name, x=w.x, codes=codes, output=w.out(codes))
         place = folder(name)
         save_torch(stored, place / "ae.pt")
-        facts = dict(dict_class=dict_class, layer=8, lm_name="EleutherAI/pythia-70m", submodule_name="resid_post_layer_8")
-        write_json(place / "config.json", dict(trainer=facts | trainer, buffer=dict(ctx_len=128)))
+        facts = dict(
+            dict_class=dict_class,
+            layer=8,
+            lm_name="EleutherAI/pythia-70m",
+            submodule_name="resid_post_layer_8",
+        )
+        write_json(
+            place / "config.json",
+            dict(trainer=facts | trainer, buffer=dict(ctx_len=128)),
+        )
 
     def linear(w: Weights, bias: str) -> dict[str, Any]:
-        return {"encoder.weight": w.W_enc.T, "encoder.bias": w.b_enc, "decoder.weight": w.W_dec.T, bias: w.b_dec}
+        return {
+            "encoder.weight": w.W_enc.T,
+            "encoder.bias": w.b_enc,
+            "decoder.weight": w.W_dec.T,
+            bias: w.b_dec,
+        }
 
     w = Weights()
-    write("learning_standard", "AutoEncoder", linear(w, "bias"), relu(w.h(w.x - w.b_dec)), w)
+    write(
+        "learning_standard",
+        "AutoEncoder",
+        linear(w, "bias"),
+        relu(w.h(w.x - w.b_dec)),
+        w,
+    )
     w, r_mag, gate, mag = Weights(), draw(F), draw(F), draw(F)
     inner = (w.x - w.b_dec) @ w.W_enc
     codes = (inner + gate > 0) * relu(inner * np.exp(r_mag) + mag)
-    stored = {"encoder.weight": w.W_enc.T, "decoder.weight": w.W_dec.T, "decoder_bias": w.b_dec}
-    write("learning_gated", "GatedAutoEncoder", stored | dict(r_mag=r_mag, gate_bias=gate, mag_bias=mag), codes, w)
+    stored = {
+        "encoder.weight": w.W_enc.T,
+        "decoder.weight": w.W_dec.T,
+        "decoder_bias": w.b_dec,
+    }
+    write(
+        "learning_gated",
+        "GatedAutoEncoder",
+        stored | dict(r_mag=r_mag, gate_bias=gate, mag_bias=mag),
+        codes,
+        w,
+    )
     w, threshold = Weights(), draw(F)
     codes = relu(w.h()) * (w.h() > threshold)  # no b_dec on the input
-    stored = dict(W_enc=w.W_enc, b_enc=w.b_enc, W_dec=w.W_dec, b_dec=w.b_dec, threshold=threshold)
+    stored = dict(
+        W_enc=w.W_enc, b_enc=w.b_enc, W_dec=w.W_dec, b_dec=w.b_dec, threshold=threshold
+    )
     write("learning_jumprelu", "JumpReluAutoEncoder", stored, codes, w)
     w = Weights()
-    codes = top(relu(w.h(w.x - w.b_dec)), 3)  # the threshold that is stored is not that of codes
-    write("learning_topk", "AutoEncoderTopK", linear(w, "b_dec") | dict(k=np.array(3), threshold=np.array(9.0)), codes, w, k=3)
+    codes = top(
+        relu(w.h(w.x - w.b_dec)), 3
+    )  # the threshold that is stored is not that of codes
+    write(
+        "learning_topk",
+        "AutoEncoderTopK",
+        linear(w, "b_dec") | dict(k=np.array(3), threshold=np.array(9.0)),
+        codes,
+        w,
+        k=3,
+    )
     w = Weights()
     h = relu(w.h(w.x - w.b_dec))
     codes = h * (h > np.float64(np.float32(0.8)))
-    write("learning_batch_topk", "BatchTopKSAE", linear(w, "b_dec") | dict(k=np.array(3), threshold=np.array(0.8)), codes, w, k=3)
+    write(
+        "learning_batch_topk",
+        "BatchTopKSAE",
+        linear(w, "b_dec") | dict(k=np.array(3), threshold=np.array(0.8)),
+        codes,
+        w,
+        k=3,
+    )
     w = Weights()
     h = relu(w.h(w.x - w.b_dec))
     codes = h * (h > np.float64(np.float32(0.6)))
-    stored = dict(W_enc=w.W_enc, b_enc=w.b_enc, W_dec=w.W_dec, b_dec=w.b_dec, k=np.array(3), threshold=np.array(0.6))
-    write("learning_matryoshka", "MatryoshkaBatchTopKSAE", stored | dict(group_sizes=np.array([4, 8])), codes, w, k=3)
+    stored = dict(
+        W_enc=w.W_enc,
+        b_enc=w.b_enc,
+        W_dec=w.W_dec,
+        b_dec=w.b_dec,
+        k=np.array(3),
+        threshold=np.array(0.6),
+    )
+    write(
+        "learning_matryoshka",
+        "MatryoshkaBatchTopKSAE",
+        stored | dict(group_sizes=np.array([4, 8])),
+        codes,
+        w,
+        k=3,
+    )
 
 
 def sparsify() -> None:
-    shared = dict(expansion_factor=2, normalize_decoder=True, num_latents=0, multi_topk=False, d_in=D)
+    shared = dict(
+        expansion_factor=2,
+        normalize_decoder=True,
+        num_latents=0,
+        multi_topk=False,
+        d_in=D,
+    )
     for name, place, options in (
-        ("sparsify", folder("sparsify", "layers.4"), dict(activation="topk", k=3, skip_connection=False, transcode=False)),
+        (
+            "sparsify",
+            folder("sparsify", "layers.4"),
+            dict(activation="topk", k=3, skip_connection=False, transcode=False),
+        ),
         (
             "sparsify_groups",
             folder("sparsify", "layers.5.mlp"),
@@ -267,11 +465,21 @@ def sparsify() -> None:
         if options["activation"] == "topk":
             codes, output = top(h, 3), 0.0
         else:
-            codes = np.concatenate([top(group, 1) for group in np.split(h, 4, axis=-1)], axis=-1)
+            codes = np.concatenate(
+                [top(group, 1) for group in np.split(h, 4, axis=-1)], axis=-1
+            )
             output = w.x @ skip.T
         expect(name, x=w.x, codes=codes, output=w.out(codes) + output)
-        stored = {"encoder.weight": w.W_enc.T, "encoder.bias": w.b_enc, "W_dec": w.W_dec, "b_dec": w.b_dec}
-        save_file(f32(stored | (dict(W_skip=skip) if options["skip_connection"] else {})), place / "sae.safetensors")
+        stored = {
+            "encoder.weight": w.W_enc.T,
+            "encoder.bias": w.b_enc,
+            "W_dec": w.W_dec,
+            "b_dec": w.b_dec,
+        }
+        save_file(
+            f32(stored | (dict(W_skip=skip) if options["skip_connection"] else {})),
+            place / "sae.safetensors",
+        )
         write_json(place / "cfg.json", shared | options)
 
 
@@ -281,7 +489,10 @@ def qwen_scope() -> None:
     w.x = w.x[:1]
     codes = relu(top(w.h(), 5))  # no b_dec on the input
     expect("qwen_scope", x=w.x, codes=codes, output=w.out(codes))
-    save_torch(dict(W_enc=w.W_enc.T, W_dec=w.W_dec.T, b_enc=w.b_enc, b_dec=w.b_dec), place / "layer13.sae.pt")
+    save_torch(
+        dict(W_enc=w.W_enc.T, W_dec=w.W_dec.T, b_enc=w.b_enc, b_dec=w.b_dec),
+        place / "layer13.sae.pt",
+    )
 
 
 def circuit_tracer() -> None:
@@ -289,62 +500,146 @@ def circuit_tracer() -> None:
     found: dict[str, Any] = {}
     place = folder("circuit_tracer_set")
     for layer in range(2):
-        w, threshold, skip = Weights(), draw(F), draw(D, D)  # some thresholds are negative, and codes with them
+        w, threshold, skip = (
+            Weights(),
+            draw(F),
+            draw(D, D),
+        )  # some thresholds are negative, and codes with them
         codes = w.h() * (w.h() > threshold) if layer == 0 else relu(w.h())
-        found |= {f"x.{layer}": w.x, f"codes.{layer}": codes, f"output.{layer}": w.out(codes) + (w.x @ skip.T if layer else 0)}
+        found |= {
+            f"x.{layer}": w.x,
+            f"codes.{layer}": codes,
+            f"output.{layer}": w.out(codes) + (w.x @ skip.T if layer else 0),
+        }
         stored = dict(W_enc=w.W_enc.T, W_dec=w.W_dec, b_enc=w.b_enc, b_dec=w.b_dec)
-        stored |= dict(W_skip=skip) if layer else {"activation_function.threshold": threshold}
+        stored |= (
+            dict(W_skip=skip) if layer else {"activation_function.threshold": threshold}
+        )
         save_file(f32(stored), place / f"layer_{layer}.safetensors")
-    (place / "config.yaml").write_text(config.format("transcoder_set", '"mlp.hook_in"  # normed'))
+    (place / "config.yaml").write_text(
+        config.format("transcoder_set", '"mlp.hook_in"  # normed')
+    )
     expect("circuit_tracer_set", **found)
     layers = [(Weights(), draw(F)) for _ in range(L)]
     decoders = [draw(F, L - i, D) for i in range(L)]  # by the layer that writes
     codes = [w.h() * (w.h() > threshold) for w, threshold in layers]
     place, found = folder("circuit_tracer_clt"), {}
     for i, (w, threshold) in enumerate(layers):
-        output = sum(codes[source] @ decoders[source][:, i - source] for source in range(i + 1)) + w.b_dec
+        output = (
+            sum(
+                codes[source] @ decoders[source][:, i - source]
+                for source in range(i + 1)
+            )
+            + w.b_dec
+        )
         found |= {f"x.{i}": w.x, f"codes.{i}": codes[i], f"output.{i}": output}
-        stored = {f"W_enc_{i}": w.W_enc.T, f"b_enc_{i}": w.b_enc, f"b_dec_{i}": w.b_dec, f"threshold_{i}": threshold}
+        stored = {
+            f"W_enc_{i}": w.W_enc.T,
+            f"b_enc_{i}": w.b_enc,
+            f"b_dec_{i}": w.b_dec,
+            f"threshold_{i}": threshold,
+        }
         save_file(f32(stored), place / f"W_enc_{i}.safetensors")
         save_file(f32({f"W_dec_{i}": decoders[i]}), place / f"W_dec_{i}.safetensors")
-    (place / "config.yaml").write_text(config.format("cross_layer_transcoder", "hook_resid_mid"))
+    (place / "config.yaml").write_text(
+        config.format("cross_layer_transcoder", "hook_resid_mid")
+    )
     expect("circuit_tracer_clt", **found)
     w = Weights()
     w.b_enc = -4 * np.abs(w.b_enc)
     codes = top(w.h(), 5)  # few are positive, and negative ones stay
-    expect("circuit_tracer_topk", **{"x.0": w.x, "codes.0": codes, "output.0": w.out(codes)})
+    expect(
+        "circuit_tracer_topk",
+        **{"x.0": w.x, "codes.0": codes, "output.0": w.out(codes)},
+    )
     place = folder("circuit_tracer_topk")
-    save_file(f32(dict(W_enc=w.W_enc.T, W_dec=w.W_dec, b_enc=w.b_enc, b_dec=w.b_dec)), place / "layer_0.safetensors")
-    (place / "config.yaml").write_text(config.format("transcoder_set", "mlp.hook_in") + "activation: topk\nk: 5\n")
+    save_file(
+        f32(dict(W_enc=w.W_enc.T, W_dec=w.W_dec, b_enc=w.b_enc, b_dec=w.b_dec)),
+        place / "layer_0.safetensors",
+    )
+    (place / "config.yaml").write_text(
+        config.format("transcoder_set", "mlp.hook_in") + "activation: topk\nk: 5\n"
+    )
 
 
 def saelens_before_6() -> None:
-    shared = dict(model_name="gpt2-small", hook_point="blocks.3.hook_resid_pre", hook_point_layer=3, d_in=D, d_sae=F)
-    shared |= dict(dtype="torch.float32", device="cuda", context_size=128, activation_fn_str="relu")
+    shared = dict(
+        model_name="gpt2-small",
+        hook_point="blocks.3.hook_resid_pre",
+        hook_point_layer=3,
+        d_in=D,
+        d_sae=F,
+    )
+    shared |= dict(
+        dtype="torch.float32", device="cuda", context_size=128, activation_fn_str="relu"
+    )
 
-    def write(name: str, codes: Any, w: Weights, options: dict[str, Any], factor: Any = 1.0, **more: Any) -> None:
+    def write(
+        name: str,
+        codes: Any,
+        w: Weights,
+        options: dict[str, Any],
+        factor: Any = 1.0,
+        **more: Any,
+    ) -> None:
         heads = "hook_z" in options.get("hook_point", "")
         shape = (4, 3, 2) if heads else (4, D)
-        expect(name, x=w.x.reshape(shape), codes=codes, output=w.out(codes * factor).reshape(shape))
+        expect(
+            name,
+            x=w.x.reshape(shape),
+            codes=codes,
+            output=w.out(codes * factor).reshape(shape),
+        )
         place = folder(name)
-        stored = dict(W_enc=w.W_enc, W_dec=w.W_dec, b_enc=w.b_enc, b_dec=w.b_dec, **more)
-        save_torch_file({key: torch.tensor(value, dtype=torch.float32) for key, value in stored.items()}, place / "sae_weights.safetensors")
+        stored = dict(
+            W_enc=w.W_enc, W_dec=w.W_dec, b_enc=w.b_enc, b_dec=w.b_dec, **more
+        )
+        save_torch_file(
+            {
+                key: torch.tensor(value, dtype=torch.float32)
+                for key, value in stored.items()
+            },
+            place / "sae_weights.safetensors",
+        )
         write_json(place / "cfg.json", shared | options)
 
     w = Weights()
-    write("before_6", relu(w.h(w.x - w.b_dec)), w, dict(normalize_activations=False), scaling_factor=np.ones(F))
+    write(
+        "before_6",
+        relu(w.h(w.x - w.b_dec)),
+        w,
+        dict(normalize_activations=False),
+        scaling_factor=np.ones(F),
+    )
     w, factor = Weights(), 2 * np.abs(draw(F))
-    options = dict(normalize_activations=True, finetuning_scaling_factor=True, apply_b_dec_to_input=False)
+    options: dict[str, Any] = dict(
+        normalize_activations=True,
+        finetuning_scaling_factor=True,
+        apply_b_dec_to_input=False,
+    )
     write("before_6_scaled", relu(w.h()), w, options, factor, scaling_factor=factor)
     w = Weights()
-    options = dict(activation_fn_str="topk", activation_fn_kwargs=dict(k=3), hook_point="blocks.3.attn.hook_z")
+    options = dict(
+        activation_fn_str="topk",
+        activation_fn_kwargs=dict(k=3),
+        hook_point="blocks.3.attn.hook_z",
+    )
     write("before_6_topk", top(relu(w.h(w.x - w.b_dec)), 3), w, options)
 
 
 def main() -> None:
     shutil.rmtree(GOLDEN, ignore_errors=True)
     GOLDEN.mkdir(parents=True)
-    for write in (gemma_scope, gemma_scope_2, llama_scope, llamascopium, dictionary_learning, sparsify, qwen_scope, circuit_tracer):
+    for write in (
+        gemma_scope,
+        gemma_scope_2,
+        llama_scope,
+        llamascopium,
+        dictionary_learning,
+        sparsify,
+        qwen_scope,
+        circuit_tracer,
+    ):
         write()
     saelens_before_6()
 

@@ -3,7 +3,8 @@ saved by SAELens, and what SAELens computes with them in float64.
 
 Usage: saelens.py [--packages FOLDER ...]        writes the goldens
        saelens.py [--packages FOLDER ...] --check FOLDER
-                                                 compares dictionaries that hooked saved with the goldens of their names
+                                                 compares dictionaries that hooked saved with the goldens of their names:
+       HOOKED_SAVED_DICTIONARIES=FOLDER dictionaries_tests --gtest_filter=*WhatIsSaved* writes them
 
 FOLDERs are where SAELens 6.54 and what it imports are installed, if that is not this environment.
 """
@@ -24,8 +25,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "standard": ("standard", {}),
     "standard_no_bias_on_input": ("standard", {"apply_b_dec_to_input": False}),
     "standard_layer_norm": ("standard", {"normalize_activations": "layer_norm"}),
-    "standard_constant_norm": ("standard", {"normalize_activations": "constant_norm_rescale"}),
-    "standard_expected_average": ("standard", {"normalize_activations": "expected_average_only_in"}),
+    "standard_constant_norm": (
+        "standard",
+        {"normalize_activations": "constant_norm_rescale"},
+    ),
+    "standard_expected_average": (
+        "standard",
+        {"normalize_activations": "expected_average_only_in"},
+    ),
     "standard_hook_z": ("standard", {"reshape_activations": "hook_z"}),
     "gated": ("gated", {}),
     "topk": ("topk", {"k": 5}),
@@ -34,11 +41,22 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "abstopk": ("abstopk", {"k": 5}),
     "abstopk_rescaled": ("abstopk", {"k": 5, "rescale_acts_by_decoder_norm": True}),
     "jumprelu": ("jumprelu", {}),
-    "jumprelu_layer_norm": ("jumprelu", {"normalize_activations": "layer_norm", "apply_b_dec_to_input": False}),
-    "matching_pursuit": ("matching_pursuit", {"residual_threshold": 0.5, "max_iterations": 6}),
+    "jumprelu_layer_norm": (
+        "jumprelu",
+        {"normalize_activations": "layer_norm", "apply_b_dec_to_input": False},
+    ),
+    "matching_pursuit": (
+        "matching_pursuit",
+        {"residual_threshold": 0.5, "max_iterations": 6},
+    ),
     "matching_pursuit_no_bias": (
         "matching_pursuit",
-        {"residual_threshold": 0.0, "stop_on_duplicate_support": False, "max_iterations": 4, "apply_b_dec_to_input": False},
+        {
+            "residual_threshold": 0.0,
+            "stop_on_duplicate_support": False,
+            "max_iterations": 4,
+            "apply_b_dec_to_input": False,
+        },
     ),
     "transcoder": ("transcoder", {}),
     "transcoder_layer_norm": ("transcoder", {"normalize_activations": "layer_norm"}),
@@ -69,7 +87,9 @@ def computed(sae: Any, x: Any, heads: bool) -> dict[str, Any]:
     with torch.no_grad():
         _, cache = sae.run_with_cache(x)
         codes = sae.encode(x)
-        if heads:  # the flattening is turned off by a first call with another number of axes
+        if (
+            heads
+        ):  # the flattening is turned off by a first call with another number of axes
             sae.turn_on_forward_pass_hook_z_reshaping()
             codes = sae.encode(x)
         found = {"x": x, "codes": codes, "output": sae.forward(x)}
@@ -82,25 +102,38 @@ def computed(sae: Any, x: Any, heads: bool) -> dict[str, Any]:
 
 def make(name: str, architecture: str, options: dict[str, Any]) -> None:
     import torch
-    from safetensors.torch import save_file
     from sae_lens.registry import get_sae_class
     from sae_lens.saes.sae import SAEMetadata
+    from safetensors.torch import save_file
 
     torch.manual_seed(len(name) * 7 + sum(map(ord, name)))
     sae_class, config_class = get_sae_class(architecture)
     heads = options.get("reshape_activations") == "hook_z"
     place = "blocks.1.attn.hook_z" if heads else "blocks.1.hook_resid_post"
-    facts: dict[str, Any] = dict(model_name="tiny", hook_name=place, prepend_bos=True, context_size=16, own={"a": [1, None]})
-    sizes: dict[str, Any] = dict(d_in=D_IN, d_sae=FEATURES, dtype="float64", device="cpu")
+    facts: dict[str, Any] = dict(
+        model_name="tiny",
+        hook_name=place,
+        prepend_bos=True,
+        context_size=16,
+        own={"a": [1, None]},
+    )
+    sizes: dict[str, Any] = dict(
+        d_in=D_IN, d_sae=FEATURES, dtype="float64", device="cpu"
+    )
     if "transcoder" in architecture:
         sizes |= dict(d_out=D_OUT, apply_b_dec_to_input=False)
-        facts |= dict(hook_name="blocks.1.ln2.hook_normalized", hook_name_out="blocks.1.hook_mlp_out")
+        facts |= dict(
+            hook_name="blocks.1.ln2.hook_normalized",
+            hook_name_out="blocks.1.hook_mlp_out",
+        )
     sae = sae_class(config_class(**sizes, **options, metadata=SAEMetadata(**facts)))
     with torch.no_grad():
         for weight in sae.parameters():
             weight.add_(0.4 * torch.randn_like(weight))
         if hasattr(sae, "threshold"):
-            sae.threshold.copy_(0.3 * torch.randn(FEATURES, dtype=torch.float64))  # some are negative
+            sae.threshold.copy_(
+                0.3 * torch.randn(FEATURES, dtype=torch.float64)
+            )  # some are negative
     x = 2 * torch.randn(2, 2, *([3, 4] if heads else [D_IN]), dtype=torch.float64)
     folder = GOLDEN / name
     sae.save_model(folder)
@@ -110,19 +143,23 @@ def make(name: str, architecture: str, options: dict[str, Any]) -> None:
 def check(saved: Path) -> None:
     """Reads what hooked saved with SAELens, and computes the golden's values."""
     import torch
-    from safetensors.torch import load_file
     from sae_lens import SAE
+    from safetensors.torch import load_file
 
     for folder in sorted(saved.iterdir()):
         golden = GOLDEN / folder.name
         wanted = load_file(golden / VALUES)
         sae = SAE.load_from_disk(folder)
         got = computed(sae, wanted["x"], "hook_z" in folder.name)
-        largest = max(float((got[name] - value).abs().max()) for name, value in wanted.items())
+        largest = max(
+            float((got[name] - value).abs().max()) for name, value in wanted.items()
+        )
         facts = json.loads((folder / "cfg.json").read_text())["metadata"]
         original = json.loads((golden / "cfg.json").read_text())["metadata"]
         kept = all(facts.get(key) == value for key, value in original.items())
-        assert largest < 1e-12 and kept and torch.get_default_dtype() == torch.float32, (folder.name, largest, facts)
+        assert (
+            largest < 1e-12 and kept and torch.get_default_dtype() == torch.float32
+        ), (folder.name, largest, facts)
         print(f"{folder.name}: equal to {largest:.1e}, metadata kept")
 
 
