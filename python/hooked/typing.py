@@ -54,6 +54,7 @@ _OneSelection: TypeAlias = Union[
     AddressLike,
     act.BlockSite,
     act.ExpertSite,
+    act.DictionarySite,
     act.Defaults,
     act.Everything,
     Callable[[ActivationName], bool],

@@ -59,6 +59,8 @@ inline constexpr std::size_t required_members<ReadingNorm> = 1;
 template <>
 inline constexpr std::size_t required_members<ScoreAttributionOptions> = 1;
 template <>
+inline constexpr std::size_t required_members<SparseCodes> = 3;
+template <>
 inline constexpr std::size_t required_members<StreamPart> = 1;
 template <>
 inline constexpr std::size_t required_members<LensMaps::Map> = 1;
