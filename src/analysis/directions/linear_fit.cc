@@ -44,12 +44,6 @@ at::Tensor differences_of(const at::Tensor& positive, const at::Tensor& negative
   return one - other;
 }
 
-/// Components whose signs are those that `signs` [component] says; a 0 counts as above zero.
-Components with_signs(Components found, const at::Tensor& signs) {
-  found.vectors = at::where(signs.lt(0).unsqueeze(1), -found.vectors, found.vectors);
-  return found;
-}
-
 /// The first components of rows [row, d]. Of fewer rows than numbers in each, those of the products of rows.
 Components components_of_rows(const at::Tensor& rows, const at::Tensor& mean, std::int64_t degrees,
                               std::int64_t count) {
@@ -111,18 +105,15 @@ Components principal_components(const at::Tensor& x, std::int64_t count) {
   if (rows.size(0) < 2) throw ShapeError(kWhere, "one row has no variance; expected two rows or more, got 1");
   require_components(count, std::min(rows.size(0), rows.size(1)), kWhere);
   const at::Tensor mean = rows.mean(0);
-  const Components found = components_of_rows(rows - mean, mean, rows.size(0) - 1, count);
-  const at::Tensor largest = found.vectors.abs().argmax(1, /*keepdim=*/true);
-  return with_signs(found, found.vectors.gather(1, largest).squeeze(1));
+  return signed_by_largest(components_of_rows(rows - mean, mean, rows.size(0) - 1, count));
 }
 
 Components contrast_components(const at::Tensor& positive, const at::Tensor& negative, std::int64_t count) {
   constexpr const char* kWhere = "contrast_components";
   const at::Tensor away = differences_of(positive, negative, kWhere);
   require_components(count, std::min(away.size(0), away.size(1)), kWhere);
-  const Components found =
-      components_of_rows(away, at::zeros({away.size(1)}, away.options()), away.size(0) - 1, count);
-  return with_signs(found, found.vectors.matmul(away.mean(0)));
+  const at::Tensor zero = at::zeros({away.size(1)}, away.options());
+  return signed_along(components_of_rows(away, zero, away.size(0) - 1, count), away.mean(0));
 }
 
 at::Tensor contrast_mean(const at::Tensor& positive, const at::Tensor& negative) {

@@ -17,7 +17,7 @@
 namespace hooked {
 namespace {
 
-constexpr const char* kWhere = "logistic_regression";
+constexpr const char* kLogistic = "logistic_regression";
 
 /// The penalised loss of weights [output * d] and intercepts [output], one after the other.
 class LogisticLoss {
@@ -70,11 +70,11 @@ class LogisticLoss {
 
 LinearFit logistic_regression(const at::Tensor& x, const at::Tensor& labels, const LogisticOptions& options) {
   if (!(options.c > 0)) {
-    throw ConfigError(kWhere,
+    throw ConfigError(kLogistic,
                       fmt::format("C is the inverse of a penalty; expected more than 0, got {}", options.c));
   }
-  const at::Tensor rows = checked_vectors(x, kWhere);
-  const std::int64_t classes = checked_classes(labels, rows.size(0), kWhere);
+  const at::Tensor rows = checked_vectors(x, kLogistic);
+  const std::int64_t classes = checked_classes(labels, rows.size(0), kLogistic);
   at::Tensor targets = one_hot_of(labels, classes);
   if (classes == 2) targets = targets.slice(1, 1);
   // With an intercept, which has no penalty, the centre of x does not matter; around the mean it is found

@@ -41,6 +41,12 @@ at::Tensor solved(const at::Tensor& A, const at::Tensor& b, double alpha) {
   return vectors.matmul(inverse.unsqueeze(1) * vectors.t().matmul(b));
 }
 
+/// Components whose signs are turned where `signs` [component] is below zero.
+Components turned(Components found, const at::Tensor& signs) {
+  found.vectors = at::where(signs.lt(0).unsqueeze(1), -found.vectors, found.vectors);
+  return found;
+}
+
 }  // namespace
 
 Moments::Moments(std::int64_t d, std::int64_t targets)
@@ -212,6 +218,17 @@ Components components_of(const at::Tensor& products, const at::Tensor& mean, std
           .variance = variance,
           .share = at::where(all.gt(0), variance / all, at::zeros_like(variance)),
           .mean = mean};
+}
+
+Components signed_by_largest(Components found) {
+  const at::Tensor largest = found.vectors.abs().argmax(1, /*keepdim=*/true);
+  const at::Tensor signs = found.vectors.gather(1, largest).squeeze(1);
+  return turned(std::move(found), signs);
+}
+
+Components signed_along(Components found, const at::Tensor& along) {
+  const at::Tensor signs = found.vectors.matmul(along);
+  return turned(std::move(found), signs);
 }
 
 LinearFit spread_over(const LinearFit& fit, const at::Tensor& features, std::int64_t d) {

@@ -55,6 +55,11 @@ at::Tensor separating_features_of(const Moments& moments, std::int64_t count, st
 Components components_of(const at::Tensor& products, const at::Tensor& mean, std::int64_t rows,
                          std::int64_t count);
 
+/// With signs such that each component's largest entry by size is above zero, or that none of them points
+/// against `along` [d].
+Components signed_by_largest(Components found);
+Components signed_along(Components found, const at::Tensor& along);
+
 /// Standard deviations by which features are divided, [d]: 1 for a constant one.
 at::Tensor scales_of(const at::Tensor& mean, const at::Tensor& variance, std::int64_t rows);
 
