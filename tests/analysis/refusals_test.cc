@@ -184,6 +184,21 @@ Address scores_of_head(const Asking& a) {
   return act::attn_scores.in(a.stack, layer_of(a)).head(0);
 }
 
+/// Two pairs of the same row.
+InterchangePairs pairs_of(const Subject& s) {
+  const auto twice = [](const at::Tensor& rows) { return rows.defined() ? at::cat({rows, rows}) : rows; };
+  Input both = s.input;
+  both.tokens = twice(both.tokens);
+  both.attention_mask = twice(both.attention_mask);
+  both.token_types = twice(both.token_types);
+  both.decoder.tokens = twice(both.decoder.tokens);
+  both.decoder.attention_mask = twice(both.decoder.attention_mask);
+  InterchangePairs pairs{.base = both, .source = both, .expected = 1};
+  pairs.answer_at = -1;
+  pairs.positions = {-1};
+  return pairs;
+}
+
 std::vector<Call> reading_calls() {
   return {
       {"`residual_parts`",
@@ -277,6 +292,38 @@ std::vector<Call> reading_calls() {
       {"`repetition_scores`",
        [](const Subject& s, const Asking&) {
          repetition_scores(s.model, {.rows = 2, .half = 2, .vocab_end = s.config.d_vocab});
+       }},
+      {"`judge_interchange`",
+       [](const Subject& s, const Asking&) {
+         const at::Tensor basis = at::eye(s.config.d_model, at::kDouble).slice(1, 0, 1);
+         judge_interchange(s.model, pairs_of(s), {act::resid_pre(0), basis});
+       }},
+      {"`interchange`",
+       [](const Subject& s, const Asking&) {
+         const at::Tensor basis = at::eye(s.config.d_model, at::kDouble).slice(1, 0, 1);
+         const Input both = pairs_of(s).base;
+         const at::Tensor source = at::ones({2, 1, s.config.d_model}, at::kDouble);
+         s.model.run(both, {.edits = interchange(s.model, {act::resid_pre(0), basis}, source, both, {-1}),
+                            .capture = {act::resid_pre(0)},
+                            .output = Output::none});
+       }},
+      {"`align_subspace`",
+       [](const Subject& s, const Asking&) {
+         align_subspace(s.model, pairs_of(s), {.place = act::resid_pre(0), .held_out = 0.5, .epochs = 1});
+       }},
+      {"`fit_probes`",
+       [](const Subject& s, const Asking&) {
+         fit_probes(s.model, pairs_of(s).base, at::arange(2, at::kLong),
+                    {.at = {.of = act::resid_pre(0), .positions = {-1}}, .held_out = 0});
+       }},
+      {"`fit_components`",
+       [](const Subject& s, const Asking&) {
+         fit_components(s.model, pairs_of(s).base, 1, {.of = act::resid_pre(0), .positions = {-1}});
+       }},
+      {"`contrast_directions`",
+       [](const Subject& s, const Asking&) {
+         contrast_directions(s.model, pairs_of(s).base, pairs_of(s).source, 1,
+                             {.of = act::resid_pre(0), .positions = {-1}});
        }},
       {"`repeated_tokens_of`", [](const Subject& s, const Asking&) { repeated_tokens_of(s.model); }},
       {"`token_axis`",

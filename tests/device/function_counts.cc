@@ -1,8 +1,10 @@
 #include "tests/device/function_counts.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <functional>
 #include <utility>
@@ -68,6 +70,12 @@ std::vector<CountedFunction> counted_functions() {
                       projection(act::resid_post(0), at::ones({model.config().d_model}, at::kFloat))};
   const StreamPart embedding{.matrix = StreamMatrix::embedding},
       unembedding{.matrix = StreamMatrix::unembedding};
+  const at::Tensor labelled = at::arange(1, 21, at::kLong).view({4, 5}),
+                   labels = at::arange(4, at::kLong) % 2;
+  const Subspace subspace{act::resid_post(0), at::eye(model.config().d_model, at::kDouble).slice(1, 0, 1)};
+  const at::Tensor inserted = at::zeros({1, 1, model.config().d_model}, at::kFloat);
+  const InterchangePairs interchanged{.base = labelled, .source = labelled.flip(1), .expected = 1};
+  const AlignmentOptions one_step{.epochs = 1};
   const std::vector<Function> functions{
       {"residual_parts", "by layer", [&] { residual_parts(model, cache); }},
       {"residual_parts", "by neuron", [&] { residual_parts(model, cache, {.grain = Grain::neuron}); }},
@@ -147,7 +155,15 @@ std::vector<CountedFunction> counted_functions() {
       {"run_circuits", "of nodes", [&] { run_circuits(model, {nodes}, pair); }},
       {"run_circuits", "of edges", [&] { run_circuits(model, {edges}, pair); }},
       {"judge_circuit", "without other sets",
-       [&] { judge_circuit(model, nodes, {.sweep = pair, .sets = 0}); }}};
+       [&] { judge_circuit(model, nodes, {.sweep = pair, .sets = 0}); }},
+      {"fit_probes", "ridge, of every layer",
+       [&] { fit_probes(model, labelled, labels, {.method = ProbeMethod::ridge, .held_out = 0}); }},
+      {"fit_components", "of every layer", [&] { fit_components(model, labelled, 1); }},
+      {"contrast_directions", "of every layer",
+       [&] { contrast_directions(model, labelled, labelled.flip(1)); }},
+      {"interchange", "of one row", [&] { interchange(model, subspace, inserted, row); }},
+      {"judge_interchange", "of four pairs", [&] { judge_interchange(model, interchanged, subspace); }},
+      {"align_subspace", "one step", [&] { align_subspace(model, interchanged, one_step); }}};
   std::vector<CountedFunction> counted;
   for (const Function& function : functions) {
     function.call();  // what is recorded or created once exists from here on

@@ -34,8 +34,16 @@ std::string padded_left(const std::string& text, std::size_t columns) {
 /// it.
 std::function<std::string(double)> format_of(const Grid& grid) {
   constexpr int kDecimals = 3;
-  const at::Tensor held = grid.values();
-  const std::span numbers(held.const_data_ptr<double>(), static_cast<std::size_t>(held.numel()));
+  std::vector<double> numbers;
+  const auto add = [&](const at::Tensor& held) {
+    const std::span values(held.const_data_ptr<double>(), static_cast<std::size_t>(held.numel()));
+    numbers.insert(numbers.end(), values.begin(), values.end());
+  };
+  add(grid.values());
+  if (grid.interval()) {
+    add(grid.interval()->low);
+    add(grid.interval()->high);
+  }
   const bool whole =
       std::ranges::all_of(numbers, [](double n) { return !std::isfinite(n) || n == std::round(n); });
   if (grid.unit() == "probability" && !whole)
@@ -88,6 +96,15 @@ struct CellTable {
   }
 };
 
+/// The range of a number, after it: ` [0.1, 0.3]`; nothing for one without.
+std::string range_text(const Grid& grid, std::int64_t flat,
+                       const std::function<std::string(double)>& format) {
+  if (!grid.interval()) return "";
+  const double low = grid.interval()->low.const_data_ptr<double>()[flat],
+               high = grid.interval()->high.const_data_ptr<double>()[flat];
+  return std::isnan(low) || std::isnan(high) ? "" : fmt::format(" [{}, {}]", format(low), format(high));
+}
+
 /// The table of one panel.
 CellTable table_of(const Grid& grid, std::int64_t panel, const std::function<std::string(double)>& format) {
   const auto& axes = grid.axes();
@@ -101,6 +118,11 @@ CellTable table_of(const Grid& grid, std::int64_t panel, const std::function<std
   const auto count = table.rows.size() * table.columns.size();
   const auto* numbers = held.const_data_ptr<double>() + static_cast<std::size_t>(panel) * count;
   for (std::size_t i = 0; i < count; ++i) table.cells.push_back(format(numbers[i]));
+  if (grid.interval()) {
+    const auto first = static_cast<std::size_t>(panel) * count;
+    for (std::size_t i = 0; i < count; ++i)
+      table.cells[i] += range_text(grid, static_cast<std::int64_t>(first + i), format);
+  }
   if (table.total_width() <= kPage) return table;
   CellTable turned = table.turned(rows ? columns.name + " \\ " + rows->name : columns.name);
   return turned.total_width() < table.total_width() ? turned : table;
@@ -111,7 +133,8 @@ CellTable table_of(const Grid& grid, std::int64_t panel, const std::function<std
 std::ostream& operator<<(std::ostream& out, const Grid& grid) {
   const auto format = format_of(grid);
   out << grid.title() << " (" << grid.unit() << ")\n";
-  if (grid.axes().empty()) return out << format(grid.at({})) << '\n';
+  if (grid.interval()) out << "in brackets: " << grid.interval()->about << '\n';
+  if (grid.axes().empty()) return out << format(grid.at({})) << range_text(grid, 0, format) << '\n';
   for (std::int64_t panel = 0; panel < panel_count(grid); ++panel) {
     std::string heading;
     for (const auto& [axis, place] : panel_place(grid, panel))
