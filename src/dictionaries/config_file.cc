@@ -96,10 +96,10 @@ Json metadata_of(const DictionaryConfig& config) {
   try {
     metadata = parse_json(config.metadata, {});
   } catch (const std::invalid_argument& error) {
-    throw ConfigError("DictionaryConfig::metadata", error.what());
+    throw ConfigError("metadata of a dictionary", error.what());
   }
   if (!metadata.is_object()) {
-    throw ConfigError("DictionaryConfig::metadata",
+    throw ConfigError("metadata of a dictionary",
                       fmt::format("this is no object; expected one, got {}", json_kind(metadata)));
   }
   const auto set = [&](const char* key, Json value) {

@@ -36,7 +36,7 @@ void require_one_layer(const DictionaryConfig& config) {
   throw ConfigError(
       "dictionary",
       "its features write to several layers, whose outputs are sums over the dictionaries of the "
-      "layers before; expected a dictionary that writes to one; decode with DictionarySet::decode");
+      "layers before; expected a dictionary that writes to one; the set of all layers decodes it");
 }
 
 Dictionary::Dictionary(DictionaryConfig config, DictionaryWeights weights) : data_(nullptr, kNoun) {

@@ -21,7 +21,7 @@ std::int64_t layer_of(const Dictionary& dictionary) {
   const auto layer = dictionary.config().layer;
   if (!layer)
     throw ConfigError("dictionaries",
-                      "one of a set does not know its layer; expected DictionaryConfig::layer");
+                      "one of a set does not know its layer; expected its layer in its config");
   return *layer;
 }
 

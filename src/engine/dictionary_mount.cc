@@ -152,8 +152,8 @@ Carried carry(const LoadedModel& model, const DictionaryConfig& config, MountedD
                     "loaded {} that step ({})",
                     mounted.reads.to_string(), basis_text(fitted), processing_step_name(basis.step),
                     basis_text(here), basis_text(fitted),
-                    fitted ? "LoadOptions::processing, or the folder of the processed model"
-                           : "LoadOptions::processing, or --process on the command line"));
+                    fitted ? "its processing, or the folder of the processed model"
+                           : "its processing, or --process on the command line"));
   }
   return carried;
 }
@@ -199,7 +199,7 @@ void require_width(const LoadedModel& model, const ActivationName& name,
 ActivationName named(const std::string& text, std::string_view what) {
   if (text.empty()) {
     throw HookError("dictionary", fmt::format("its files do not say which activation it {}; expected "
-                                              "DictionaryPlace::{}, or FOLDER@SITE on the command line",
+                                              "the {} in its place, or FOLDER@SITE on the command line",
                                               what == "input" ? "reads" : "replaces", what));
   }
   return Address(text).name();

@@ -192,7 +192,7 @@ TEST_F(SaveDictionary, TheVersionIsOneThatSaeLensReads) {
   EXPECT_THAT(version(R"({"sae_lens_version": "5.9.1"})").metadata,
               HasSubstr(R"("sae_lens_version":"6.54.12")"));
   EXPECT_THAT(version(R"({"sae_lens_version": "10.0"})").metadata, HasSubstr(R"("sae_lens_version":"10.0")"));
-  EXPECT_THAT(text_thrown_by<ConfigError>([&] { version("{"); }), HasSubstr("DictionaryConfig::metadata"));
+  EXPECT_THAT(text_thrown_by<ConfigError>([&] { version("{"); }), HasSubstr("metadata of a dictionary"));
   EXPECT_THAT(text_thrown_by<ConfigError>([&] { version("[]"); }), HasSubstr("expected one, got"));
 }
 
@@ -226,7 +226,7 @@ TEST(DictionarySetTest, LayersMustFitTogether) {
   EXPECT_THAT(text_thrown_by<ConfigError>([&] {
                 static_cast<void>(crossing.reconstruct(at::zeros({1, 4})));
               }),
-              HasSubstr("DictionarySet::decode"));
+              HasSubstr("the set of all layers decodes it"));
 }
 
 }  // namespace

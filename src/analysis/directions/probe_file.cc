@@ -39,7 +39,7 @@ Json record_of(const Probe& probe) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
-  throw CheckpointError(file.string(), what + "; expected a file that Probe::save wrote");
+  throw CheckpointError(file.string(), what + "; expected a file of a saved probe");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ VectorPlaces::VectorPlaces(const ModelConfig& config, const Selection& of, std::
     : where_(where), config_(config), positions_(std::move(positions)), rows_(rows) {
   if (positions_.empty()) {
     throw ShapeError(where,
-                     "no position is given; expected one or more, such as Position::last(): each row "
+                     "no position is given; expected one or more, such as the last: each row "
                      "has a vector at each of them");
   }
   const PointIndex points(config_);

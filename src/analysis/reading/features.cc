@@ -25,7 +25,7 @@ ActivationName feature_point(const Address& features) {
   if (features.name().site == Site::sae_acts_post && features.indices().empty()) return features.name();
   throw HookError(
       features.to_string(),
-      "this is not a dictionary's features; expected act::sae_acts_post of the activation that it stands "
+      "this is not a dictionary's features; expected the hook_sae_acts_post of the activation that it stands "
       "at, as in 'blocks.1.hook_resid_post.hook_sae_acts_post'");
 }
 

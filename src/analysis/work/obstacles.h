@@ -64,6 +64,14 @@ inline constexpr Obstacles kPlainStream{
     {Part::stream_norms, Part::layer_scale},
     "a norm or a scale lies between writer and reader, and only a run knows it",
     "the bare matrices, without the norms, take this one"};
+inline constexpr Obstacles kGraphs{
+    {Part::encoder, Part::delta_net, Part::qkv_clip, Part::layer_input, Part::mlm_head},
+    "holding patterns, gates and the scales of norms does not make it linear",
+    "path_patching and attribution_patching take this one"};
+inline constexpr Obstacles kPlainNeurons{{Part::gated_mlp, Part::neuron_norm, Part::mixture, Part::ln2_post},
+                                         "what neurons write is not their activation times a row of W_out, "
+                                         "or they read by more than one direction",
+                                         "a graph with transcoders takes this one"};
 inline constexpr Obstacles kPairs{{Part::encoder}, "a pair's prompts are of one stack"};
 
 }  // namespace obstacles

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "hooked/dictionaries/dictionary.h"
+#include "tests/support/test.h"
+
+namespace hooked {
+
+/// Kinds of random transcoders. For designated initialisers.
+struct DictionaryKind {
+  bool skips = false, jumps = false, crosses = false;
+  std::string site = "mlp.hook_in";
+  std::int64_t features = 20;
+
+  std::string text() const {
+    return fmt::format("skips {} jumps {} crosses {} {} ", skips, jumps, crosses, site);
+  }
+};
+
+/// A transcoder for each MLP of a model.
+inline std::vector<Dictionary> random_transcoders(const ModelConfig& model, const DictionaryKind& kind) {
+  std::vector<Dictionary> all;
+  for (std::int64_t layer = 0; layer < model.n_layers; ++layer) {
+    const auto seed = static_cast<std::uint64_t>(100 + 10 * layer);
+    const auto numbers = [&](std::vector<std::int64_t> sizes, std::uint64_t more) {
+      return at::randn(sizes, at::detail::createCPUGenerator(seed + more), at::kDouble)
+          .mul(0.4)
+          .to(model.dtype);
+    };
+    DictionaryConfig c;
+    c.d_in = c.d_out = model.d_model;
+    c.features = kind.features;
+    c.dtype = model.dtype;
+    c.transcodes = true;
+    c.skips = kind.skips;
+    c.crosses_layers = kind.crosses;
+    c.layer = layer;
+    c.input = fmt::format("blocks.{}.{}", layer, kind.site);
+    c.output = fmt::format("blocks.{}.hook_mlp_out", layer);
+    DictionaryWeights w{};
+    w.W_enc = numbers({c.d_in, c.features}, 1);
+    w.b_enc = numbers({c.features}, 2);
+    w.W_dec = kind.crosses ? numbers({c.features, model.n_layers - layer, c.d_out}, 3)
+                           : numbers({c.features, c.d_out}, 3);
+    w.b_dec = numbers({c.d_out}, 4);
+    if (kind.jumps) {
+      c.activation = CodeActivation::jump_relu;
+      w.threshold = numbers({c.features}, 5).abs();
+    }
+    if (kind.skips) w.W_skip = numbers({c.d_out, c.d_in}, 6);
+    all.push_back(Dictionary(c, w));
+  }
+  return all;
+}
+
+}  // namespace hooked
