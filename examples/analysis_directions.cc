@@ -16,10 +16,11 @@ int main(int argc, char** argv) {
   const auto rows = at::cat({john, mary}).repeat({20, 1});
   const auto labels = at::arange(rows.size(0), at::kLong) % 2;
 
-  const auto report = hooked::fit_probes(model, rows, labels,
-                                         {.at = {.of = act::resid_pre | act::resid_post},
-                                          .method = hooked::ProbeMethod::ridge,
-                                          .classes = {"John", "Mary"}});
+  hooked::ProbeOptions options;
+  options.at.of = act::resid_pre | act::resid_post;
+  options.method = hooked::ProbeMethod::ridge;
+  options.classes = {"John", "Mary"};
+  const auto report = hooked::fit_probes(model, rows, labels, options);
   std::cout << report.accuracy;  // [point, pos]: the share of held-out rows, with Wilson's interval
 
   const auto& probe = report.probes.back();
