@@ -182,11 +182,6 @@ std::optional<ActivationName> place_named(std::string_view text) {
   }
 }
 
-struct GivenDictionary {
-  std::vector<Dictionary> members;  // one, or one for each of several layers
-  DictionaryPlace place;
-};
-
 // `FOLDER[@ACTIVATION]`; an `@` before anything else belongs to the folder, as in `org/name@revision`.
 GivenDictionary given_dictionary(const std::string& text, bool with_error) {
   const auto at = text.rfind('@');
@@ -225,16 +220,26 @@ std::vector<ProcessingStep> steps_left_out(const std::vector<GivenDictionary>& d
 
 }  // namespace
 
-HookedTransformer load_model(const ModelOptions& options) {
-  if (options.threads > 0) at::set_num_threads(options.threads);
+std::vector<GivenDictionary> read_dictionaries(const ModelOptions& options) {
   std::vector<GivenDictionary> dictionaries;
   for (const std::string& text : options.dictionaries)
     dictionaries.push_back(given_dictionary(text, options.with_error));
+  return dictionaries;
+}
+
+HookedTransformer load_model_for(const std::vector<GivenDictionary>& dictionaries,
+                                 const ModelOptions& options) {
+  if (options.threads > 0) at::set_num_threads(options.threads);
   ProgressBar bar("loading");
   LoadOptions load = load_options(options);
   if (!load.processing) load.without = steps_left_out(dictionaries);
   load.progress = bar.progress();
-  HookedTransformer model = HookedTransformer::load(options.model, load);
+  return HookedTransformer::load(options.model, load);
+}
+
+HookedTransformer load_model(const ModelOptions& options) {
+  const std::vector<GivenDictionary> dictionaries = read_dictionaries(options);
+  HookedTransformer model = load_model_for(dictionaries, options);
   for (const auto& [members, place] : dictionaries) {
     model = members.size() == 1 ? model.with_dictionary(members.front(), place)
                                 : model.with_dictionaries(DictionarySet(members), place.with_error);

@@ -8,6 +8,8 @@
 
 #include "core/json.h"
 #include "hooked/analysis/position.h"
+#include "hooked/dictionaries/dictionary.h"
+#include "hooked/engine/dictionary_place.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/io/provenance.h"
@@ -19,7 +21,22 @@ namespace hooked::cli {
 /// How the model is loaded.
 LoadOptions load_options(const ModelOptions& options);
 
-/// Loads the model; sets the number of threads first.
+/// A --dictionary: one, or one for each of several layers.
+struct GivenDictionary {
+  std::vector<Dictionary> members;
+  DictionaryPlace place;
+};
+
+/// All of them. Throws UsageError for a set of several layers with an activation after it, and the errors of
+/// the files.
+std::vector<GivenDictionary> read_dictionaries(const ModelOptions& options);
+
+/// Loads the model without them, and unless the command line says how it is processed, without the steps that
+/// would change what they were fitted to; sets the number of threads first.
+HookedTransformer load_model_for(const std::vector<GivenDictionary>& dictionaries,
+                                 const ModelOptions& options);
+
+/// Loads the model with the dictionaries in place.
 HookedTransformer load_model(const ModelOptions& options);
 
 /// The input of a command.

@@ -155,6 +155,12 @@ std::string without_nan(const std::string& tables) {
   return blanked;
 }
 
+CommandReads::CommandReads(const ModelOptions& model) : model_(model.model) {
+  // What comes after an `@` may be an activation, and not a part of the folder's name.
+  for (const std::string& dictionary : model.dictionaries)
+    add_path(dictionary).add_path(dictionary.substr(0, dictionary.rfind('@')));
+}
+
 CommandReads::CommandReads(const InputCommandOptions& options) : CommandReads(options.model) {
   add_path(options.input.text_file).add_path(options.input.tokens_file).add(options.edits.texts);
 }

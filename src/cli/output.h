@@ -99,7 +99,7 @@ std::string without_nan(const std::string& tables);
 /// The files that a command reads, and so must not overwrite.
 class CommandReads {
  public:
-  explicit CommandReads(const ModelOptions& model) : model_(model.model) {}
+  explicit CommandReads(const ModelOptions& model);
   explicit CommandReads(const InputCommandOptions& options);
   explicit CommandReads(const ScoredPairOptions& options);
 

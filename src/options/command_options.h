@@ -283,10 +283,43 @@ struct WeightsOptions : OutOptions {
   bool json = false;
 };
 
+/// A feature of a dictionary, and the value that it gets.
+struct FeatureValue {
+  std::int64_t feature;
+  double value;
+};
+
+struct SaeOptions : InputCommandOptions {
+  PlaceList positions;   ///< empty: all
+  IntegerList features;  ///< to show; empty: those that fire most
+  std::int64_t count = 20;
+  std::int64_t top_k = 5;
+  std::vector<FeatureValue> changes;  ///< of features while the model runs
+  TokenChoice answers;
+  bool quality = false;
+  bool json = false;
+};
+
+struct GraphOptions : OutOptions {
+  ModelOptions model;
+  InputOptions input;
+  TokenChoice answers;  ///< none: the most probable tokens
+  double probability = 0.95;
+  std::int64_t max_logits = 10;
+  std::optional<std::int64_t> max_features;
+  std::int64_t skip_first = 1;  ///< positions whose MLPs have no nodes
+  std::int64_t batch = 256;
+  double memory = 16;  ///< GiB
+  double node_share = 0.8, edge_share = 0.98;
+  std::int64_t paths = 10;  ///< that are shown
+  std::string scan;
+  bool json = false;
+};
+
 /// The options of the command that was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
-                 PatchOptions, CircuitsOptions, WeightsOptions, SaveOptions, BenchOptions>;
+                 PatchOptions, CircuitsOptions, WeightsOptions, SaeOptions, GraphOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -7,7 +7,7 @@
 
 #include "hooked/analysis/graph_pruning.h"
 #include "hooked/io/file.h"
-#include "tests/analysis/graph_dictionaries.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_model.h"

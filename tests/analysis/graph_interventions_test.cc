@@ -1,7 +1,7 @@
 // Features with other values, which edges predict, and edges split by heads.
 #include "hooked/analysis/graph_interventions.h"
 
-#include "tests/analysis/graph_dictionaries.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_model.h"
 

@@ -196,6 +196,35 @@ TEST(GraphPruning, ScoresAreThoseOfThePlainRules) {
   }
 }
 
+TEST(GraphPruning, StrongestPathsAreThoseOfAllPaths) {
+  const AttributionGraph graph = random_graph(4, false);
+  const Plain plain(graph);
+  const Matrix shares = plain.normalized(plain.whole);
+  std::vector<GraphPath> all;
+  const std::function<void(std::vector<std::int64_t>, double)> follow = [&](std::vector<std::int64_t> nodes,
+                                                                            double influence) {
+    const auto first = static_cast<std::size_t>(nodes.front());
+    if (first >= plain.features && first < plain.sources) all.push_back({nodes, influence});
+    for (std::size_t source = 0; source < plain.sources; ++source) {
+      if (shares[first][source] == 0) continue;
+      std::vector<std::int64_t> longer{static_cast<std::int64_t>(source)};
+      longer.insert(longer.end(), nodes.begin(), nodes.end());
+      follow(longer, influence * shares[first][source]);
+    }
+  };
+  for (std::size_t logit = plain.sources; logit < plain.n; ++logit)
+    follow({static_cast<std::int64_t>(logit)}, plain.weights[logit]);
+  std::ranges::sort(all, std::greater<>(), &GraphPath::influence);
+  const auto made = strongest_paths(graph, 25);
+  ASSERT_GT(all.size(), 25U);
+  ASSERT_EQ(made.size(), 25U);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    EXPECT_EQ(made[i].nodes, all[i].nodes) << i;
+    EXPECT_NEAR(made[i].influence, all[i].influence, 1e-14);
+  }
+  EXPECT_TRUE(strongest_paths(graph, 0).empty());
+}
+
 TEST(GraphPruning, RefusesOtherShares) {
   const AttributionGraph graph = random_graph(1, false);
   EXPECT_THAT(text_thrown_by<HookError>([&] { pruned(graph, {.node_share = 1.5}); }),

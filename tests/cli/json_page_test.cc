@@ -18,6 +18,7 @@
 #include "options/command_line.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/cli/json_forms.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scoped_environment.h"
 
@@ -129,6 +130,8 @@ class JsonPage : public CliTest {
                          R"({"clean": [0, 1, 2, 3], "corrupted": [0, 1, 4, 3], "answers": 7, "against": 8})"
                          "\n");
     write("texts.json", R"(["w2", "w3 w4"])");
+    random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(path("sae"));
+    random_transcoders(config(), {}).front().save(path("transcoder"));
   }
 
   static std::string golden(const char* name) { return golden_folder(name).string(); }
@@ -185,7 +188,11 @@ std::vector<Words> JsonPage::calls() const {
       {"weights", m, "--composition", "q,k"},
       {"weights", m, "--copying", "--top-k", "2"},
       {"weights", m, "--singular", "ov_written", "--directions", "2"},
-      {"save", m, "--out", path("saved")},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--quality"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--ablate", "3", "--answer", "w5"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2", "--features", "0,1,2,3,4,5,6,7"},
+      {"graph", m, "--dictionary", path("transcoder"), "--text", "w2 w3 w4", "--paths", "400",
+       "--node-share", "1", "--edge-share", "1"},
       {"bench", m, "--iterations", "1", "--length", "2"},
   };
 }

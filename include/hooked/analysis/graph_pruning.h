@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "hooked/analysis/attribution_graph.h"
 #include "hooked/core/export.h"
 
@@ -27,5 +30,17 @@ struct GraphScores {
 
 /// The scores of a graph. NaN if it has no edge.
 GraphScores graph_scores(const AttributionGraph& graph);
+
+/// A way through a graph.
+struct GraphPath {
+  std::vector<std::int64_t> nodes;  ///< from a token or an error, through features, to a logit
+  /// The logit's weight times, for each edge, its size divided by the sum of sizes of all edges into its
+  /// target: the part of all influence that comes this way.
+  double influence;
+};
+
+/// The paths of the largest influence, at most `count`, the largest first. Takes time with the number of
+/// edges times `count`: pruned graphs are meant.
+std::vector<GraphPath> strongest_paths(const AttributionGraph& graph, std::int64_t count = 10);
 
 }  // namespace hooked

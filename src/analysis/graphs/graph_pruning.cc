@@ -13,6 +13,9 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -91,6 +94,65 @@ struct Kept {
   }
 };
 
+/// The strongest paths that end at a node.
+class PathsToNodes {
+ public:
+  PathsToNodes(const AttributionGraph& graph, std::int64_t count)
+      : graph_(graph), count_(static_cast<std::size_t>(std::max<std::int64_t>(count, 0))) {
+    const std::int64_t sources = graph.features + graph.errors + graph.tokens;
+    to_.resize(static_cast<std::size_t>(sources));
+    for (std::int64_t source = graph.features; source < sources; ++source)
+      to_[static_cast<std::size_t>(source)] = {{{source}, 1}};
+    const at::Tensor shares = shares_of(graph.edges.to(at::kCPU, at::kDouble)).contiguous();
+    // Features come in the order of their layers, so that those that lead to one are done before it.
+    for (std::int64_t row = 0; row < shares.size(0); ++row) {
+      std::vector<GraphPath> paths = paths_of_row(shares.const_data_ptr<double>() + row * sources, row);
+      if (row < graph.features) {
+        to_[static_cast<std::size_t>(row)] = std::move(paths);
+      } else {
+        const double weight = graph.nodes[static_cast<std::size_t>(graph.target(row))].value;
+        for (GraphPath& path : paths) path.influence *= weight;
+        std::ranges::move(paths, std::back_inserter(ended_));
+      }
+    }
+    keep_strongest(ended_);
+  }
+
+  std::vector<GraphPath> of_logits() && { return std::move(ended_); }
+
+ private:
+  void keep_strongest(std::vector<GraphPath>& paths) const {
+    std::ranges::stable_sort(paths, std::greater<>(), &GraphPath::influence);
+    if (paths.size() > count_) paths.resize(count_);
+  }
+
+  std::vector<GraphPath> paths_of_row(const double* shares, std::int64_t row) const {
+    struct Step {
+      double influence;
+      std::size_t source, path;
+    };
+    std::vector<Step> steps;
+    for (std::size_t source = 0; source < to_.size(); ++source) {
+      if (shares[source] == 0) continue;
+      for (std::size_t path = 0; path < to_[source].size(); ++path)
+        steps.push_back({shares[source] * to_[source][path].influence, source, path});
+    }
+    std::ranges::stable_sort(steps, std::greater<>(), &Step::influence);
+    if (steps.size() > count_) steps.resize(count_);
+    std::vector<GraphPath> paths;
+    for (const Step& step : steps) {
+      paths.push_back({to_[step.source][step.path].nodes, step.influence});
+      paths.back().nodes.push_back(graph_.target(row));
+    }
+    return paths;
+  }
+
+  const AttributionGraph& graph_;
+  std::size_t count_;
+  std::vector<std::vector<GraphPath>> to_;  // [source]
+  std::vector<GraphPath> ended_;            // at logits
+};
+
 }  // namespace
 
 AttributionGraph pruned(const AttributionGraph& graph, const GraphPruning& how) {
@@ -146,6 +208,10 @@ GraphScores graph_scores(const AttributionGraph& graph) {
   const double all = of_targets.sum().item<double>() + errors + tokens;
   return {.replacement = tokens / (tokens + errors),
           .completeness = ((complete * of_targets).sum().item<double>() + errors + tokens) / all};
+}
+
+std::vector<GraphPath> strongest_paths(const AttributionGraph& graph, std::int64_t count) {
+  return PathsToNodes(graph, count).of_logits();
 }
 
 }  // namespace hooked
