@@ -47,13 +47,10 @@ struct FoundGraph {
 // Heads that carry less of an edge are not named.
 constexpr double kLeastShare = 0.2;
 
-std::string piece_of(const HookedTransformer& model, const GraphNode& node, const AttributionGraph& graph) {
-  if (node.kind == GraphNodeKind::logit) {
-    const bool token = node.id < graph.vocabulary && model.has_tokenizer();
-    return token ? fmt::format("'{}'", model.tokenizer().printable_piece(node.id)) : node.text;
-  }
-  return model.has_tokenizer() ? fmt::format("'{}'", model.tokenizer().printable_piece(node.id))
-                               : std::to_string(node.id);
+// A direction that is no token has a text of its own.
+std::string target_text(const HookedTransformer& model, const GraphNode& node,
+                        const AttributionGraph& graph) {
+  return node.id < graph.vocabulary ? quoted_piece(model, node.id) : node.text;
 }
 
 // `3.1024 @5`, `error 3 @5`, `'Mary' @5`, `logit 'Mary'`
@@ -64,11 +61,11 @@ std::string node_text(const HookedTransformer& model, const GraphNode& node, con
     case GraphNodeKind::error:
       return fmt::format("error {} @{}", node.layer, node.pos);
     case GraphNodeKind::token:
-      return fmt::format("{} @{}", piece_of(model, node, graph), node.pos);
+      return fmt::format("{} @{}", quoted_piece(model, node.id), node.pos);
     case GraphNodeKind::logit:
       break;
   }
-  return "logit " + piece_of(model, node, graph);
+  return "logit " + target_text(model, node, graph);
 }
 
 // The heads of one row [layer, part] of edge_heads.
@@ -101,7 +98,8 @@ std::vector<ShownPath> shown_paths(const HookedTransformer& model, const GraphFe
   std::int64_t edge = 0;
   for (const GraphPath& path : paths) {
     ShownPath& made = shown.emplace_back(ShownPath{.path = path, .heads = {}});
-    for (std::size_t i = 1; i < path.nodes.size(); ++i) made.heads.push_back(heads_of(parts.values()[edge++]));
+    for (std::size_t i = 1; i < path.nodes.size(); ++i)
+      made.heads.push_back(heads_of(parts.values()[edge++]));
   }
   return shown;
 }
@@ -132,7 +130,7 @@ void print_found(const HookedTransformer& model, const FoundGraph& found, const 
   Table logits({{"logit of"}, {"probability", Align::right}});
   for (const GraphNode& node : found.pruned.nodes) {
     if (node.kind == GraphNodeKind::logit)
-      logits.add({piece_of(model, node, found.pruned), probability_text(node.value, 4)});
+      logits.add({target_text(model, node, found.pruned), probability_text(node.value, 4)});
   }
   logits.print();
   if (found.paths.empty()) return;
@@ -146,8 +144,11 @@ void print_found(const HookedTransformer& model, const FoundGraph& found, const 
 Json node_json(const HookedTransformer& model, const GraphNode& node) {
   switch (node.kind) {
     case GraphNodeKind::feature:
-      return {{"kind", "feature"}, {"layer", node.layer},       {"position", node.pos},
-              {"id", node.id},     {"value", number_json(node.value)}};
+      return {{"kind", "feature"},
+              {"layer", node.layer},
+              {"position", node.pos},
+              {"id", node.id},
+              {"value", number_json(node.value)}};
     case GraphNodeKind::error:
       return {{"kind", "error"}, {"layer", node.layer}, {"position", node.pos}};
     case GraphNodeKind::token: {
@@ -210,7 +211,8 @@ GraphFeatures features_of(const std::vector<GivenDictionary>& dictionaries) {
 }  // namespace
 
 void perform(const GraphOptions& options) {
-  const auto reads = CommandReads(options.model).add_path(options.input.text_file).add_path(options.input.tokens_file);
+  const auto reads =
+      CommandReads(options.model).add_path(options.input.text_file).add_path(options.input.tokens_file);
   require_can_write(options.out, require_can_save_graph, reads, options.force);
   const auto dictionaries = read_dictionaries(options.model);
   const auto model = load_model_for(dictionaries, options.model);
@@ -226,10 +228,8 @@ void perform(const GraphOptions& options) {
                               .memory = static_cast<std::uint64_t>(options.memory * (std::uint64_t{1} << 30)),
                               .excluded_positions = options.skip_first,
                               .watch = work.progress()};
-  FoundGraph found{.whole = attribute_graph(model, features, given.input, how),
-                   .pruned = {},
-                   .scores = {},
-                   .paths = {}};
+  FoundGraph found{
+      .whole = attribute_graph(model, features, given.input, how), .pruned = {}, .scores = {}, .paths = {}};
   work.end();
   found.scores = graph_scores(found.whole);
   found.pruned = pruned(found.whole, {.node_share = options.node_share, .edge_share = options.edge_share});

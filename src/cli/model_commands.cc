@@ -29,6 +29,7 @@
 #include "core/text_lines.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/hooks/point_index.h"
 #include "hooked/hooks/selection.h"
 #include "hooked/hooks/site.h"
@@ -87,6 +88,51 @@ Outline examine(const CachedModel& model) {
   return outline;
 }
 
+// Whether a folder is a dictionary, or a set of them that can be read.
+bool holds_whole(const std::filesystem::path& folder) {
+  try {
+    return is_dictionary(folder.native()) && !describe_dictionary(folder.native()).members.empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The folders with dictionaries among a revision's files, below its folder; `.` is the folder itself.
+std::vector<std::filesystem::path> dictionaries_of(const CachedModel& model) {
+  constexpr int kDeepest = 8;
+  std::vector<std::filesystem::path> found;
+  std::error_code stopped;
+  const auto look = [&](const auto& self, const std::filesystem::path& folder, int depth) -> void {
+    if (holds_whole(folder)) return found.push_back(folder.lexically_relative(model.folder));
+    if (depth == kDeepest) return;
+    std::vector<std::filesystem::path> folders;
+    for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
+         at.increment(stopped)) {
+      if (std::error_code ignored; at->is_directory(ignored)) folders.push_back(at->path());
+    }
+    std::ranges::sort(folders);
+    const std::size_t before = found.size();
+    for (const auto& each : folders) self(self, each, depth + 1);
+    const bool broken = found.size() == before && is_dictionary(folder.native());
+    if (broken) found.push_back(folder.lexically_relative(model.folder));
+  };
+  look(look, model.folder, 0);
+  return found;
+}
+
+Outline examine_dictionary(const std::filesystem::path& folder, const std::filesystem::path& of) {
+  Outline outline{.type = "dictionary", .parameters = {}, .problem = {}, .short_reason = {}};
+  try {
+    const auto described = describe_dictionary(folder.native());
+    outline.parameters = described.parameters;
+    outline.bytes = described.stored_bytes;
+  } catch (const Error& error) {
+    outline.problem = error.what();
+    outline.short_reason = short_reason(error, of);
+  }
+  return outline;
+}
+
 // 466 K, 124 M, 1.56 B: three digits.
 std::string count_text(std::int64_t count) {
   static constexpr std::array<std::string_view, 4> kUnits = {"K", "M", "B", "T"};
@@ -98,9 +144,26 @@ std::string count_text(std::int64_t count) {
 }
 
 struct Listed {
-  const CachedModel& model;
-  const Outline& outline;
+  CachedModel model;
+  Outline outline;
 };
+
+/// The model, or the dictionaries that are there instead.
+void list(const CachedModel& model, const Outline& outline, std::vector<Listed>& all) {
+  const bool may_have_dictionaries = !outline.problem.empty() && model.problem.empty() && model.file.empty();
+  const auto dictionaries =
+      may_have_dictionaries ? dictionaries_of(model) : std::vector<std::filesystem::path>();
+  if (dictionaries.empty()) return all.push_back({model, outline});
+  for (const auto& place : dictionaries) {
+    CachedModel named = model;
+    if (place != ".") {
+      named.id += ":" + place.native();
+      named.folder /= place;
+    }
+    const Outline own = examine_dictionary(named.folder, model.folder);
+    all.push_back({std::move(named), own});
+  }
+}
 
 void print_table(const std::vector<Listed>& all) {
   Table table(
@@ -244,7 +307,7 @@ void perform(const ListOptions& options) {
     const auto [outline, fresh] =
         known.try_emplace(model.problem.empty() ? model.path() : std::filesystem::path(model.id));
     if (fresh) outline->second = examine(model);
-    all.push_back({model, outline->second});
+    list(model, outline->second, all);
   }
   const auto& place = cache.path.native();
   if (options.json) {

@@ -96,6 +96,11 @@ void print_logits_centred() {
       "probability;\n--no-processing leaves that out, unless the files were saved so\n");
 }
 
+std::string quoted_piece(const HookedTransformer& model, std::int64_t id) {
+  if (!model.has_tokenizer()) return std::to_string(id);
+  return fmt::format("'{}'", model.tokenizer().printable_piece(id));
+}
+
 std::string grouped(std::int64_t number) {
   auto text = std::to_string(number);
   const std::size_t first = text.front() == '-' ? 1 : 0;

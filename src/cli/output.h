@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hooked/analysis/grid.h"
+#include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/run_result.h"
 #include "hooked/io/overwrite.h"
 #include "hooked/weights/processing.h"
@@ -69,6 +70,9 @@ std::vector<std::string> notes_of(const RunResult& run);
 
 /// Writes a sentence to stdout that says that logits are centred, and so not the checkpoint's.
 void print_logits_centred();
+
+/// `' Mary'`, or the id if there is no tokenizer.
+std::string quoted_piece(const HookedTransformer& model, std::int64_t id);
 
 /// `124,439,808`
 std::string grouped(std::int64_t number);

@@ -259,7 +259,8 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
 }
 
 // Notes of the unpatched runs and of all sweeps, each once.
-std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps) {
+std::vector<std::string> notes_of_sweeps(const UnpatchedScores& scores,
+                                         const std::vector<SweepNumbers>& sweeps) {
   std::vector<std::string> notes;
   for (const auto& [side, values] : {std::pair{"clean", scores.clean}, {"corrupted", scores.corrupted}}) {
     bool finite = true;  // the loss of a single token is NaN, which says nothing about the logits
@@ -322,7 +323,7 @@ void perform(const PatchOptions& options) {
   const UnpatchedScores scores = unpatched_scores(prompts);
   const InterruptGuard guard;
   const Patching made = run_sweeps(options, sweeps, scores);
-  const std::vector<std::string> notes = notes_of(scores, made.sweeps);
+  const std::vector<std::string> notes = notes_of_sweeps(scores, made.sweeps);
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
     Json json = model_json(model);

@@ -59,11 +59,6 @@ Address features_at(const StandingDictionary& standing) {
   return act::sae_acts_post(Address(standing.output));
 }
 
-std::string token_text(const HookedTransformer& model, std::int64_t id) {
-  if (!model.has_tokenizer()) return std::to_string(id);
-  return fmt::format("'{}'", model.tokenizer().printable_piece(id));
-}
-
 std::vector<TokenLogit> strongest(const at::Tensor& logits, std::int64_t count, bool raised) {
   const auto [values, ids] = at::topk(logits, std::min(count, logits.size(0)), 0, raised);
   std::vector<TokenLogit> tokens;
@@ -83,8 +78,8 @@ std::vector<FiringFeature> shown_features(const SaeOptions& options, const Dicti
   std::vector<FiringFeature> shown;
   for (const std::int64_t feature : options.features) {
     if (feature < 0 || feature >= features) {
-      throw ShapeError("--features", fmt::format("feature {} does not exist; expected 0 to {}", feature,
-                                                 features - 1));
+      throw ShapeError("--features",
+                       fmt::format("feature {} does not exist; expected 0 to {}", feature, features - 1));
     }
     const auto it = std::ranges::find(all, feature, &FiringFeature::feature);
     shown.push_back(it == all.end() ? FiringFeature{feature, 0, 0, 0, 0, 0} : *it);
@@ -126,14 +121,14 @@ class FeatureReader {
     notes_ = notes_of(run);
     std::vector<DictionaryOnText> all;
     for (StandingDictionary& standing : model_.dictionaries()) {
-      DictionaryOnText& found = all.emplace_back(
-          DictionaryOnText{.standing = std::move(standing), .features = {}, .quality = {}});
+      DictionaryOnText& found =
+          all.emplace_back(DictionaryOnText{.standing = std::move(standing), .features = {}, .quality = {}});
       const at::Tensor codes = run.cache[features_at(found.standing)];
       const at::Tensor mask = given_.input.main_mask();
       const at::Tensor real = mask.defined() ? mask.ne(0).to(codes.device()).unsqueeze(-1) : at::Tensor();
       const at::Tensor fires = real.defined() ? codes.ne(0).logical_and(real) : codes.ne(0);
-      const double tokens = real.defined() ? real.sum().item<double>()
-                                           : static_cast<double>(codes.size(0) * codes.size(1));
+      const double tokens =
+          real.defined() ? real.sum().item<double>() : static_cast<double>(codes.size(0) * codes.size(1));
       found.l0 = fires.sum().item<double>() / tokens;
       for (const FiringFeature& firing : shown_features(options_, found, run, positions_))
         found.features.push_back({.firing = firing, .raises = {}, .lowers = {}});
@@ -147,8 +142,7 @@ class FeatureReader {
     for (DictionaryOnText& found : all) {
       if (interrupted()) return;
       WatchedWork work("measuring " + found.standing.output.to_string());
-      found.quality =
-          dictionary_quality(model_, features_at(found.standing), given_.input, work.progress());
+      found.quality = dictionary_quality(model_, features_at(found.standing), given_.input, work.progress());
     }
   }
 
@@ -206,9 +200,9 @@ class FeatureReader {
   std::vector<std::string> notes_;
 };
 
-std::string tokens_text(const HookedTransformer& model, const std::vector<TokenLogit>& tokens) {
+std::string pieces_text(const HookedTransformer& model, const std::vector<TokenLogit>& tokens) {
   std::string text;
-  for (const auto& [token, logit] : tokens) text += (text.empty() ? "" : " ") + token_text(model, token);
+  for (const auto& [token, logit] : tokens) text += (text.empty() ? "" : " ") + quoted_piece(model, token);
   return text;
 }
 
@@ -216,8 +210,11 @@ void print_features(const HookedTransformer& model, const Input& input, const Di
   fmt::print("{}: {} features, {:.1f} fire at a token\n", found.standing.output.to_string(),
              grouped(found.standing.dictionary.config().features), found.l0);
   const bool directions = !found.features.empty() && !found.features.front().raises.empty();
-  std::vector<Table::Column> columns = {{"feature", Align::right}, {"largest", Align::right}, {"at"},
-                                        {"mean", Align::right},    {"tokens", Align::right}};
+  std::vector<Table::Column> columns = {{"feature", Align::right},
+                                        {"largest", Align::right},
+                                        {"at"},
+                                        {"mean", Align::right},
+                                        {"tokens", Align::right}};
   if (directions) columns.insert(columns.end(), {{"raises"}, {"lowers"}});
   Table table(std::move(columns));
   std::vector<double> sizes;
@@ -228,12 +225,11 @@ void print_features(const HookedTransformer& model, const Input& input, const Di
     if (firing.tokens > 0) {
       at = input.batch() > 1 ? fmt::format("row {}, {}", firing.row, firing.column)
                              : std::to_string(firing.column);
-      at += " " + token_text(model, input.main_tokens()[firing.row][firing.column].item<std::int64_t>());
+      at += " " + quoted_piece(model, input.main_tokens()[firing.row][firing.column].item<std::int64_t>());
     }
     std::vector<std::string> cells = {std::to_string(firing.feature), number(firing.largest), at,
                                       number(firing.mean), std::to_string(firing.tokens)};
-    if (directions)
-      cells.insert(cells.end(), {tokens_text(model, raises), tokens_text(model, lowers)});
+    if (directions) cells.insert(cells.end(), {pieces_text(model, raises), pieces_text(model, lowers)});
     table.add(std::move(cells));
   }
   table.print("  ");
@@ -263,14 +259,15 @@ void print_changes(const HookedTransformer& model, const SaeOptions& options,
                  {"probability", Align::right},
                  {"changed", Align::right}});
     for (const ChangedToken& token : row.tokens) {
-      table.add({token_text(model, token.token), fixed_text(token.logit[0], 4), fixed_text(token.logit[1], 4),
-                 probability_text(token.probability[0], 4), probability_text(token.probability[1], 4)});
+      table.add({quoted_piece(model, token.token), fixed_text(token.logit[0], 4),
+                 fixed_text(token.logit[1], 4), probability_text(token.probability[0], 4),
+                 probability_text(token.probability[1], 4)});
     }
     table.print("  ");
   }
 }
 
-Json tokens_json(const HookedTransformer& model, const std::vector<TokenLogit>& tokens) {
+Json token_logits_json(const HookedTransformer& model, const std::vector<TokenLogit>& tokens) {
   auto list = Json::array();
   for (const auto& [id, logit] : tokens) {
     list.push_back(token_json(model, id));
@@ -302,8 +299,8 @@ Json dictionary_json(const HookedTransformer& model, const Input& input, const D
          {"position", fires ? Json(position_in_row(input, firing.row, firing.column)) : Json(nullptr)},
          {"mean", number_json(firing.mean)},
          {"tokens", firing.tokens},
-         {"raises", tokens_json(model, raises)},
-         {"lowers", tokens_json(model, lowers)}});
+         {"raises", token_logits_json(model, raises)},
+         {"lowers", token_logits_json(model, lowers)}});
   }
   Json json{{"reads", found.standing.input.to_string()},
             {"place", found.standing.output.to_string()},
@@ -315,7 +312,8 @@ Json dictionary_json(const HookedTransformer& model, const Input& input, const D
   return json;
 }
 
-Json changes_json(const HookedTransformer& model, const Input& input, const std::vector<ChangedTokens>& rows) {
+Json changes_json(const HookedTransformer& model, const Input& input,
+                  const std::vector<ChangedTokens>& rows) {
   auto list = Json::array();
   for (const ChangedTokens& row : rows) {
     auto next = Json::array();

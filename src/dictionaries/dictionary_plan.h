@@ -101,7 +101,7 @@ std::filesystem::path locate_dictionary(std::string_view name);
 /// Recognises and plans what is at a path. Throws CheckpointError if it is no dictionary.
 DictionaryPlans plan_dictionaries(const std::filesystem::path& path);
 
-/// Whether files that dictionaries have are there.
+/// Whether files that dictionaries have are there, or in folders below.
 bool holds_dictionary(const std::filesystem::path& path);
 
 }  // namespace hooked

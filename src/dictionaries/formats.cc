@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -61,6 +63,24 @@ std::vector<std::string> dictionaries_below(const std::filesystem::path& folder)
     }
   }
   return found;
+}
+
+/// A folder with a folder for each layer; nothing if some do not say of which layer they are, or several are
+/// of one.
+std::optional<DictionaryPlans> plan_folders(const std::filesystem::path& folder,
+                                            const std::vector<std::string>& below) {
+  DictionaryPlans set;
+  std::set<std::int64_t> layers;
+  for (const std::string& name : below) {
+    DictionaryPlans one = format_of_dictionary(folder / name)->plan(folder / name);
+    const auto layer = one.members.front().config.layer;
+    if (one.members.size() != 1 || !layer || !layers.insert(*layer).second) return std::nullopt;
+    set.members.push_back(std::move(one.members.front()));
+    std::ranges::move(one.notes, std::back_inserter(set.notes));
+  }
+  if (set.members.empty()) return std::nullopt;
+  std::ranges::sort(set.members, {}, [](const DictionaryPlan& member) { return *member.config.layer; });
+  return set;
 }
 
 void check_shape(const DictionaryWeightRow& row, const DictionaryConfig& config, const StoredWeight& weight) {
@@ -182,6 +202,7 @@ std::filesystem::path locate_dictionary(std::string_view text) {
 DictionaryPlans plan_dictionaries(const std::filesystem::path& path) {
   if (const DictionaryFormat* format = format_of_dictionary(path)) return format->plan(path);
   const auto below = is_folder(path) ? dictionaries_below(path) : std::vector<std::string>();
+  if (auto set = plan_folders(path, below)) return *std::move(set);
   if (!below.empty()) {
     throw CheckpointError(path_text(path),
                           fmt::format("the folder holds several dictionaries; expected one; give the "
@@ -195,7 +216,13 @@ DictionaryPlans plan_dictionaries(const std::filesystem::path& path) {
                         fmt::format("this is no dictionary that is read; expected one of: {}", known));
 }
 
-bool holds_dictionary(const std::filesystem::path& path) { return format_of_dictionary(path) != nullptr; }
+bool holds_dictionary(const std::filesystem::path& path) {
+  if (format_of_dictionary(path) != nullptr) return true;
+  // A model's repository may have dictionaries in folders of its own.
+  const auto own = is_folder(path) ? names_in(path) : std::vector<std::string>();
+  const bool has_config = std::ranges::find(own, "config.json") != own.end();
+  return is_folder(path) && !has_config && !dictionaries_below(path).empty();
+}
 
 Dictionary Dictionary::load(std::string_view path, const DictionaryOptions& options) {
   const std::filesystem::path place = locate_dictionary(path);

@@ -320,6 +320,7 @@ struct GraphOptions : OutOptions {
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
-                 PatchOptions, CircuitsOptions, WeightsOptions, SaeOptions, GraphOptions, SaveOptions, BenchOptions>;
+                 PatchOptions, CircuitsOptions, WeightsOptions, SaeOptions, GraphOptions, SaveOptions,
+                 BenchOptions>;
 
 }  // namespace hooked::cli

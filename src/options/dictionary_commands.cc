@@ -20,9 +20,8 @@ FeatureValue read_clamp(const std::string& text) {
   double value = 0;
   if (feature && equals != std::string::npos && CLI::detail::lexical_cast(text.substr(equals + 1), value))
     return {*feature, value};
-  throw UsageError(
-      fmt::format("--clamp: '{}' is no feature with a value; expected FEATURE=VALUE such as 61=2.5",
-                  printable(text)));
+  throw UsageError(fmt::format(
+      "--clamp: '{}' is no feature with a value; expected FEATURE=VALUE such as 182=2.5", printable(text)));
 }
 
 // From 0 to 1.
@@ -96,8 +95,7 @@ Reader define_graph(CLI::App& app) {
         "pruning: the nodes of the largest influence that have this share of all (default: 0.8; 1 keeps all)",
         a_share},
        {"--edge-share X", options->edge_share, "the same for edges (default: 0.98)", a_share},
-       {"--paths N", options->paths, "how many of the strongest paths are shown (default: 10)",
-        at_least_one},
+       {"--paths N", options->paths, "how many of the strongest paths are shown (default: 10)", at_least_one},
        {"--out F", options->out,
         "writes the pruned graph as circuit-tracer's page and Neuronpedia read it: .json"},
        {"--scan TEXT", options->scan, "the name under which such pages know the features", needs({"--out"})},

@@ -2,8 +2,8 @@
 #include "hooked/analysis/attribution_graph.h"
 
 #include "hooked/analysis/graph_pruning.h"
-#include "tests/support/random_dictionaries.h"
 #include "tests/support/random_config.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_model.h"
 

@@ -17,8 +17,9 @@ class GraphCommand : public CliTest {
   }
 
   std::vector<std::string> call(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"graph",  model(),          "--dictionary", path("transcoder0"), "--dictionary",
-                                   path("transcoder1"), "--tokens", "1,2,3,4",      "--no-processing"};
+    std::vector<std::string> words{
+        "graph",    model(),   "--dictionary",   path("transcoder0"), "--dictionary", path("transcoder1"),
+        "--tokens", "1,2,3,4", "--no-processing"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -73,7 +74,8 @@ TEST_F(GraphCommand, PrintsPathsByTheirTokens) {
 }
 
 TEST_F(GraphCommand, RefusesWhatDoesNotFit) {
-  expect_failure({"graph", model(), "--tokens", "1,2"}, 2, "expected --dictionary with transcoders, or --neurons");
+  expect_failure({"graph", model(), "--tokens", "1,2"}, 2,
+                 "expected --dictionary with transcoders, or --neurons");
   expect_failure(call({"--neurons"}), 2, "--neurons");
   expect_failure(call({"--out", path("g.txt")}), 2, ".json");
   expect_failure(call({"--node-share", "2"}), 2, "--node-share");

@@ -18,8 +18,8 @@
 #include "options/command_line.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/cli/json_forms.h"
-#include "tests/support/random_dictionaries.h"
 #include "tests/support/golden_folder.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/scoped_environment.h"
 
 namespace hooked::json_page_test {
@@ -191,8 +191,8 @@ std::vector<Words> JsonPage::calls() const {
       {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--quality"},
       {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--ablate", "3", "--answer", "w5"},
       {"sae", m, "--dictionary", path("sae"), "--text", "w2", "--features", "0,1,2,3,4,5,6,7"},
-      {"graph", m, "--dictionary", path("transcoder"), "--text", "w2 w3 w4", "--paths", "400",
-       "--node-share", "1", "--edge-share", "1"},
+      {"graph", m, "--dictionary", path("transcoder"), "--text", "w2 w3 w4", "--paths", "400", "--node-share",
+       "1", "--edge-share", "1"},
       {"bench", m, "--iterations", "1", "--length", "2"},
   };
 }

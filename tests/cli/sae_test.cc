@@ -54,8 +54,8 @@ TEST_F(Sae, ListsWhatFires) {
     EXPECT_EQ(shown["lowers"][0]["id"], logits.argmin().item<std::int64_t>());
     EXPECT_EQ(shown["raises"].size(), 5U);
   }
-  EXPECT_NEAR(found["features_per_token"].get<double>(),
-              run.cache[features_].ne(0).sum().item<double>() / 8, 1e-9);
+  EXPECT_NEAR(found["features_per_token"].get<double>(), run.cache[features_].ne(0).sum().item<double>() / 8,
+              1e-9);
 }
 
 TEST_F(Sae, ShowsTheFeaturesAndPositionsThatAreAskedFor) {
@@ -75,8 +75,8 @@ TEST_F(Sae, ShowsTheFeaturesAndPositionsThatAreAskedFor) {
 }
 
 TEST_F(Sae, ChangesFeaturesWhileTheModelRuns) {
-  const Json found = json({"--tokens", "1,2,3,4", "--with-error", "--ablate", "3", "--clamp", "5=-1.5",
-                           "--answer", "w6"});
+  const Json found =
+      json({"--tokens", "1,2,3,4", "--with-error", "--ablate", "3", "--clamp", "5=-1.5", "--answer", "w6"});
   const auto model = spliced(true);
   const at::Tensor tokens = at::tensor({{1, 2, 3, 4}}, at::kLong);
   const at::Tensor before = model(tokens)[0][3];
@@ -98,8 +98,8 @@ TEST_F(Sae, ChangesFeaturesWhileTheModelRuns) {
 TEST_F(Sae, MeasuresTheDictionary) {
   const Json quality =
       json({"--tokens", "1,2,3,4", "--tokens", "5,6,7,8", "--quality"})["dictionaries"][0]["quality"];
-  const auto right = dictionary_quality(
-      spliced(), features_, at::tensor({1, 2, 3, 4, 5, 6, 7, 8}, at::kLong).view({2, 4}));
+  const auto right =
+      dictionary_quality(spliced(), features_, at::tensor({1, 2, 3, 4, 5, 6, 7, 8}, at::kLong).view({2, 4}));
   EXPECT_EQ(quality["tokens"], 8);
   EXPECT_EQ(quality["dead"], right.dead);
   EXPECT_NEAR(quality["explained_variance"].get<double>(), right.explained_variance, 1e-5);
@@ -110,14 +110,14 @@ TEST_F(Sae, PrintsTables) {
   const auto result = hooked({"sae", model(), "--dictionary", path("sae"), "--text", "w2 w3", "--ablate", "3",
                               "--quality", "--no-processing"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  for (const char* part : {"blocks.0.hook_resid_post: 20 features, ", "raises", "explained variance",
-                           "with feature 3 = 0"})
+  for (const char* part :
+       {"blocks.0.hook_resid_post: 20 features, ", "raises", "explained variance", "with feature 3 = 0"})
     EXPECT_NE(result.out.find(part), std::string::npos) << part << '\n' << result.out;
 }
 
 TEST_F(Sae, RefusesWhatDoesNotFit) {
   expect_failure({"sae", model(), "--tokens", "1,2"}, 2, "expected --dictionary FOLDER[@ACTIVATION]");
-  const std::vector<std::string> call{"sae", model(), "--dictionary", path("sae"), "--no-processing",
+  const std::vector<std::string> call{"sae",      model(), "--dictionary", path("sae"), "--no-processing",
                                       "--tokens", "1,2"};
   const auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = call;
@@ -126,7 +126,7 @@ TEST_F(Sae, RefusesWhatDoesNotFit) {
   };
   expect_failure(with({"--features", "20"}), 1, "feature 20 does not exist; expected 0 to 19");
   expect_failure(with({"--ablate", "20"}), 1, "20");
-  expect_failure(with({"--clamp", "3"}), 2, "expected FEATURE=VALUE such as 61=2.5");
+  expect_failure(with({"--clamp", "3"}), 2, "expected FEATURE=VALUE such as 182=2.5");
   expect_failure(with({"--clamp", "3=x"}), 2, "expected FEATURE=VALUE");
   expect_failure(with({"--answer", "w3"}), 2, "expected --ablate or --clamp");
   expect_failure(with({"--dictionary", path("transcoder"), "--ablate", "1"}), 2, "there are several");

@@ -64,8 +64,7 @@ inline std::vector<Dictionary> random_transcoders(const ModelConfig& model, cons
     c.input = fmt::format("blocks.{}.{}", layer, kind.site);
     c.output = fmt::format("blocks.{}.hook_mlp_out", layer);
     if (kind.jumps) c.activation = CodeActivation::jump_relu;
-    all.push_back(
-        random_dictionary(c, 100 + 10 * static_cast<std::uint64_t>(layer), model.n_layers - layer));
+    all.push_back(random_dictionary(c, 100 + 10 * static_cast<std::uint64_t>(layer), model.n_layers - layer));
   }
   return all;
 }

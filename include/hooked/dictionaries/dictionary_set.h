@@ -70,7 +70,8 @@ struct DictionaryDescription {
 /// Throws as they do.
 DictionaryDescription describe_dictionary(std::string_view path);
 
-/// Whether there are files at a path that dictionaries have, by their names; false for what is not there.
+/// Whether there are files at a path that dictionaries have, by their names, or folders with such files;
+/// false for what is not there.
 bool is_dictionary(std::string_view path);
 
 }  // namespace hooked
