@@ -11,6 +11,7 @@
 
 #include "hooked/hooked.h"
 #include "tests/support/golden_model.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/tiny_model.h"
 
 namespace hooked::refusals_test {
@@ -84,6 +85,13 @@ class Subject {
 
   ActivationCache other_, behind_prefix_;
 };
+
+/// The subject with a dictionary in its stream.
+HookedTransformer spliced(const Subject& s) {
+  const std::string place = s.model.points().resolve(act::resid_post(0).name()).to_string();
+  return s.model.with_dictionary(
+      fitted_to(random_autoencoder(place, s.config.d_model, s.model.dtype()), s.model));
+}
 
 /// The ways in which a call may be made in addition to the plain one.
 struct Ways {
@@ -324,6 +332,32 @@ std::vector<Call> reading_calls() {
        [](const Subject& s, const Asking&) {
          contrast_directions(s.model, pairs_of(s).base, pairs_of(s).source, 1,
                              {.of = act::resid_pre(0), .positions = {-1}});
+       }},
+      {"`firing_features`",
+       [](const Subject& s, const Asking&) {
+         const Address features = act::sae_acts_post(act::resid_post(0));
+         const auto run = spliced(s).run_with_cache(s.input, act::sae_acts_post, {.output = Output::none});
+         firing_features(run.cache, features);
+       }},
+      {"`feature_logits`",
+       [](const Subject& s, const Asking&) {
+         feature_logits(spliced(s), act::sae_acts_post(act::resid_post(0)), {0});
+       }},
+      {"`dictionary_quality`",
+       [](const Subject& s, const Asking&) {
+         dictionary_quality(spliced(s), act::sae_acts_post(act::resid_post(0)), s.input);
+       }},
+      {"`attribute_graph`, `edge_heads`, `intervene`",
+       [](const Subject& s, const Asking&) {
+         const GraphFeatures features(std::vector<Dictionary>{});
+         const auto graph = attribute_graph(s.model, features, s.input, {.logit_tokens = {1}});
+         const std::int64_t last = std::ssize(graph.nodes) - 1;
+         edge_heads(s.model, features, s.input, graph, {{last - 1, last}});
+         intervene(s.model, features, s.input, graph, {});
+       }},
+      {"`attribute_graph` of neurons",
+       [](const Subject& s, const Asking&) {
+         attribute_graph(s.model, GraphFeatures::neurons(), s.input, {.logit_tokens = {1}});
        }},
       {"`repeated_tokens_of`", [](const Subject& s, const Asking&) { repeated_tokens_of(s.model); }},
       {"`token_axis`",

@@ -28,7 +28,7 @@ class GraphCommand : public CliTest {
     const auto loaded = HookedTransformer::load(model(), {.processing = WeightProcessing::none()});
     return attribute_graph(loaded,
                            {{Dictionary::load(path("transcoder0")), Dictionary::load(path("transcoder1"))}},
-                           at::tensor({{1, 2, 3, 4}}, at::kLong), options);
+                           at::tensor({1, 2, 3, 4}, at::kLong).view({1, 4}), options);
   }
 };
 

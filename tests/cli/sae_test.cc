@@ -65,7 +65,9 @@ TEST_F(Sae, ShowsTheFeaturesAndPositionsThatAreAskedFor) {
   EXPECT_EQ(firing[0]["feature"], 7);
   EXPECT_EQ(firing[1]["feature"], 0);
   const at::Tensor codes =
-      spliced().run_with_cache(at::tensor({{1, 2, 3, 4}}, at::kLong), act::sae_acts_post).cache[features_];
+      spliced()
+          .run_with_cache(at::tensor({1, 2, 3, 4}, at::kLong).view({1, 4}), act::sae_acts_post)
+          .cache[features_];
   for (const Json& feature : firing) {
     const double code = codes[0][1][feature["feature"].get<std::int64_t>()].item<double>();
     EXPECT_NEAR(feature["largest"].get<double>(), code, 1e-5);
@@ -78,7 +80,7 @@ TEST_F(Sae, ChangesFeaturesWhileTheModelRuns) {
   const Json found =
       json({"--tokens", "1,2,3,4", "--with-error", "--ablate", "3", "--clamp", "5=-1.5", "--answer", "w6"});
   const auto model = spliced(true);
-  const at::Tensor tokens = at::tensor({{1, 2, 3, 4}}, at::kLong);
+  const at::Tensor tokens = at::tensor({1, 2, 3, 4}, at::kLong).view({1, 4});
   const at::Tensor before = model(tokens)[0][3];
   const at::Tensor after =
       model.run(tokens, {.edits = {zero(features_.feature(3)), set(features_.feature(5), -1.5)}})

@@ -1,7 +1,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 
-#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -15,25 +14,6 @@
 namespace hooked::device_tests {
 namespace dictionary_group {
 namespace {
-
-/// The basis of the model's activations, as of a dictionary that was fitted to them.
-DictionaryBasis basis_of(const HookedTransformer& model) {
-  const auto applied = [&](ProcessingStep step) {
-    return std::ranges::any_of(model.processing(), [&](const StepReport& report) {
-      return report.step == step && (report.outcome == "applied" || report.outcome == "already applied");
-    });
-  };
-  return {.folded_norms = applied(ProcessingStep::fold_ln),
-          .centred_writes = applied(ProcessingStep::center_writing_weights),
-          .centred_unembedding = applied(ProcessingStep::center_unembed),
-          .folded_value_biases = applied(ProcessingStep::fold_value_biases)};
-}
-
-Dictionary fitted_to(const Dictionary& dictionary, const HookedTransformer& model) {
-  DictionaryConfig config = dictionary.config();
-  config.basis = basis_of(model);
-  return {config, dictionary.weights()};
-}
 
 NamedTensors features(const Subject& s) {
   const auto sae =

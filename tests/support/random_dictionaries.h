@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "hooked/dictionaries/dictionary.h"
+#include "hooked/engine/hooked_transformer.h"
 #include "tests/support/test.h"
 
 namespace hooked {
@@ -47,6 +49,26 @@ inline Dictionary random_autoencoder(const std::string& place, std::int64_t widt
   c.subtracts_decoder_bias = true;
   c.input = c.output = place;
   return random_dictionary(c, 100);
+}
+
+/// The basis of the model's activations, as of a dictionary that was fitted to them.
+inline DictionaryBasis basis_of(const HookedTransformer& model) {
+  const auto applied = [&](ProcessingStep step) {
+    return std::ranges::any_of(model.processing(), [&](const StepReport& report) {
+      return report.step == step && (report.outcome == "applied" || report.outcome == "already applied");
+    });
+  };
+  return {.folded_norms = applied(ProcessingStep::fold_ln),
+          .centred_writes = applied(ProcessingStep::center_writing_weights),
+          .centred_unembedding = applied(ProcessingStep::center_unembed),
+          .folded_value_biases = applied(ProcessingStep::fold_value_biases)};
+}
+
+/// The dictionary as one that was fitted to the model as it is loaded.
+inline Dictionary fitted_to(const Dictionary& dictionary, const HookedTransformer& model) {
+  DictionaryConfig config = dictionary.config();
+  config.basis = basis_of(model);
+  return {config, dictionary.weights()};
 }
 
 /// A transcoder for each MLP of a model.
