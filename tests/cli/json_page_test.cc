@@ -131,7 +131,9 @@ class JsonPage : public CliTest {
                          "\n");
     write("texts.json", R"(["w2", "w3 w4"])");
     random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(path("sae"));
-    random_transcoders(config(), {}).front().save(path("transcoder"));
+    const auto transcoders = random_transcoders(config(), {});
+    for (std::size_t layer = 0; layer < transcoders.size(); ++layer)
+      transcoders[layer].save(path(fmt::format("transcoders/{}", layer)));
   }
 
   static std::string golden(const char* name) { return golden_folder(name).string(); }
@@ -188,11 +190,14 @@ std::vector<Words> JsonPage::calls() const {
       {"weights", m, "--composition", "q,k"},
       {"weights", m, "--copying", "--top-k", "2"},
       {"weights", m, "--singular", "ov_written", "--directions", "2"},
-      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--quality"},
-      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--ablate", "3", "--answer", "w5"},
-      {"sae", m, "--dictionary", path("sae"), "--text", "w2", "--features", "0,1,2,3,4,5,6,7"},
-      {"graph", m, "--dictionary", path("transcoder"), "--text", "w2 w3 w4", "--paths", "400", "--node-share",
-       "1", "--edge-share", "1"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--no-processing", "--quality"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--no-processing", "--ablate", "3",
+       "--answer", "w5"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2", "--no-processing", "--features",
+       "0,1,2,3,4,5,6,7"},
+      {"graph", m, "--dictionary", path("transcoders"), "--text", "w2 w3 w4", "--no-processing", "--paths",
+       "400", "--node-share", "1", "--edge-share", "1"},
+      {"save", m, "--out", path("saved")},
       {"bench", m, "--iterations", "1", "--length", "2"},
   };
 }

@@ -208,7 +208,7 @@ TEST_F(ListTest, TheTableFitsEightyColumnsAndNamesTheReasons) {
 TEST_F(ListTest, AModelThatIsNotThereIsAnsweredWithTheNearest) {
   add_model("openai-community--gpt2", "c0ffee", "main");
   expect_failure({"info", "gtp2"}, 1, "the nearest in the cache is 'openai-community/gpt2'");
-  expect_failure({"run", "gtp2", "--tokens", "1"}, 1, "`hf download gtp2`");
+  expect_failure({"run", "gtp2", "--tokens", "1"}, 1, "`hf download ORG/gtp2`");
   expect_failure({"info", "gpt2-small"}, 1,
                  "expected 'openai-community/gpt2', which is in the cache; give that name");
   expect_failure(
@@ -227,8 +227,10 @@ TEST_F(ListTest, DictionariesAreListedByTheirFolders) {
   copied("examples/toy_sae", one.native() + "/x");
   fs::rename(one / "x/cfg.json", one / "cfg.json");
   fs::rename(one / "x/sae_weights.safetensors", one / "sae_weights.safetensors");
-  copied("examples/toy_transcoders/layer_0", (several / "small/layer_0").native());
-  copied("examples/toy_transcoders/layer_1", (several / "small/layer_1").native());
+  for (const std::string size : {"small", "large"}) {
+    copied("examples/toy_transcoders/layer_0", (several / size / "layer_0").native());
+    copied("examples/toy_transcoders/layer_1", (several / size / "layer_1").native());
+  }
   EXPECT_EQ(entry("org/sae")["model_type"], "dictionary");
   EXPECT_EQ(entry("org/sae")["loads"], true);
   // One for each layer is a set.

@@ -13,6 +13,7 @@
 
 #include "analysis/work/obstacles.h"
 #include "hooked/core/error.h"
+#include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/hooks/act.h"
 
 namespace hooked {
@@ -28,10 +29,16 @@ class TranscoderCoders : public GraphCoders {
   TranscoderCoders(const HookedTransformer& model, const std::vector<Dictionary>& transcoders)
       : GraphCoders(model.config().n_layers, graph_dtype(model)),
         of_layer_(static_cast<std::size_t>(model.config().n_layers)) {
-    for (const Dictionary& transcoder : transcoders) {
-      // The handle says where it stands, on which device, and refuses what does not fit.
-      add(model.with_dictionary(transcoder).dictionaries().back());
+    // The handle says where they stand, on which device, and refuses what does not fit.
+    const bool cross = std::ranges::any_of(
+        transcoders, [](const Dictionary& transcoder) { return transcoder.config().crosses_layers; });
+    if (cross) {
+      for (StandingDictionary& each : model.with_dictionaries(DictionarySet(transcoders)).dictionaries())
+        add(std::move(each));
+      return;
     }
+    for (const Dictionary& transcoder : transcoders)
+      add(model.with_dictionary(transcoder).dictionaries().back());
   }
 
   std::optional<ActivationName> reads(std::int64_t layer) const override {

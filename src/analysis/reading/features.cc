@@ -125,7 +125,8 @@ at::Tensor feature_logits(const HookedTransformer& model, const Address& feature
   const WeightView weights = model.weights();
   if (heads) written = written.matmul(weights.W_O(standing.output.layer).flatten(0, 1).to(at::kDouble));
   if (config.final_norm == NormKind::layer_norm) written = written - written.mean(-1, true);
-  if (!config.norm_folded) written = written * weights.ln_final().w.to(at::kDouble);
+  if (!config.norm_folded && config.final_norm != NormKind::none)
+    written = written * weights.ln_final().w.to(at::kDouble);
   return written.matmul(weights.W_U().to(at::kDouble)).to(at::kCPU);
 }
 
