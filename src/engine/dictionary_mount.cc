@@ -54,10 +54,17 @@ struct Carried {
   bool returns_mean = false;   // ... and put back into what it writes
 };
 
+// The same dictionary for activations whose heads are side by side already, as a Coder is given them.
+Dictionary with_flat_heads(const Dictionary& dictionary) {
+  DictionaryConfig config = dictionary.config();
+  config.flattens_heads = false;
+  return {std::move(config), dictionary.weights()};
+}
+
 class DictionaryCoder : public Coder {
  public:
   DictionaryCoder(Dictionary dictionary, Carried carried)
-      : dictionary_(std::move(dictionary)), carried_(carried) {}
+      : as_read_(std::move(dictionary)), dictionary_(with_flat_heads(as_read_)), carried_(carried) {}
 
   at::Tensor input_of(const at::Tensor& x) const override {
     const at::Tensor input = dictionary_.input_of(x);
@@ -92,10 +99,11 @@ class DictionaryCoder : public Coder {
     return at::cat(parts).view(sizes);
   }
 
-  const Dictionary& dictionary() const noexcept { return dictionary_; }
+  // As its files say.
+  const Dictionary& dictionary() const noexcept { return as_read_; }
 
  private:
-  const Dictionary dictionary_;
+  const Dictionary as_read_, dictionary_;  // in this order
   const Carried carried_;
 };
 
