@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/model_text.h"
+#include "engine/standing_dictionaries.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/weights/processing.h"
@@ -81,7 +82,8 @@ class DictionaryCoder : public Coder {
   }
   at::Tensor output_of(const at::Tensor& reconstruction, const at::Tensor& input,
                        const at::Tensor& x) const override {
-    const at::Tensor output = dictionary_.output_of(reconstruction, input, x);
+    at::Tensor output = dictionary_.output_of(reconstruction, input, with_heads(x));
+    if (dictionary_.config().flattens_heads) output = output.flatten(-2);
     return carried_.returns_mean ? output + x.mean(-1, true) : output;
   }
   bool has_preactivations() const override { return dictionary_.has_preactivations(); }
@@ -327,6 +329,8 @@ HookedTransformer HookedTransformer::with_dictionaries(const DictionarySet& set,
   }
   return HookedTransformer(std::make_shared<const LoadedModel>(loaded(), all));
 }
+
+const MountedDictionaries& mounted_in(const HookedTransformer& model) { return model.loaded()->dictionaries; }
 
 std::vector<StandingDictionary> HookedTransformer::dictionaries() const {
   std::vector<StandingDictionary> standing;

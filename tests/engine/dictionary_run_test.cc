@@ -91,9 +91,12 @@ TEST(DictionaryRun, WithoutTheErrorTermEqualsAHookByHand) {
        {kPlace, "blocks.0.hook_mlp_out", "blocks.2.attn.hook_z", "blocks.2.hook_resid_post"}) {
     const auto model = random_model(model_config());
     const bool heads = std::string(place).ends_with("hook_z");
-    const DictionaryConfig c = config_at(place, heads ? 24 : 8);
-    const auto spliced = model.with_dictionary(dictionary_of(c));
+    DictionaryConfig c = config_at(place, heads ? 24 : 8);
     const auto tokens = random_tokens(model.config(), {2, 6});
+    const auto without_axis = model.with_dictionary(dictionary_of(c))(tokens);
+    c.flattens_heads = heads;  // as SAELens saves a dictionary of all heads
+    const auto spliced = model.with_dictionary(dictionary_of(c));
+    EXPECT_TRUE(at::equal(spliced(tokens), without_axis)) << place;
     const auto by_hand =
         model.run_with_hooks(tokens, Hook(Selection(place), [&](const at::Tensor& x) {
                                return plain_decoded(c, plain_codes(c, x.flatten(2))).view(x.sizes());
