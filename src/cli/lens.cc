@@ -28,6 +28,7 @@ namespace {
 Grain grain_of(const std::string& word) {
   if (word == "head") return Grain::head;
   if (word == "expert") return Grain::expert;
+  if (word == "feature") return Grain::feature;
   return word == "neuron" ? Grain::neuron : Grain::layer;
 }
 
@@ -66,12 +67,16 @@ Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const GivenI
   return json;
 }
 
-// Ctrl-C ends the run after the current layer, with nothing to show.
-CachedRun watched_run(const HookedTransformer& model, const Input& input, const Edits& edits) {
+// Ctrl-C ends the run after the current layer, with nothing to show. What a dictionary lets go on is kept
+// too, and its features if they have parts.
+CachedRun watched_run(const HookedTransformer& model, const Input& input, const Edits& edits, bool features) {
   const Hook watch(act::resid_post, [](const at::Tensor&) {
     if (interrupted()) throw Interrupted("while the model ran");
   });
-  return model.run_with_cache(input, act::defaults, {.hooks = watch, .edits = edits, .output = Output::none});
+  Selection kept = act::defaults;
+  if (!model.dictionaries().empty()) kept = kept | act::sae_output;
+  if (features) kept = kept | act::sae_input | act::sae_acts_post;
+  return model.run_with_cache(input, kept, {.hooks = watch, .edits = edits, .output = Output::none});
 }
 
 /// A grid of parts without those that the lens does not list: they wrote nothing, or were not read.
@@ -173,7 +178,7 @@ void perform(const LensOptions& options) {
   if (!options.maps.empty()) lens.maps = LensMaps::load(options.maps);
   const auto edits = read_edits(options.edits, model, input);
   const InterruptGuard guard;
-  const auto run = watched_run(model, input, edits);
+  const auto run = watched_run(model, input, edits, lens.parts == Grain::feature);
   const std::vector<std::string> notes = notes_of(run);
   print_notes(notes);
   print_notes(
@@ -211,7 +216,7 @@ void perform(const AttributeOptions& options) {
   const auto positions = read_positions(options.positions, input);
   const auto edits = read_edits(options.edits, model, input);
   const InterruptGuard guard;
-  const auto run = watched_run(model, input, edits);
+  const auto run = watched_run(model, input, edits, !options.sources && options.grain == "feature");
   const std::vector<std::string> notes = notes_of(run);
   print_notes(notes);
   print_notes(notes_on({&options.answers, &options.against}, model, input,

@@ -43,7 +43,15 @@ void above_zero(CLI::App&, CLI::Option& option) {
       "");
 }
 
-Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
+constexpr std::string_view kByFeature = "feature";
+
+Trait a_grain() { return one_of({"layer", "head", "expert", "neuron", std::string(kByFeature)}); }
+
+// Features are those of a dictionary.
+void require_dictionary(const std::string& grain, std::string_view option, const ModelOptions& model) {
+  require(grain != kByFeature || !model.dictionaries.empty(),
+          fmt::format("{} feature splits what dictionaries write; expected --dictionary with it", option));
+}
 
 void require_one_token(const TokenChoice& choice, std::string_view option) {
   const auto given = choice.texts.size() + choice.ids.size();
@@ -163,22 +171,26 @@ Reader define_lens(CLI::App& app) {
             {"--top-k K", options->top_k, "how many next tokens of each point (default: 3)", at_least_one}});
   add_token_choice(app, "answer", options->answers,
                    "a token whose rank and probability are shown at each point");
-  add_options(app, {{"--mid", options->mid, "also the points between sublayers"},
-                    {"--parts,--grain GRAIN", options->parts,
-                     "what each layer, head, expert or neuron wrote on its own, instead of the stream",
-                     a_grain(), excludes({"--mid"})},
-                    {"--maps F", options->maps,
-                     "read the stream through a tuned or a Jacobian lens, a file or the folder it is in",
-                     excludes({"--parts", "--mid"})},
-                    {"--out F", options->out,
-                     "writes the probabilities of the answers: .csv, .json, .svg or .safetensors"},
-                    force_row(options->force, {"--out"}),
-                    json_row(options->json)});
+  add_options(
+      app,
+      {{"--mid", options->mid, "also the points between sublayers"},
+       {"--parts,--grain GRAIN", options->parts,
+        "what each layer, head, expert, neuron or feature of --dictionary wrote on its own, instead of the "
+        "stream",
+        a_grain(), excludes({"--mid"})},
+       {"--maps F", options->maps,
+        "read the stream through a tuned or a Jacobian lens, a file or the folder it is in",
+        excludes({"--parts", "--mid"})},
+       {"--out F", options->out,
+        "writes the probabilities of the answers: .csv, .json, .svg or .safetensors"},
+       force_row(options->force, {"--out"}),
+       json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
     require_grid_file(options->out);
     require(options->out.empty() || !options->answers.empty(),
             "--out holds the probabilities of chosen tokens; expected --answer or --answer-token");
+    require_dictionary(options->parts, "--parts", options->model);
     return *options;
   };
 }
@@ -188,23 +200,25 @@ Reader define_attribute(CLI::App& app) {
   add_run_options(app, *options);
   add_token_choice(app, "answer", options->answers, "the token whose logit is taken apart");
   add_token_choice(app, "against", options->against, "the token whose logit is subtracted");
-  add_options(app, {positions_row(options->positions, "whose logits are taken apart"),
-                    {"--grain,--parts GRAIN", options->grain, "what has a part of its own (default: layer)",
-                     a_grain()},
-                    {"--value-biases-apart", options->value_biases_apart,
-                     "heads without their value biases, which count as the attention's bias"},
-                    {"--sources", options->sources, "heads by the token that they read",
-                     excludes({"--grain", "--value-biases-apart"})},
-                    {"--largest,--top-k N", options->top_k,
-                     "how many parts are shown, the largest (default: 20)", at_least_one},
-                    {"--out F", options->out, "writes all parts: .csv, .json, .svg or .safetensors"},
-                    force_row(options->force, {"--out"}),
-                    json_row(options->json)});
+  add_options(app,
+              {positions_row(options->positions, "whose logits are taken apart"),
+               {"--grain,--parts GRAIN", options->grain,
+                "what has a part of its own (default: layer); feature: those of --dictionary", a_grain()},
+               {"--value-biases-apart", options->value_biases_apart,
+                "heads without their value biases, which count as the attention's bias"},
+               {"--sources", options->sources, "heads by the token that they read",
+                excludes({"--grain", "--value-biases-apart"})},
+               {"--largest,--top-k N", options->top_k, "how many parts are shown, the largest (default: 20)",
+                at_least_one},
+               {"--out F", options->out, "writes all parts: .csv, .json, .svg or .safetensors"},
+               force_row(options->force, {"--out"}),
+               json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
     require_grid_file(options->out);
     require(!options->answers.empty(),
             "nothing says which logit is taken apart; expected --answer or --answer-token");
+    require_dictionary(options->grain, "--grain", options->model);
     return *options;
   };
 }
