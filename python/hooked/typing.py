@@ -133,7 +133,7 @@ PatchSourceLike: TypeAlias = Union[PatchSource, ActivationCache]
 PresetLike: TypeAlias = Union[PatchingPreset, str]
 """A named sweep: `"attn_head_out_all_pos"`."""
 
-SweptSiteLike: TypeAlias = Union[SweptSite, act.BlockSite, act.ExpertSite]
+SweptSiteLike: TypeAlias = Union[SweptSite, act.BlockSite, act.ExpertSite, act.DictionarySite]
 """A kind of activation: `act.z`."""
 
 SweptPlaceLike: TypeAlias = Union[SweptPlace, PositionLike, tuple[PositionLike, PositionLike]]

@@ -179,7 +179,8 @@ Reader define_patch(CLI::App& app) {
   add_options(
       app, "What is patched",
       {{"--sweep LIST", words->sweeps,
-        fmt::format("separated by commas: {}, or a site and its axes such as post:layer,d_mlp",
+        fmt::format("separated by commas: {}, or a site and its axes such as post:layer,d_mlp or, with "
+                    "--dictionary, sae_acts_post:layer,feature",
                     fmt::join(sweep_names(), ", ")),
         listed, required, offering(sweep_names())},
        {"--source L.H", words->source, "the head where direct paths begin (default: every head)"},

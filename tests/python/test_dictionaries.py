@@ -300,6 +300,36 @@ def test_feature_logits_are_decoder_rows_times_the_unembedding() -> None:
     assert close(found[0], hooked.feature_logits(at_end, end, [3])[0])  # whatever layer writes it
 
 
+def test_features_are_parts_of_a_logit_and_nodes_that_are_patched() -> None:
+    spliced = fitted_model().with_dictionary(sae(), with_error=True)
+    run = spliced.run_with_cache(TEXT, act.everything)
+    parts = hooked.direct_logit_attribution(spliced, run.cache, answer=5, against=6, grain="feature")
+    last = run.logits[0, -1]
+    assert parts.values.sum().item() == pytest.approx((last[5] - last[6]).item(), abs=1e-3)
+    fired = run.cache[FEATURES][0, -1].nonzero().flatten().tolist()
+    labels = [label for label in parts.axis("part").labels if "feature" in label]
+    assert labels == [f"resid_post feature 0.{feature}" for feature in fired]
+    nodes = hooked.FeatureNodes(features=FEATURES, by_position=False, errors=False)
+    metric = hooked.logit_difference(5, 6)
+    ablated = hooked.sweep(spliced, nodes, from_=hooked.PatchSource.zero(), into=TEXT, metric=metric)
+    feature = int(ablated.axis("feature").labels[0])
+    without = spliced.run(TEXT, edits=[hooked.zero(FEATURES.feature(feature))]).logits[0, -1]
+    assert ablated.values[0].item() == pytest.approx((without[5] - without[6]).item(), abs=1e-4)
+    by_site = hooked.sweep(
+        spliced,
+        site=act.sae_acts_post,
+        over=[("layer", [0]), "feature"],
+        from_=hooked.PatchSource.zero(),
+        into=TEXT,
+        metric=metric,
+    )
+    assert torch.equal(by_site.values[0], ablated.values)
+    estimates = hooked.attribution_patching(
+        spliced, hooked.FeatureNodes(features=FEATURES), sweep={"from_": run.cache, "into": TEXT, "metric": metric}
+    )
+    assert estimates.axis("feature").labels[-1] == "error" and not estimates.values.any()
+
+
 def test_quality_is_that_of_the_runs() -> None:
     model = fitted_model()
     spliced = model.with_dictionary(sae())

@@ -357,8 +357,8 @@ Hooks DroppedLayers::dropping(const BlockPlace& layer) const {
 bool DroppedLayers::lies_in(const BlockPlace& layer, const Patch& cell) const {
   return std::all_of(cell.begin(), cell.end(), [&](const PatchedBlock& block) {
     const ActivationName& name = block.place.name();
-    return name.scope() == SiteScope::block && !on_stream_.contains(name) && name.stack == layer.stack &&
-           name.layer == layer.layer;
+    return name.scope() == SiteScope::block && !on_stream_.contains(name.place()) &&
+           name.stack == layer.stack && name.layer == layer.layer;
   });
 }
 
