@@ -82,8 +82,7 @@ class DictionaryCoder : public Coder {
   }
   at::Tensor output_of(const at::Tensor& reconstruction, const at::Tensor& input,
                        const at::Tensor& x) const override {
-    at::Tensor output = dictionary_.output_of(reconstruction, input, with_heads(x));
-    if (dictionary_.config().flattens_heads) output = output.flatten(-2);
+    const at::Tensor output = dictionary_.output_of(reconstruction, input, x);
     return carried_.returns_mean ? output + x.mean(-1, true) : output;
   }
   bool has_preactivations() const override { return dictionary_.has_preactivations(); }

@@ -19,7 +19,7 @@ struct DictionaryPlace {
   std::optional<ActivationName> output = {};
   /// False: the reconstruction takes the activation's place. True: the activation goes on as it is, plus what
   /// edits of features change in the reconstruction: without such edits the run equals the plain one to the
-  /// last bit.
+  /// last bit (to rounding, if the dictionary reads a norm's inside, which is then computed in steps).
   bool with_error = false;
 };
 
