@@ -10,7 +10,7 @@
 #include "hooked/dictionaries/dictionary.h"
 #include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/hooks/act.h"
-#include "tests/analysis/graph_dictionaries.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_model.h"
 
