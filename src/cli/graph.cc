@@ -199,12 +199,16 @@ Json found_json(const HookedTransformer& model, const FoundGraph& found) {
   return json;
 }
 
-// A list of transcoders, of which none is edited here.
 GraphFeatures features_of(const std::vector<GivenDictionary>& dictionaries) {
   if (dictionaries.empty()) return GraphFeatures::neurons();
   std::vector<Dictionary> transcoders;
-  for (const auto& [members, place] : dictionaries)
-    transcoders.insert(transcoders.end(), members.begin(), members.end());
+  for (const auto& [members, place] : dictionaries) {
+    for (const Dictionary& member : members) {
+      DictionaryConfig config = member.config();
+      if (place.input) config.input = place.input->to_string();
+      transcoders.emplace_back(std::move(config), member.weights());
+    }
+  }
   return transcoders;
 }
 

@@ -11,7 +11,7 @@ constexpr bool kEndsEarly = true;
 
 std::span<const Command> commands() {
   static constexpr std::array kCommands = {
-      Command{"list", "the models and dictionaries in the local Hugging Face cache, and which of them load",
+      Command{"list", "models and dictionaries in the local Hugging Face cache; which load",
               "  hooked list\n"
               "  hooked list --json",
               define_list},
@@ -91,8 +91,7 @@ std::span<const Command> commands() {
               "  hooked weights examples/toy_model --copying\n"
               "  hooked weights examples/toy_model --singular ov_written --layer 1 --index 3",
               define_weights, kEndsEarly},
-      Command{"sae",
-              "a dictionary's features on a text: which fire, what they raise, what changing them does",
+      Command{"sae", "features of a dictionary: which fire, what they raise, what changing them does",
               "  hooked sae examples/toy_model --dictionary examples/toy_sae --with-error \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"
               "  hooked sae examples/toy_model --dictionary examples/toy_sae --with-error \\\n"

@@ -24,6 +24,12 @@ class GraphCommand : public CliTest {
     return words;
   }
 
+  Json succeed_with_notes(const std::vector<std::string>& words) const {
+    const auto result = hooked(words);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result.json();
+  }
+
   AttributionGraph graph(const AttributionGraphOptions& options = {}) const {
     const auto loaded = HookedTransformer::load(model(), {.processing = WeightProcessing::none()});
     return attribute_graph(loaded,
@@ -56,6 +62,19 @@ TEST_F(GraphCommand, IsThatOfTheLibrary) {
     EXPECT_EQ(path["nodes"].size(), path["heads"].size() + 1);
     EXPECT_EQ(path["nodes"].back()["kind"], "logit");
   }
+}
+
+TEST_F(GraphCommand, TakesTheActivationThatIsReadFromTheCommandLine) {
+  DictionaryConfig unplaced = Dictionary::load(path("transcoder0")).config();
+  unplaced.input = "";
+  Dictionary(unplaced, Dictionary::load(path("transcoder0")).weights()).save(path("unplaced"));
+  const auto found = [&](const std::string& dictionary) {
+    return succeed_with_notes(
+        {"graph", model(), "--dictionary", dictionary, "--tokens", "1,2,3,4", "--no-processing", "--json"});
+  };
+  const Json right = found(path("transcoder0")), same = found(path("unplaced") + "@blocks.0.mlp.hook_in");
+  EXPECT_EQ(same["paths"], right["paths"]);
+  EXPECT_NE(found(path("unplaced") + "@blocks.0.hook_mlp_in")["paths"], right["paths"]);
 }
 
 TEST_F(GraphCommand, TakesNeurons) {
