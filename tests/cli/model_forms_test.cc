@@ -12,6 +12,7 @@
 
 #include "cli/actions.h"
 #include "core/json.h"
+#include "hooked/loading/describe.h"
 #include "options/command.h"
 #include "options/command_line.h"
 #include "tests/cli/cli_fixture.h"

@@ -76,7 +76,7 @@ std::int64_t GraphSources::layer_of(std::int64_t feature) const {
 void GraphSources::add(std::int64_t layer, const at::Tensor& gradient, std::int64_t last,
                        at::Tensor& edges) const {
   if (layer < 0) {
-    edges.slice(1, features() + errors()).add_((gradient * embedded_).sum(-1));
+    edges.slice(1, features() + errors()).add_((gradient * embedded_).sum(-1).to(edges.device()));
     return;
   }
   for (std::int64_t source = 0; source <= layer; ++source) {
@@ -84,7 +84,7 @@ void GraphSources::add(std::int64_t layer, const at::Tensor& gradient, std::int6
     for_each_position(source, layer, [&](std::int64_t pos, std::int64_t first, const at::Tensor& vectors) {
       if (pos > last) return;
       edges.narrow(1, offset(source) + first, vectors.size(0))
-          .add_(at::mm(gradient.select(1, pos), vectors.t()).to(edges.device()));
+          .add_(at::mm(gradient.select(1, pos), vectors.t().to(gradient.device())).to(edges.device()));
     });
   }
   if (errors() == 0) return;

@@ -141,7 +141,7 @@ struct LinearRun::Passing {
       const ReadDirection& one = (*directions)[row];
       if (one.layer != layer) continue;
       if (!sum.defined()) sum = gradient.clone();
-      sum[static_cast<std::int64_t>(row)][one.pos] += one.direction.to(sum.scalar_type());
+      sum[static_cast<std::int64_t>(row)][one.pos] += one.direction.to(sum.options());
     }
     return sum.defined() ? sum : gradient;
   }
@@ -225,7 +225,7 @@ void LinearRun::back(const std::vector<ReadDirection>& directions, const Visit& 
   at::Tensor seed = at::zeros_like(end_).detach();
   for (std::size_t row = 0; row < directions.size(); ++row) {
     if (directions[row].layer == layers_)
-      seed[static_cast<std::int64_t>(row)][0] += directions[row].direction.to(seed.scalar_type());
+      seed[static_cast<std::int64_t>(row)][0] += directions[row].direction.to(seed.options());
   }
   end_.backward(seed, /*retain_graph=*/true);
 }

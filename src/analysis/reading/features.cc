@@ -120,14 +120,21 @@ at::Tensor feature_logits(const HookedTransformer& model, const Address& feature
     throw ShapeError("feature_logits",
                      fmt::format("feature {} does not exist; expected 0 to {}", feature, count - 1));
   }
-  at::Tensor written =
-      standing.dictionary.weights().W_dec.index_select(0, to_device(which, model.device())).to(at::kDouble);
+  const at::Tensor W_dec = standing.dictionary.weights().W_dec;
+  at::Tensor written = W_dec.index_select(0, to_device(which, W_dec.device())).to(at::kDouble);
   const WeightView weights = model.weights();
-  if (heads) written = written.matmul(weights.W_O(standing.output.layer).flatten(0, 1).to(at::kDouble));
+  // Layers, and what comes after them, may be on devices of their own.
+  const auto through = [&written](const at::Tensor& matrix) {
+    written = written.to(matrix.device()).matmul(matrix.to(at::kDouble));
+  };
+  if (heads) through(weights.W_O(standing.output.layer).flatten(0, 1));
   if (config.final_norm == NormKind::layer_norm) written = written - written.mean(-1, true);
-  if (!config.norm_folded && config.final_norm != NormKind::none)
-    written = written * weights.ln_final().w.to(at::kDouble);
-  return written.matmul(weights.W_U().to(at::kDouble)).to(at::kCPU);
+  if (!config.norm_folded && config.final_norm != NormKind::none) {
+    const at::Tensor w = weights.ln_final().w.to(at::kDouble);
+    written = written.to(w.device()) * w;
+  }
+  through(weights.W_U());
+  return written.to(at::kCPU);
 }
 
 DictionaryQuality dictionary_quality(const HookedTransformer& model, const Address& features,
