@@ -201,6 +201,12 @@ void bind_attaching(Model& model) {
       },
       nb::arg("dictionary"));
   define_plain(
+      model, "with_dictionaries", named("with_dictionaries"),
+      [](const HookedTransformer& self, const DictionarySet& set, bool with_error) {
+        return self.with_dictionaries(set, with_error);
+      },
+      nb::arg("set"), nb::arg("with_error") = false);
+  define_plain(
       model, "without_dictionary", named("without_dictionary"),
       [](const HookedTransformer& self, Like<ActivationName> place) {
         return self.without_dictionary(place.take());
