@@ -229,5 +229,23 @@ TEST(DictionarySetTest, LayersMustFitTogether) {
               HasSubstr("the set of all layers decodes it"));
 }
 
+TEST(DictionarySetTest, AFolderForEachLayerIsASet) {
+  const TempFolder folder;
+  const auto save = [&](const char* name, std::int64_t layer) {
+    DictionaryConfig config = small();
+    config.layer = layer;
+    config.input = config.output = "blocks." + std::to_string(layer) + ".hook_resid_post";
+    Dictionary(config, weights_of(config)).save(folder / name);
+  };
+  save("b", 3);
+  save("a", 5);
+  EXPECT_EQ(DictionarySet::load(folder.path().native()).layers(), (std::vector<std::int64_t>{3, 5}));
+  EXPECT_EQ(describe_dictionary(folder.path().native()).members.size(), 2U);
+  save("c", 5);
+  EXPECT_THAT(text_thrown_by<CheckpointError>(
+                  [&] { static_cast<void>(DictionarySet::load(folder.path().native())); }),
+              HasSubstr("holds several dictionaries"));
+}
+
 }  // namespace
 }  // namespace hooked::dictionary_test

@@ -177,7 +177,7 @@ TEST_F(HostileDictionary, WhatIsNoDictionaryIsNamed) {
   EXPECT_THAT(refusal(folder_ / "nothing here"), HasSubstr("there is no such folder"));
   fs::copy(kDictionaryGoldens / "saelens", folder_ / "many", fs::copy_options::recursive);
   EXPECT_THAT(refusal(folder_ / "many"), HasSubstr("holds several dictionaries"));
-  EXPECT_FALSE(is_dictionary((folder_ / "many").native()));
+  EXPECT_TRUE(is_dictionary((folder_ / "many").native())) << "hooked info names those in it";
   fs::create_directory(folder_ / "model");
   write_file(folder_ / "model" / "config.yaml", "learning_rate: 1\n");
   EXPECT_FALSE(is_dictionary((folder_ / "model").native()));

@@ -59,6 +59,14 @@ def transcoders(kind, generator):
     return made
 
 
+def put_sparse(tensors, name, matrix):
+    """A square of which most is 0: the flat places of what is not, and its values (of a mask none)."""
+    places = matrix.flatten().nonzero().flatten()
+    tensors[name + ".places"] = places.to(torch.int32)
+    if matrix.dtype != torch.bool:
+        tensors[name + ".values"] = matrix.flatten()[places]
+
+
 def main(path):
     torch.set_default_dtype(torch.float64)
     tensors = {"tokens": torch.tensor(TOKENS)}
@@ -82,7 +90,7 @@ def main(path):
             graph = attribute(torch.tensor(TOKENS), model, batch_size=3, max_feature_nodes=most, update_interval=1,
                               max_n_logits=5, desired_logit_prob=0.9)
             out = f"{kind}.graph.{name}."
-            tensors[out + "adjacency"] = graph.adjacency_matrix
+            put_sparse(tensors, out + "adjacency", graph.adjacency_matrix)
             tensors[out + "features"] = graph.active_features[graph.selected_features]
             tensors[out + "logits"] = graph.logit_token_ids
             tensors[out + "scores"] = torch.tensor(compute_graph_scores(graph))
@@ -90,7 +98,7 @@ def main(path):
                 kept = prune_graph(graph, node, edge)
                 at = f"{out}pruned.{node}.{edge}."
                 tensors[at + "nodes"] = kept.node_mask.to(torch.uint8)
-                tensors[at + "edges"] = kept.edge_mask.to(torch.uint8)
+                put_sparse(tensors, at + "edges", kept.edge_mask.to(torch.bool))
                 tensors[at + "influence"] = kept.cumulative_scores
     save_file({name: value.detach().contiguous() for name, value in tensors.items()}, path)
 
