@@ -83,8 +83,10 @@ endif()" ALL_COMPONENTS)
 hooked_set_install_rpath(hooked-engine ${hooked_engine_folder})
 install(TARGETS hooked-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(TARGETS hooked-engine RUNTIME DESTINATION ${hooked_engine_folder} COMPONENT program)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/toy_model DESTINATION ${CMAKE_INSTALL_DATADIR}/hooked/examples
-        COMPONENT program)
+foreach(example toy_model toy_sae toy_transcoders)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/${example} DESTINATION ${CMAKE_INSTALL_DATADIR}/hooked/examples
+          COMPONENT program)
+endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/examples/pairs.jsonl DESTINATION ${CMAKE_INSTALL_DATADIR}/hooked/examples
         COMPONENT program)
 install(DIRECTORY ${hooked_share}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program FILES_MATCHING PATTERN "*.1")
@@ -100,8 +102,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documents
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN generators EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT documents
-        FILES_MATCHING PATTERN "*.cc" PATTERN "*.h" PATTERN "*.py" PATTERN "*.ipynb" PATTERN toy_model EXCLUDE PATTERN toy_task EXCLUDE
-        PATTERN train_toy_model.cc EXCLUDE)
+        FILES_MATCHING PATTERN "*.cc" PATTERN "*.h" PATTERN "*.py" PATTERN "*.ipynb" PATTERN "toy_*" EXCLUDE PATTERN train_toy_model.cc EXCLUDE)
 foreach(component program library)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES.md
           DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})

@@ -55,8 +55,8 @@ void ActivationCache::refuse_missing(const ActivationName& resolved) const {
   if (!kept.empty() && hooked::row(resolved.site).wide) {
     throw HookError(text,
                     "this cache does not hold this activation, which the usual capture leaves out because "
-                    "it is wide; ask for it by name: act::defaults | act::" +
-                        std::string(hooked::row(resolved.site).word));
+                    "it is wide; ask for it by name, `" +
+                        std::string(hooked::row(resolved.site).word) + "`, in addition to the usual ones");
   }
   throw HookError(text, kept.empty()
                             ? std::string("this cache is empty; capture the activation in the run")

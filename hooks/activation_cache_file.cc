@@ -110,7 +110,7 @@ ActivationCache load_activations(const SafetensorsFile& saved, const std::vector
   if (layers == nullptr || !is_saved_cache(saved)) {
     throw CheckpointError(
         file, fmt::format("this is not a saved cache; expected metadata '{}' and '{}'; use a file "
-                          "that ActivationCache::save or the program wrote",
+                          "of `hooked cache` or of a cache's save()",
                           metadata_key(kLayersKey), metadata_key(kOrderKey)));
   }
   Stacks stacks{.n_layers = parse_count(*layers, file)};

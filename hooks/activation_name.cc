@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/parse_integer.h"
 #include "core/split.h"
 #include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
 #include "hooks/meant_name.h"
 
 namespace hooked {
@@ -28,6 +30,21 @@ std::optional<std::int32_t> parse_count(std::string_view text) {
   const auto value = parse_integer(text);
   if (!value || *value > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
   return static_cast<std::int32_t>(*value);
+}
+
+// A point inside a dictionary: the name of what that stands at, and the last part of a row's path.
+std::optional<ActivationName> match_inside(std::string_view text) {
+  const auto dot = text.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  for (const SiteRow& row : site_table()) {
+    if (row.scope != SiteScope::dictionary || row.path.substr(row.path.rfind('.')) != text.substr(dot))
+      continue;
+    auto name = ActivationName::try_parse(text.substr(0, dot));
+    if (!name || name->host) return std::nullopt;
+    name->host = std::exchange(name->site, row.site);
+    return name;
+  }
+  return std::nullopt;
 }
 
 // Matches the parts of a dotted name against a row's path pattern.
@@ -58,7 +75,9 @@ std::string ActivationName::to_string() const {
   std::string text;
   for (const auto part : split(row(site).path, '.')) {
     if (!text.empty()) text += '.';
-    if (part == "{stack}") {
+    if (part == "{host}") {
+      text += host ? place().to_string() : "*";
+    } else if (part == "{stack}") {
       text += stack_name(stack == Stack::none ? Stack::blocks : stack);
     } else if (part == "{layer}") {
       text += std::to_string(layer);
@@ -71,12 +90,24 @@ std::string ActivationName::to_string() const {
   return text;
 }
 
+Address act::DictionarySite::operator()(const Address& place) const {
+  if (!place.indices().empty() || place.name().host) {
+    throw HookError(
+        place.to_string(),
+        "a dictionary stands at a whole activation of the model; expected one without indices; put "
+        "indices on the point inside the dictionary");
+  }
+  ActivationName name = place.name();
+  name.host = std::exchange(name.site, site);
+  return name;
+}
+
 std::optional<ActivationName> ActivationName::try_parse(std::string_view text) {
   const auto parts = split(text, '.');
   for (const SiteRow& row : site_table()) {
     if (const auto name = match(row, parts)) return name;
   }
-  return std::nullopt;
+  return match_inside(text);
 }
 
 ActivationName ActivationName::parse(std::string_view text) {
@@ -88,12 +119,13 @@ ActivationName ActivationName::parse(std::string_view text) {
 
 bool counts_source(const ActivationName& name, Axis axis) noexcept {
   const Axis here = axis_on(name.site, axis).value_or(axis);
-  const Stack stack = name.stack != Stack::none ? name.stack : row(name.site).stack.value_or(Stack::none);
+  const Stack stack =
+      name.stack != Stack::none ? name.stack : row(name.host.value_or(name.site)).stack.value_or(Stack::none);
   return stack == Stack::encoder || here == Axis::source || here == Axis::source_key;
 }
 
 ActivationName Stacks::resolve(const ActivationName& name) const {
-  const SiteRow& site = row(name.site);
+  const SiteRow& site = row(name.host.value_or(name.site));
   if (site.scope != SiteScope::block) return name;
   ActivationName resolved = name;
   if (name.stack == Stack::none) resolved.stack = site.stack.value_or(main());
@@ -104,7 +136,7 @@ ActivationName Stacks::resolve(const ActivationName& name) const {
 ActivationName Stacks::resolve_in_range(const ActivationName& name) const {
   const ActivationName resolved = resolve(name);
   const std::int64_t layers = layers_of(resolved.stack);
-  if (row(name.site).scope != SiteScope::block || layers == 0) return resolved;
+  if (name.scope() != SiteScope::block || layers == 0) return resolved;
   if (resolved.layer >= 0 && resolved.layer < layers) return resolved;
   ActivationName asked = resolved;
   asked.layer = name.layer;

@@ -74,7 +74,7 @@ std::vector<Edit> replace(act::BlockSite site, const ActivationCache& source) {
   if (!edits.empty()) return edits;
   throw HookError(row(site.site).word,
                   fmt::format("the cache holds no activation of this site; expected one of a run that keeps "
-                              "act::{}",
+                              "`{}`",
                               row(site.site).word));
 }
 Edit project_out(EditTarget target, at::Tensor direction) {

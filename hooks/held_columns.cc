@@ -130,7 +130,7 @@ void HeldColumns::require_held(const at::Tensor& places, const at::Tensor& colum
       throw HookError(
           where,
           fmt::format("{} {}, which is not held; expected one of the columns that are ({}); keep it in the "
-                      "run (RunOptions::keep, logit_positions)",
+                      "run (`keep` of its options, `logit_positions` for logits)",
                       own ? fmt::format("the last token of row {} is at column", row) : "this is column",
                       columns[own ? row : 0][i].item<std::int64_t>(), text()));
     }

@@ -12,16 +12,30 @@ PointIndex::PointIndex(const ModelConfig& config)
   for (std::size_t i = 0; i < names_.size(); ++i) numbers_.emplace(names_[i], i);
 }
 
+PointIndex PointIndex::with(const std::vector<ActivationName>& inside) const {
+  PointIndex more = *this;
+  for (const ActivationName& name : inside) {
+    more.numbers_.emplace(name, more.names_.size());
+    more.names_.push_back(name);
+  }
+  return more;
+}
+
 // A stack without any layer is one that this model does not have: `require` reports which it has.
 ActivationName PointIndex::resolve(const ActivationName& name) const {
   return stacks_.resolve_in_range(name);
 }
 
+std::optional<std::size_t> PointIndex::find(const ActivationName& name) const {
+  const auto found = numbers_.find(name);
+  return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::size_t PointIndex::require(const ActivationName& name) const {
   const ActivationName resolved = resolve(name);
-  if (const auto found = numbers_.find(resolved); found != numbers_.end()) return found->second;
+  if (const auto found = find(resolved)) return *found;
   const std::string text = resolved.to_string();
-  const bool in_block = row(name.site).scope == SiteScope::block;
+  const bool in_block = name.scope() == SiteScope::block;
   const bool there = resolved.stack == Stack::encoder && stacks_.n_encoder_layers > 0;
   const bool other_stack = in_block && resolved.stack != stacks_.main() && !there;
   ActivationName predicting = resolved;
@@ -36,7 +50,7 @@ std::size_t PointIndex::require(const ActivationName& name) const {
 }
 
 bool Reach::contains(const ActivationName& name) const {
-  switch (row(name.site).scope) {
+  switch (name.scope()) {
     case SiteScope::entry:
       return entry;
     case SiteScope::block:
@@ -48,6 +62,8 @@ bool Reach::contains(const ActivationName& name) const {
       return encoder_exit;
     case SiteScope::exit:
       return exit;
+    case SiteScope::dictionary:  // a name's scope is that of the dictionary's place
+      break;
   }
   return false;
 }

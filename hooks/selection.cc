@@ -37,6 +37,7 @@ bool glob_matches(std::string_view pattern, std::string_view text) noexcept {
 Selection::Selection(act::BlockSite site) : Selection(Part(site.site)) {}
 Selection::Selection(act::ExpertSite site) : Selection(Part(site.site)) {}
 Selection::Selection(act::ModelSite site) : Selection(Part(ActivationName{.site = site.site})) {}
+Selection::Selection(act::DictionarySite site) : Selection(Part(site.site)) {}
 Selection::Selection(act::Defaults defaults) : Selection(Part(defaults)) {}
 Selection::Selection(act::Everything everything) : Selection(Part(everything)) {}
 Selection::Selection(const ActivationName& name) : Selection(Part(name)) {}
@@ -45,8 +46,10 @@ Selection::Selection(const Address& address) : Selection(Part(address.name())) {
   if (!address.indices().empty()) {
     throw HookError(
         address.to_string(),
-        "a selection takes whole activations; expected a name without indices; choose positions with "
-        "RunOptions::keep.positions, or index the kept tensor");
+        fmt::format(
+            "a selection takes whole activations; expected a name without indices, '{}'; index the kept "
+            "tensor, or choose positions with `keep.positions` of a run's options",
+            address.name().to_string()));
   }
 }
 
@@ -89,10 +92,11 @@ std::size_t require_reached(const ActivationName& name, const PointIndex& points
   return point;
 }
 
-// The site in blocks that a word such as `pattern` means.
-std::optional<Site> block_site_of(std::string_view word) {
+// The site in blocks or dictionaries that a word such as `pattern` means.
+std::optional<Site> repeated_site_of(std::string_view word) {
   for (const SiteRow& row : site_table()) {
-    if (row.scope == SiteScope::block && row.word == word) return row.site;
+    const bool repeated = row.scope == SiteScope::block || row.scope == SiteScope::dictionary;
+    if (repeated && row.word == word) return row.site;
   }
   return std::nullopt;
 }
@@ -147,7 +151,7 @@ std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reac
     } else if constexpr (std::is_same_v<P, Text>) {
       const std::string& text = part.words;
       if (choose([&](const ActivationName& name) { return glob_matches(text, name.to_string()); })) return;
-      if (const auto site = block_site_of(text)) return choose_site(*site);
+      if (const auto site = repeated_site_of(text)) return choose_site(*site);
       if (choose([&](const ActivationName& name) { return word_matches(text, name); })) return;
       chosen.insert(require_reached(name_of(text, points), points, reach));
     } else {

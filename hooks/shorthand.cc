@@ -73,6 +73,7 @@ const SiteRow* find_row(std::string_view word, std::string_view type) {
                                              : fmt::format("{{stack}}.{{layer}}.{}.hook_{}", type, word);
   const auto within_block = [](std::string_view path) { return path.substr(path.find('.') + 1); };
   for (const SiteRow& row : site_table()) {
+    if (row.scope == SiteScope::dictionary) continue;  // a word and a layer do not say where it stands
     const bool same_path = row.scope == SiteScope::block && within_block(row.path) == within_block(hook_path);
     if (same_path || row.word == qualified) return &row;
   }

@@ -22,6 +22,7 @@ constexpr Kind expert = block;
 constexpr Kind cross{SiteScope::block, Stack::decoder};
 constexpr Kind encoder_exit{SiteScope::encoder_exit, Stack::encoder};
 constexpr Kind exit{SiteScope::exit, Stack::decoder};
+constexpr Kind dictionary{SiteScope::dictionary, std::nullopt};
 
 }  // namespace kinds
 
@@ -31,9 +32,19 @@ constexpr Kind exit{SiteScope::exit, Stack::decoder};
 #define PATH_cross "decoder.{layer}."
 #define PATH_encoder_exit ""
 #define PATH_exit ""
+#define PATH_dictionary "{host}."
 
 // The column `flags`.
-constexpr unsigned none = 0, wide = 1, replans = 2, ids = 4, asked_rows = 8, masked = 16;
+constexpr unsigned none = 0, wide = 1, replans = 2, ids = 4, asked_rows = 8, masked = 16, folded = 32,
+                   centred = 64, value_bias = 128, refactored = 256, logits = 512;
+
+constexpr SiteSteps changed_by(unsigned flags) {
+  return {.folded = (flags & folded) != 0,
+          .centred = (flags & centred) != 0,
+          .value_bias = (flags & value_bias) != 0,
+          .refactored = (flags & refactored) != 0,
+          .logits = (flags & logits) != 0};
+}
 
 // The column `axes`.
 constexpr AxisList layout(auto... axes) { return {axes...}; }
@@ -51,6 +62,7 @@ constexpr SiteRow kSites[] = {
    ((flags)&ids) != 0,                                                     \
    ((flags)&asked_rows) != 0,                                              \
    ((flags)&masked) != 0 ? -std::numeric_limits<double>::infinity() : 0.0, \
+   changed_by(flags),                                                      \
    Part::exists,                                                           \
    holds},
 #define HOOKED_SITE(kind, word, path, axes, flags, exists, holds) \
@@ -68,6 +80,7 @@ constexpr SiteRow kSites[] = {
 #undef PATH_cross
 #undef PATH_encoder_exit
 #undef PATH_exit
+#undef PATH_dictionary
 
 }  // namespace sites
 }  // namespace

@@ -41,7 +41,7 @@ struct StreamStep {
   std::vector<ActivationName> through = {};
   std::string_view module = {};  ///< `attn`, `mlp`, `ln1`: how labels begin
 
-  bool in_block() const { return row(point.site).scope == SiteScope::block; }
+  bool in_block() const { return point.scope() == SiteScope::block; }
   /// The block that it is in.
   BlockPlace block() const { return {point.stack, point.layer}; }
   /// Whether a block's sublayer writes, not the embedding.

@@ -58,7 +58,9 @@ Watch::Watch(std::shared_ptr<const WatchPlan> plan, RunExtent extent)
       extent_(std::move(extent)),
       waiting_(plan_->plans().size()),
       cache_(plan_->points()),
-      seen_(plan_->plans().size()) {}
+      seen_(plan_->plans().size()),
+      read_(plan_->dictionaries().size()),
+      coded_(plan_->dictionaries().size()) {}
 
 Watch::RegisteredHooks::~RegisteredHooks() {
   for (const auto& [tensor, place] : places_) tensor.remove_hook(place);
@@ -185,7 +187,7 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
 }
 
 bool Watch::passes_tokens(std::size_t point) const {
-  const SiteScope scope = row(points().name(point).site).scope;
+  const SiteScope scope = points().name(point).scope();
   return extent_.ragged != nullptr && (scope == SiteScope::entry || scope == SiteScope::block);
 }
 
@@ -242,7 +244,8 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value, const AfterChange& a
     if (auto entry = kept(point, plan_->kept().attached ? value : value.detach())) keep(*std::move(entry));
   }
   pass_point();
-  return value;
+  for (const std::size_t reader : p.read_by) read_[reader] = value;
+  return p.dictionary ? through_dictionary(*p.dictionary, value) : value;
 }
 
 ActivationCache Watch::live() const {

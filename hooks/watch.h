@@ -51,6 +51,8 @@ struct RunExtent {
   /// filled. 0: queries attend to the existing columns. In a room, edits on a key axis apply to the keys that
   /// put_keys() gives (Note [Edits in a room]).
   std::int64_t room = 0;
+  /// [batch, pos] int64: the ids of the columns of the stack that predicts, if a dictionary asks for them.
+  at::Tensor tokens = {};
 };
 
 /// What runs have in common if one recording serves all of them.
@@ -165,6 +167,21 @@ class Watch {
     at::Tensor last;
   };
 
+  /// What a dictionary's features are in this run, and what they would be if nobody changed them there.
+  struct Coded {
+    at::Tensor features, unedited;
+  };
+  /// What goes on in the place of an activation at which a dictionary of the plan stands (Note [Dictionaries
+  /// in a run]).
+  at::Tensor through_dictionary(std::size_t number, const at::Tensor& activation);
+  /// A value through one of a dictionary's points.
+  at::Tensor pass_inside(const MountedDictionary& mounted, Site site, at::Tensor value);
+  bool watches_inside(const MountedDictionary& mounted, Site site) const;
+  bool changes_inside(const MountedDictionary& mounted, Site site) const;
+  /// Whether something may change a dictionary's features.
+  bool changes_features(const MountedDictionary& mounted) const;
+  /// [batch, pos, 1] bool: where the activation stays as it is; undefined: nowhere.
+  at::Tensor stays_at(const MountedDictionary& mounted, const at::Tensor& activation) const;
   /// What `fire` does with a value that has rows and columns.
   at::Tensor pass(std::size_t point, at::Tensor value, const AfterChange& after_change);
   /// Whether the tokens of ragged rows pass that point.
@@ -223,6 +240,8 @@ class Watch {
   std::size_t to_send_ = 0;                             ///< bytes in it that are to go to the host
   /// What downstream saw at each plan's point, kept for its gradient and so that backward hooks are reached.
   std::vector<at::Tensor> seen_;
+  std::vector<at::Tensor> read_;  ///< what each dictionary reads that reads elsewhere than where it stands
+  std::vector<Coded> coded_;      ///< each dictionary's features, if they are made as a whole
   RegisteredHooks backward_hooks_;
 };
 

@@ -145,9 +145,8 @@ std::size_t Watch::added_bytes(const ActivationCache::Entry& entry) const {
 
 bool Watch::may_keep_late(std::size_t point) const {
   const WatchPlan::PointPlan* plan = plan_->find(point);
-  return plan != nullptr && plan->capture && !plan->may_change() && !plan->wants_gradient() &&
-         !plan_->kept().device && !extent_.columns.limit && !passes_tokens(point) &&
-         !c10::GradMode::is_enabled();
+  return plan != nullptr && plan->only_kept() && !plan_->kept().device && !extent_.columns.limit &&
+         !passes_tokens(point) && !c10::GradMode::is_enabled();
 }
 
 bool Watch::keep_late(std::size_t point, Recipe recipe, ValueIs value) {

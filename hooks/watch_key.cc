@@ -61,7 +61,7 @@ std::optional<RecordingKey> Watch::recording_key(const ModelConfig& config, std:
   if (plan_->kept().device) key.text += fmt::format("on {} ", plan_->kept().device->str());
   for (const std::size_t point : plan_->watched_points()) {
     const WatchPlan::PointPlan& plan = *plan_->find(point);
-    if (!plan.forward.empty() || !plan.backward.empty()) return std::nullopt;
+    if (!plan.forward.empty() || !plan.backward.empty() || plan.dictionary) return std::nullopt;
     key.text += fmt::format("{}{}{};", point, plan.capture ? "c" : "", plan.gradient ? "g" : "");
     for (const WatchPlan::PointEdit& edit : plan.edits) {
       const auto* value = std::get_if<at::Tensor>(&edit.value);

@@ -37,21 +37,6 @@ void require_vectors(const AxisIndices& indices, const ActivationName& name) {
                               axis_name(last)));
 }
 
-// Which device a point's activations are on.
-c10::Device device_of(const ActivationName& name, const Placement& placement) {
-  switch (row(name.site).scope) {
-    case SiteScope::block:
-      return placement.of({name.stack, name.layer});
-    case SiteScope::encoder_exit:
-      return placement.of({Stack::encoder, placement.last_encoder_layer()});
-    case SiteScope::exit:
-      return placement.exit();
-    case SiteScope::entry:
-      break;
-  }
-  return placement.entry();
-}
-
 // An edit's value on the device that needs it, if it is on another of the model's devices; values on other
 // devices are reported when the point fires.
 std::variant<double, at::Tensor> brought(const std::variant<double, at::Tensor>& value,
@@ -63,6 +48,21 @@ std::variant<double, at::Tensor> brought(const std::variant<double, at::Tensor>&
 }
 
 }  // namespace
+
+c10::Device device_of(const ActivationName& name, const Placement& placement) {
+  switch (name.scope()) {
+    case SiteScope::block:
+      return placement.of({name.stack, name.layer});
+    case SiteScope::encoder_exit:
+      return placement.of({Stack::encoder, placement.last_encoder_layer()});
+    case SiteScope::exit:
+      return placement.exit();
+    case SiteScope::entry:
+    case SiteScope::dictionary:  // a name's scope is that of the dictionary's place
+      break;
+  }
+  return placement.entry();
+}
 
 std::vector<std::size_t> edited_points(const EditTarget& target, const PointIndex& points,
                                        const Reach& reach) {
@@ -128,6 +128,31 @@ void WatchPlan::add_readings(const Selection& selection) {
   for (const std::size_t point : selection.resolve(points_, reach_)) plan(point).reading = true;
 }
 
+void WatchPlan::add_dictionaries(const MountedDictionaries& dictionaries) {
+  dictionaries_ = dictionaries;
+  for (std::size_t number = 0; number < dictionaries.size(); ++number) {
+    const MountedDictionary& mounted = dictionaries[number];
+    if (!reach_.contains(mounted.writes)) continue;
+    for (const std::size_t source : mounted.sources) {
+      const ActivationName& read = dictionaries[source].reads;
+      if (reach_.contains(read)) continue;
+      throw HookError(
+          mounted.writes.to_string(),
+          fmt::format("the dictionary there reads {}, which this run does not compute; expected a "
+                      "run that starts before it, or a model without the dictionary",
+                      read.to_string()));
+    }
+    plan(points_.require(mounted.writes)).dictionary = number;
+    if (mounted.reads != mounted.writes) plan(points_.require(mounted.reads)).read_by.push_back(number);
+  }
+}
+
+bool WatchPlan::lends_features(std::size_t dictionary) const {
+  return std::ranges::any_of(dictionaries_, [&](const MountedDictionary& other) {
+    return &other != &dictionaries_[dictionary] && std::ranges::count(other.sources, dictionary) > 0;
+  });
+}
+
 std::vector<std::size_t> WatchPlan::watched_points() const {
   std::vector<std::size_t> watched;
   for (const PointPlan& plan : plans_) watched.push_back(plan.point);
@@ -166,7 +191,7 @@ bool WatchPlan::may_skip_unread(const PointPlan& plan) const {
 
 bool WatchPlan::watches_exit() const {
   return std::any_of(plans_.begin(), plans_.end(), [&](const PointPlan& plan) {
-    return row(points_.name(plan.point).site).scope == SiteScope::exit;
+    return points_.name(plan.point).scope() == SiteScope::exit;
   });
 }
 

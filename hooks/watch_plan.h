@@ -12,6 +12,7 @@
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/mounted_dictionary.h"
 
 namespace hooked {
 
@@ -28,6 +29,9 @@ struct Kept {
   /// kept is skipped.
   bool unread_as_zeros = false;
 };
+
+/// Which device a point's activations are on.
+c10::Device device_of(const ActivationName& name, const Placement& placement);
 
 /// The points at which an edit applies in a run of that part of a model. Throws HookError if there are none:
 /// the target is missing.
@@ -56,9 +60,14 @@ class WatchPlan {
     std::vector<PointEdit> edits = {};
     bool capture = false;
     bool gradient = false;
-    bool reading = false;  ///< what is differentiated reads it
+    bool reading = false;                        ///< what is differentiated reads it
+    std::optional<std::size_t> dictionary = {};  ///< the one that stands here
+    std::vector<std::size_t> read_by = {};       ///< the dictionaries that read here and stand elsewhere
 
-    bool may_change() const noexcept { return !forward.empty() || !edits.empty(); }
+    bool may_change() const noexcept { return !forward.empty() || !edits.empty() || dictionary; }
+    bool only_kept() const noexcept {
+      return capture && !may_change() && !wants_gradient() && read_by.empty();
+    }
     bool wants_gradient() const noexcept { return gradient || reading || !backward.empty(); }
     /// The tensor by which the first action replaces the whole value, whatever that is; null if it does not.
     const at::Tensor* replacement() const;
@@ -75,9 +84,14 @@ class WatchPlan {
   void add_capture(const Selection& selection);
   void add_gradients(const Selection& selection);
   void add_readings(const Selection& selection);
+  /// Those that stand in the part of the model that runs. Throws HookError for one whose input is outside.
+  void add_dictionaries(const MountedDictionaries& dictionaries);
 
   const PointIndex& points() const noexcept { return points_; }
   const Kept& kept() const noexcept { return kept_; }
+  const MountedDictionaries& dictionaries() const noexcept { return dictionaries_; }
+  /// Whether other dictionaries decode the features of this one.
+  bool lends_features(std::size_t dictionary) const;
 
   /// What is done at a point; null if nothing is.
   const PointPlan* find(std::size_t point) const {
@@ -111,6 +125,7 @@ class WatchPlan {
   Placement placement_;
   std::vector<std::uint32_t> place_of_;
   std::vector<PointPlan> plans_;
+  MountedDictionaries dictionaries_;
 };
 
 }  // namespace hooked

@@ -69,6 +69,7 @@ inline bool no_attention(Config c, Asked a) { return a.stack != Stack::encoder &
 inline std::vector<Refusal> of_runs() {
   const Calls of_final_norm{"`normed_logit`", "`norm_shares`", "`leave_one_out`"};
   const Calls paths{"`path_expansion`", "`path_logits`"};
+  const Calls graphs{"`attribute_graph`, `edge_heads`, `intervene`", "`attribute_graph` of neurons"};
   const Calls of_logits =
       joined({{"`direct_logit_attribution`", "`source_attribution`"}, of_final_norm, paths});
   return {
@@ -110,6 +111,20 @@ inline std::vector<Refusal> of_runs() {
        [](Config c, Asked) { return !c.processing.empty(); }},
       {{"`logit_lens` with `maps` and `parts`"}, "everywhere", "maps read the stream, not parts", everywhere},
       row<obstacles::kPaths>(paths),
+      row<obstacles::kGraphs>(graphs),
+      {graphs, "models without MLPs or without an unembedding", "graphs lead through MLPs to logits",
+       [](Config c, Asked) { return !c.has_mlp() || !c.has_unembedding(); }},
+      row<obstacles::kPlainNeurons>({"`attribute_graph` of neurons"}),
+      {{"`feature_logits`"},
+       "norms on the stream itself, masked-LM heads, models without an unembedding",
+       "what a feature writes does not reach the logits along one direction",
+       [](Config c, Asked) { return c.norms_stream() || c.has_mlm_head() || !c.has_unembedding(); }},
+      {{"`dictionary_quality`"},
+       "two stacks, bidirectional models, models without an unembedding",
+       "they do not predict the next token",
+       [](Config c, Asked) {
+         return c.has_encoder() || c.direction == AttentionDirection::bidirectional || !c.has_unembedding();
+       }},
   };
 }
 
@@ -198,6 +213,10 @@ inline std::vector<Refusal> of_patched_runs() {
       {{"`scores`, `sweep` and its like by metrics of logits", "`logits_at`"},
        "models without an unembedding",
        "they have no logits; metrics may read activations",
+       no_unembedding},
+      {{"`judge_interchange`", "`align_subspace`"},
+       "models without an unembedding",
+       "they give no answer",
        no_unembedding},
       row<obstacles::kDirectPaths>({"`direct_path`"}),
       {{"`attribution_patching` by `rank` or `top1`", "`edge_attribution` by `rank` or `top1`"},

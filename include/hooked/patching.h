@@ -7,6 +7,7 @@
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/direct_path.h"
+#include "hooked/analysis/feature_patching.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/heat_map.h"

@@ -78,6 +78,7 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
   if (e.router_bias) b_gate_ = parameter("b_gate", {e.n_experts}, c.least_dtypes.router);
   if (e.choice_bias) choice_bias_ = parameter("choice_bias", {e.n_experts}, c.least_dtypes.choice_bias);
   if (e.expert_scale) expert_scale_ = parameter("expert_scale", {e.n_experts});
+  hook_in_ = add_point(*this, Site::mlp_input, context);
   hook_expert_weights_ = add_point(*this, Site::expert_weights, context);
   hook_expert_indices_ = add_point(*this, Site::expert_indices, context);
 
@@ -130,12 +131,13 @@ void MixtureMlp::add_norms(const GraphContext& context) {
 }
 
 at::Tensor MixtureMlp::forward(const FeedForwardInput& input, Run& run) const {
-  const Routing routing = route(router_ln_ ? router_ln_->forward(input.stream, run) : input.normed, run);
-  const at::Tensor read = experts_ln_ ? experts_ln_->forward(input.stream, run) : input.normed;
+  const at::Tensor normed = hook_in_->forward(input.normed, run.watch);
+  const Routing routing = route(router_ln_ ? router_ln_->forward(input.stream, run) : normed, run);
+  const at::Tensor read = experts_ln_ ? experts_ln_->forward(input.stream, run) : normed;
   const at::Tensor sums = routed(read.reshape({-1, read.size(-1)}), routing, run).view(read.sizes());
   const at::Tensor out = through(experts_ln_post_, sums, run);
   if (!shared_expert_) return out;
-  return ops::add(out, through(shared_ln_post_, shared(input.normed, run), run), run);
+  return ops::add(out, through(shared_ln_post_, shared(normed, run), run), run);
 }
 
 MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {

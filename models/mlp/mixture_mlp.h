@@ -77,7 +77,7 @@ class MixtureMlp : public FeedForward {
   std::shared_ptr<Mlp> shared_expert_;
   at::Tensor W_shared_gate_;  // [one, d_model]; undefined without one
   at::Tensor b_shared_gate_;  // [one]; undefined without one
-  Point hook_expert_weights_, hook_expert_indices_, hook_shared_weight_;
+  Point hook_in_, hook_expert_weights_, hook_expert_indices_, hook_shared_weight_;
 };
 
 }  // namespace hooked

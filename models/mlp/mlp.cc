@@ -17,7 +17,8 @@ MlpPlace dense_mlp(const ModelConfig& config, std::int64_t layer) {
           .bias = config.mlp_bias,
           .pre = Site::pre,
           .pre_linear = Site::pre_linear,
-          .post = Site::post};
+          .post = Site::post,
+          .in = Site::mlp_input};
 }
 
 Neurons neurons_of(const ModelConfig& config) {

@@ -54,6 +54,7 @@ _OneSelection: TypeAlias = Union[
     AddressLike,
     act.BlockSite,
     act.ExpertSite,
+    act.DictionarySite,
     act.Defaults,
     act.Everything,
     Callable[[ActivationName], bool],
@@ -132,7 +133,7 @@ PatchSourceLike: TypeAlias = Union[PatchSource, ActivationCache]
 PresetLike: TypeAlias = Union[PatchingPreset, str]
 """A named sweep: `"attn_head_out_all_pos"`."""
 
-SweptSiteLike: TypeAlias = Union[SweptSite, act.BlockSite, act.ExpertSite]
+SweptSiteLike: TypeAlias = Union[SweptSite, act.BlockSite, act.ExpertSite, act.DictionarySite]
 """A kind of activation: `act.z`."""
 
 SweptPlaceLike: TypeAlias = Union[SweptPlace, PositionLike, tuple[PositionLike, PositionLike]]

@@ -40,4 +40,16 @@ void of_preset(nb::module_& module, const char* name,
       nb::arg("model"), nb::arg("preset"));
 }
 
+/// `function(model, nodes, options)` likewise.
+template <typename Options, typename Result>
+void of_nodes(nb::module_& module, const char* name,
+              Result (*function)(const HookedTransformer&, const FeatureNodes&, const Options&)) {
+  define(
+      module, name, name,
+      [function](const HookedTransformer& model, const FeatureNodes& nodes, Options options) {
+        return function(model, nodes, options);
+      },
+      nb::arg("model"), nb::arg("nodes"));
+}
+
 }  // namespace hooked::python

@@ -20,6 +20,11 @@ void bind_estimates(nb::module_& module) {
   of_preset<Options, Grid>(module, "attribution_patching", &attribution_patching);
   of_model<Options, Report>(module, "attribution_patching_report", &attribution_patching_report);
   of_preset<Options, Report>(module, "attribution_patching_report", &attribution_patching_report);
+  bind_struct<FeatureNodes>(module);
+  of_nodes<Options, Grid>(module, "attribution_patching", &attribution_patching);
+  of_nodes<Options, Report>(module, "attribution_patching_report", &attribution_patching_report);
+  of_nodes<SweepOptions, Grid>(module, "sweep", &sweep);
+  of_nodes<SweepOptions, SweepReport>(module, "sweep_report", &sweep_report);
   of_model(module, "edge_attribution", &edge_attribution);
   of_model(module, "edge_attribution_report", &edge_attribution_report);
   of_model(module, "node_attribution", &node_attribution);

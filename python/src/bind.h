@@ -224,6 +224,20 @@ nb::object member_object(const T& value, nb::handle owner, const char* name) {
   }
 }
 
+/// An attribute that is a copy of a struct, of an object that never changes: setting it, or a member of the
+/// copy (Note [Members]), is refused.
+template <typename Class, typename Get>
+void unchanging(nb::class_<Class>& of, const char* name, const std::string& declared, Get get,
+                const char* refusal) {
+  using Struct = std::remove_cvref_t<typename Signature<Get>::result>;
+  of.def_prop_rw(
+      name,
+      [get, name](nb::handle self) { return member_object(get(nb::cast<const Class&>(self)), self, name); },
+      [refusal](nb::handle, const Struct&) { throw nb::attribute_error(refusal); },
+      nb::for_getter(nb::sig(member_signature(name, result_text<Struct>(), "").c_str())),
+      documentation(declared));
+}
+
 /// A struct that Python makes by keyword, and whose members it reads and sets. None is each member's default.
 template <typename Struct>
 nb::class_<Struct> bind_struct(nb::handle module, const char* name = Fields<Struct>::type) {

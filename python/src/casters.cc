@@ -103,7 +103,8 @@ bool Converter<Address>::apply(nb::handle source, std::optional<Address>& value)
 }
 
 bool Converter<EditTarget>::apply(nb::handle source, std::optional<EditTarget>& value) {
-  if (from_one_of<EditTarget, act::BlockSite, act::ExpertSite>(source, value)) return true;
+  if (from_one_of<EditTarget, act::BlockSite, act::ExpertSite, act::DictionarySite>(source, value))
+    return true;
   if (nb::isinstance<nb::str>(source)) {
     value = EditTarget::parse(nb::cast<std::string>(source));
     return true;
@@ -120,8 +121,8 @@ bool Converter<EditTarget>::apply(nb::handle source, std::optional<EditTarget>& 
 }
 
 bool Converter<Selection>::apply(nb::handle source, std::optional<Selection>& value) {
-  if (from_one_of<Selection, Selection, act::BlockSite, act::ExpertSite, act::ModelSite, act::Defaults,
-                  act::Everything, ActivationName, Address>(source, value))
+  if (from_one_of<Selection, Selection, act::BlockSite, act::ExpertSite, act::ModelSite, act::DictionarySite,
+                  act::Defaults, act::Everything, ActivationName, Address>(source, value))
     return true;
   if (nb::isinstance<nb::str>(source)) {
     value = Selection(nb::cast<std::string>(source));

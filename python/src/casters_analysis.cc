@@ -110,6 +110,8 @@ bool Converter<SweptSite>::apply(nb::handle source, std::optional<SweptSite>& va
     value.emplace(nb::cast<act::BlockSite>(source));
   else if (nb::isinstance<act::ExpertSite>(source))
     value.emplace(nb::cast<act::ExpertSite>(source));
+  else if (nb::isinstance<act::DictionarySite>(source))
+    value.emplace(nb::cast<act::DictionarySite>(source));
   return value.has_value();
 }
 

@@ -211,6 +211,10 @@ void bind_processing(nb::module_& module) {
           [](Like<std::vector<ProcessingStep>> steps) { return WeightProcessing::only(steps.take()); },
           nb::arg("steps"), documentation("WeightProcessing::only"))
       .def(
+          "without",
+          [](const WeightProcessing& self, Like<ProcessingStep> step) { return self.without(step.take()); },
+          nb::arg("step"), documentation("WeightProcessing::without"))
+      .def(
           "wants",
           [](const WeightProcessing& self, Like<ProcessingStep> step) { return self.wants(step.take()); },
           nb::arg("step"), documentation("WeightProcessing::wants"))

@@ -53,11 +53,15 @@ inline constexpr std::size_t required_members<NormStackOptions> = 1;
 template <>
 inline constexpr std::size_t required_members<PlaceOfPair> = 2;
 template <>
+inline constexpr std::size_t required_members<FeatureNodes> = 1;
+template <>
 inline constexpr std::size_t required_members<PromptPair> = 2;
 template <>
 inline constexpr std::size_t required_members<ReadingNorm> = 1;
 template <>
 inline constexpr std::size_t required_members<ScoreAttributionOptions> = 1;
+template <>
+inline constexpr std::size_t required_members<SparseCodes> = 3;
 template <>
 inline constexpr std::size_t required_members<StreamPart> = 1;
 template <>
@@ -71,6 +75,10 @@ T blank() {
 template <>
 inline ReadingNorm blank<ReadingNorm>() {
   return {.norm = ActivationName()};
+}
+template <>
+inline FeatureNodes blank<FeatureNodes>() {
+  return {.features = ActivationName()};
 }
 template <>
 inline NormStackOptions blank<NormStackOptions>() {

@@ -81,21 +81,14 @@ void bind_facts(Model& model) {
   fact("placement", [](const HookedTransformer& self) { return self.placement(); });
   fact("dtype", [](const HookedTransformer& self) { return self.dtype(); });
   fact("names", [](const HookedTransformer& self) { return self.names(); });
+  fact("dictionaries", &HookedTransformer::dictionaries);
   fact("weights", [](const HookedTransformer& self) { return self.weights(); });
   fact("has_tokenizer", [](const HookedTransformer& self) { return self.has_tokenizer(); });
   fact("tokenizer", [](const HookedTransformer& self) { return self.tokenizer(); });
-  model.def_prop_rw(
-      "config",
-      [](nb::handle self) {
-        return member_object(nb::cast<const HookedTransformer&>(self).config(), self, "config");
-      },
-      [](nb::handle, const ModelConfig&) {
-        throw nb::attribute_error(
-            "[config] a model never changes; expected a config of its own; change copy.copy(model.config), "
-            "and "
-            "give it to HookedTransformer.create or from_state_dict");
-      },
-      nb::for_getter(nb::sig("def config(self) -> ModelConfig")), documentation(named("config")));
+  unchanging(
+      model, "config", named("config"), [](const HookedTransformer& self) { return self.config(); },
+      "[config] a model never changes; expected a config of its own; change copy.copy(model.config), and "
+      "give it to HookedTransformer.create or from_state_dict");
   model
       .def(
           "hooks", [](const HookedTransformer& self) { return std::vector<Hook>(self.hooks()); },
@@ -201,6 +194,24 @@ void bind_attaching(Model& model) {
       nb::sig("def hook(self, where: hooked.typing.SelectionLike, function: hooked.typing.HookFunction, "
               "direction: HookDirection | str = 'forward') -> HookHandle"),
       documentation(named("hook")));
+  define(
+      model, "with_dictionary", named("with_dictionary"),
+      [](const HookedTransformer& self, const Dictionary& dictionary, DictionaryPlace place) {
+        return self.with_dictionary(dictionary, place);
+      },
+      nb::arg("dictionary"));
+  define_plain(
+      model, "with_dictionaries", named("with_dictionaries"),
+      [](const HookedTransformer& self, const DictionarySet& set, bool with_error) {
+        return self.with_dictionaries(set, with_error);
+      },
+      nb::arg("set"), nb::arg("with_error") = false);
+  define_plain(
+      model, "without_dictionary", named("without_dictionary"),
+      [](const HookedTransformer& self, Like<ActivationName> place) {
+        return self.without_dictionary(place.take());
+      },
+      nb::arg("place"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ NB_MODULE(_hooked, module) {
   bind_values(module);
   bind_config(module);
   bind_text(module);
+  bind_dictionaries(module);
   bind_files(module);
   bind_runs(module);
   bind_model(module);
@@ -24,5 +25,6 @@ NB_MODULE(_hooked, module) {
   bind_analysis_reading(module);
   bind_analysis_stream(module);
   bind_analysis_weights(module);
+  bind_analysis_features(module);
   bind_native_config(module);
 }

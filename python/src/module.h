@@ -11,6 +11,7 @@ void bind_names(nanobind::module_& module);          ///< axes, sites, names, ad
 void bind_values(nanobind::module_& module);         ///< caches, hooks, edits
 void bind_config(nanobind::module_& module);         ///< configs, processing, loading's options
 void bind_text(nanobind::module_& module);           ///< tokenizers and chat
+void bind_dictionaries(nanobind::module_& module);   ///< sparse autoencoders, transcoders
 void bind_files(nanobind::module_& module);          ///< model folders, the hub cache, files of tensors
 void bind_runs(nanobind::module_& module);           ///< what runs take and return
 void bind_model(nanobind::module_& module);          ///< HookedTransformer
@@ -26,5 +27,6 @@ void bind_analysis_gradients(nanobind::module_& module);  ///< estimates by grad
 void bind_analysis_reading(nanobind::module_& module);    ///< lenses, heads, repetition
 void bind_analysis_stream(nanobind::module_& module);     ///< what the stream is made of, attribution
 void bind_analysis_weights(nanobind::module_& module);    ///< circuits from weights
+void bind_analysis_features(nanobind::module_& module);   ///< features of dictionaries
 
 }  // namespace hooked::python

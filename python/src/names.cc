@@ -32,6 +32,10 @@ void bind_act(nb::module_& module) {
   bind_kind<act::ExpertSite>(act, "ExpertSite")
       .def("__call__", &act::ExpertSite::operator(), nb::arg("layer"), nb::arg("expert"));
   bind_kind<act::ModelSite>(act, "ModelSite");
+  bind_kind<act::DictionarySite>(act, "DictionarySite")
+      .def(
+          "__call__", [](const act::DictionarySite& self, Like<Address> place) { return self(place.take()); },
+          nb::arg("place"));
   bind_kind<act::Defaults>(act, "Defaults").def("__repr__", [](nb::handle) { return "act.defaults"; });
   bind_kind<act::Everything>(act, "Everything").def("__repr__", [](nb::handle) { return "act.everything"; });
   act.attr("defaults") = act::defaults;
@@ -85,6 +89,7 @@ void bind_address(nb::module_& module) {
   index_on("query", Axis::query);
   index_on("key", Axis::key);
   index_on("row", Axis::batch);
+  index_on("feature", Axis::feature);
   index_on("neuron", Axis::d_mlp);
 }
 
@@ -105,6 +110,7 @@ void bind_tables(nb::module_& module) {
       },
       nb::arg("axis"), nb::arg("config"), nb::arg("layer") = 0, documentation("size_of"));
   bind_enum<SiteScope>(module);
+  bind_result<SiteSteps>(module);
   nb::class_<SiteRow> site(module, "SiteRow", documentation("SiteRow"));
   const auto column = [&](const char* name, auto member) {
     site.def_ro(name, member, documentation(std::string("SiteRow::") + name));
@@ -118,6 +124,7 @@ void bind_tables(nb::module_& module) {
   column("integers", &SiteRow::integers);
   column("asked_rows", &SiteRow::asked_rows);
   column("unseen", &SiteRow::unseen);
+  column("changed_by", &SiteRow::changed_by);
   column("part", &SiteRow::part);
   column("holds", &SiteRow::holds);
   site.def_prop_ro("axes", &axes_of, documentation("SiteRow::axes"))
@@ -127,8 +134,14 @@ void bind_tables(nb::module_& module) {
       "site_table", [] { return std::vector<SiteRow>(site_table().begin(), site_table().end()); },
       documentation("site_table"));
   module.def(
-      "row", [](const std::string& word) { return row(from_shorthand(word, 0).site); }, nb::arg("word"),
-      documentation("row"));
+      "row",
+      [](const std::string& word) {
+        for (const SiteRow& each : site_table()) {
+          if (each.word == word) return each;  // words inside dictionaries are no shorthand
+        }
+        return row(from_shorthand(word, 0).site);
+      },
+      nb::arg("word"), documentation("row"));
 }
 
 void bind_spelling(nb::module_& module) {
@@ -166,6 +179,15 @@ void bind_names(nb::module_& module) {
       .def_ro("stack", &ActivationName::stack, documentation("ActivationName::stack"))
       .def_ro("layer", &ActivationName::layer, documentation("ActivationName::layer"))
       .def_ro("expert", &ActivationName::expert, documentation("ActivationName::expert"))
+      .def_prop_ro(
+          "host",
+          [](const ActivationName& self) -> std::optional<std::string> {
+            if (!self.host) return std::nullopt;
+            return std::string(row(*self.host).word);
+          },
+          documentation("ActivationName::host"))
+      .def_prop_ro("place", &ActivationName::place, documentation("ActivationName::place"))
+      .def_prop_ro("scope", &ActivationName::scope, documentation("ActivationName::scope"))
       .def_prop_ro(
           "axes",
           [](const ActivationName& self) {

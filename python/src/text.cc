@@ -70,6 +70,7 @@ void bind_tokenizer(nb::module_& module) {
       nb::arg("ids"));
   plain("for_vocabulary", &Tokenizer::for_vocabulary, nb::arg("d_vocab"));
   plain("to_token", &Tokenizer::to_token, nb::arg("text"));
+  plain("special_id", &Tokenizer::special_id, nb::arg("key"));
   plain("piece", &Tokenizer::piece, nb::arg("id"));
   tokenizer.def(
       "decoded_piece",

@@ -20,6 +20,8 @@ void perform(const HeadsOptions& options);
 void perform(const CircuitsOptions& options);
 void perform(const WeightsOptions& options);
 void perform(const PatchOptions& options);
+void perform(const SaeOptions& options);
+void perform(const GraphOptions& options);
 void perform(const SaveOptions& options);
 void perform(const BenchOptions& options);
 

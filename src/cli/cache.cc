@@ -51,12 +51,11 @@ LogitDifference read_difference(const CacheOptions& options, const HookedTransfo
   if (!model.config().has_unembedding()) {
     throw HookError("--gradients", "this model has no unembedding and so no logits; expected no --gradients");
   }
-  LogitDifference difference{
+  return {
       .answer = token_id(options.answers, "--answer-token", model),
       .against = token_id(options.against, "--against-token", model),
-      .position = options.position.value_or(input.last_columns()[0].item<std::int64_t>())};
-  difference.position = column_in_row(input, 0, difference.position);
-  return difference;
+      .position =
+          columns_in_row(options.position ? PlaceList{*options.position} : PlaceList(), input, 0).front()};
 }
 
 // Saved in addition to the activations: the input as --tokens-file reads it, the output, gradients.

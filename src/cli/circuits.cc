@@ -17,7 +17,7 @@
 #include "cli/patch_prompts.h"
 #include "cli/picture.h"
 #include "cli/progress_bar.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/core/error.h"
@@ -159,16 +159,25 @@ class CircuitFinder {
   SweepOptions sweep_;
 };
 
+constexpr int kDecimals = 4;
+
 std::string place_text(const GridCell& cell) {
   return cell.labels.size() == 2 ? fmt::format("{} -> {}", cell.labels[0], cell.labels[1]) : cell.labels[0];
+}
+
+ColumnFormat format_of(const std::vector<GridCell>& cells) {
+  std::vector<double> numbers;
+  for (const GridCell& cell : cells) numbers.push_back(cell.value);
+  return ColumnFormat::of(numbers, kDecimals);
 }
 
 void print_scores(const Grid& scores, const CircuitsOptions& options) {
   if (scores.values().isnan().all().item<bool>()) return;
   fmt::print("{} ({}): what replacing a part changes\n", scores.title(), scores.unit());
   Table table({{options.edges ? "edge" : "node"}, {"score", Align::right}});
-  for (const GridCell& cell : scores.largest(static_cast<std::size_t>(options.top_k), LargestBy::size))
-    table.add({place_text(cell), fmt::format("{:.4f}", unsigned_nan(cell.value))});
+  const auto cells = scores.largest(static_cast<std::size_t>(options.top_k), LargestBy::size);
+  const auto number = format_of(cells);
+  for (const GridCell& cell : cells) table.add({place_text(cell), number(cell.value)});
   table.print();
 }
 
@@ -181,8 +190,8 @@ void print_check(const AttributionCheck& check, const CircuitsOptions& options) 
                check.cells.size(), parts);
     return;
   }
-  fmt::print("\n{} {} patched: correlation of scores and effects {:.3f}, missed {}\n", check.cells.size(),
-             parts, unsigned_nan(check.correlation), check.missed.size());
+  fmt::print("\n{} {} patched: correlation of scores and effects {}, missed {}\n", check.cells.size(), parts,
+             fixed_text(check.correlation, 3), check.missed.size());
 }
 
 void print_circuit(const Circuit& circuit) {
@@ -197,15 +206,17 @@ void print_circuit(const Circuit& circuit) {
 
 void print_judgement(const CircuitJudgement& judged, const std::string& source) {
   fmt::print("\n");
-  const auto number = [](double value) { return fmt::format("{:.4f}", unsigned_nan(value)); };
+  const double scores[] = {judged.whole, judged.none, judged.circuit, judged.without};
+  const double shares[] = {judged.faithfulness, judged.completeness, judged.incompleteness};
+  const auto score = ColumnFormat::of(scores, kDecimals), share = ColumnFormat::of(shares, kDecimals);
   print_fields({{"ablated parts become", source},
-                {"whole model", number(judged.whole)},
-                {"everything ablated", number(judged.none)},
-                {"circuit alone", number(judged.circuit)},
-                {"circuit ablated", number(judged.without)},
-                {"faithfulness", number(judged.faithfulness)},
-                {"completeness", number(judged.completeness)},
-                {"incompleteness", number(judged.incompleteness)}});
+                {"whole model", score(judged.whole)},
+                {"everything ablated", score(judged.none)},
+                {"circuit alone", score(judged.circuit)},
+                {"circuit ablated", score(judged.without)},
+                {"faithfulness", share(judged.faithfulness)},
+                {"completeness", share(judged.completeness)},
+                {"incompleteness", share(judged.incompleteness)}});
   const auto others = judged.others.values().size(0);
   if (std::isfinite(judged.more_faithful)) {
     fmt::print("{} of {} {}sets of its size are at least as faithful\n",
@@ -214,8 +225,9 @@ void print_judgement(const CircuitJudgement& judged, const std::string& source) 
   }
   fmt::print("\n");
   Table table({{"without"}, {"faithfulness lost", Align::right}});
-  for (const GridCell& cell : judged.minimality.largest(judged.minimality.axes()[0].labels.size()))
-    table.add({cell.labels[0], number(cell.value)});
+  const auto lost = judged.minimality.largest(judged.minimality.axes()[0].labels.size());
+  const auto number = format_of(lost);
+  for (const GridCell& cell : lost) table.add({cell.labels[0], number(cell.value)});
   table.print();
 }
 

@@ -38,6 +38,9 @@ struct EditContext {
   const std::string& from_model;  ///< other model whose values files may have
 };
 
+// What errors call an edit.
+std::string name_of(const EditText& edit) { return fmt::format("--edit \"{}\"", printable(edit.all)); }
+
 FileTensor tensor_of(const EditText& edit, const EditContext& context) {
   const auto hash = edit.value.rfind('#');
   if (hash == std::string_view::npos || hash == 0 || hash + 1 == edit.value.size()) {
@@ -49,7 +52,7 @@ FileTensor tensor_of(const EditText& edit, const EditContext& context) {
 
 // The activations that an edit applies to.
 std::vector<ActivationName> names_of(const EditTarget& target, const EditContext& context) {
-  const PointIndex points(context.model.config());
+  const PointIndex& points = context.model.points();
   std::vector<ActivationName> names;
   for (const auto point : target.where.resolve(points, Reach::everything(points)))
     names.push_back(points.name(point));
@@ -85,7 +88,7 @@ void append_of_tensor(const EditText& edit, const EditContext& context, Make mak
     by_dtype[dtype] = by_dtype[dtype] | Selection(name);
   for (const auto& [dtype, names] : by_dtype) {
     const EditTarget those = by_dtype.size() == 1 ? target : EditTarget(names, target.indices);
-    edits.push_back(make(those, in_dtype(given, dtype, edit.value).to(context.model.device())));
+    edits.push_back(make(those, in_dtype(given, dtype, name_of(edit)).to(context.model.device())));
   }
 }
 
@@ -160,7 +163,7 @@ void append_replacements(const EditText& edit, const EditContext& context, Edits
   for (const auto& [name, dtype] : dtypes_of(names_of(target, context), context)) {
     Address address = name;
     for (const auto& [axis, index] : target.indices.entries()) address = address.at(axis, index);
-    const at::Tensor value = in_dtype(replacement(edit, address, context), dtype, edit.value);
+    const at::Tensor value = in_dtype(replacement(edit, address, context), dtype, name_of(edit));
     edits.push_back(set(address, value.to(context.model.device())));
   }
 }

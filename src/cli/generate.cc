@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
+#include "core/generation_notes.h"
 #include "core/json.h"
 
 namespace hooked::cli {
@@ -150,7 +153,8 @@ class Stream {
          GenerateOptions& generate) {
     if (options.json || input.batch() > 1) return;
     if (model.has_tokenizer()) {
-      if (options.input.texts.size() == 1 && options.input.texts.front() != "-")
+      // An answer is not a continuation of the question.
+      if (options.input.texts.size() == 1 && options.input.texts.front() != "-" && !options.input.chat.chat)
         start_ = options.input.texts.front();
       generate.on_text = [this](std::string_view text) {
         begin();
@@ -192,6 +196,16 @@ void print_rows(const GenerateResult& result, const Input& input) {
                           : result.texts[r];
     fmt::print("row {} ({}): {}\n", row, reason_text(result.stopped[r]), text);
   }
+}
+
+// What the model's files ask for about sampling, unless the command line says how tokens are picked.
+std::vector<std::string> sampling_notes(const GenerateCommandOptions& options,
+                                        const std::vector<std::string>& of_model) {
+  std::vector<std::string> notes;
+  if (options.greedy || options.temperature || options.top_k || options.top_p || options.min_p) return notes;
+  std::ranges::copy_if(of_model, std::back_inserter(notes),
+                       [](const std::string& note) { return note.ends_with(kPickedByOptions); });
+  return notes;
 }
 
 template <typename Value>
@@ -246,6 +260,7 @@ void perform(const GenerateCommandOptions& options) {
   }
   std::fflush(stdout);
   print_notes(result.notes);
+  print_notes(sampling_notes(options, model.notes()));
   if (options.out.empty()) return;
   save_captured(options, model, given, result);
   if (!options.json) {

@@ -1,4 +1,4 @@
-// hooked info: what a model is, and what weight processing does to it.
+// hooked info: what a model or dictionary is, and what weight processing does to it.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_softmax.h>
 #include <c10/core/ScalarType.h>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/actions.h"
+#include "cli/dictionary_info.h"
 #include "cli/input_options.h"
 #include "cli/json_output.h"
 #include "cli/output.h"
@@ -23,6 +24,7 @@
 #include "hooked/analysis/repetition.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/loading/describe.h"
 #include "options/command_options.h"
@@ -129,8 +131,9 @@ void print_tokenizer(const ModelDescription& model) {
 }
 
 void print_info(const std::string& name, const ModelDescription& model) {
-  fmt::print("{}: {} parameters, {} as {}, family {}\n", name, grouped(model.parameters),
-             bytes_text(model.bytes), dtype_text(model.config.dtype), model.family);
+  fmt::print("{}: {} parameters{}, {} as {}, family {}\n", name, grouped(model.parameters),
+             is_processed(model.processing) ? " before processing" : "", bytes_text(model.bytes),
+             dtype_text(model.config.dtype), model.family);
   fmt::print("a run reads {}\n\n", model.context ? fmt::format("at most {} tokens", grouped(*model.context))
                                                  : std::string("any number of tokens"));
   print_config(model.config);
@@ -246,6 +249,13 @@ ProcessingCheck check_processing(const ModelOptions& options) {
 }  // namespace
 
 void perform(const InfoOptions& options) {
+  if (is_dictionary(options.model.model)) {
+    if (options.check_processing) {
+      throw ConfigError("--check-processing", "a dictionary has no weight processing; expected a model");
+    }
+    print_dictionary_info(options.model.model, options.json);
+    return;
+  }
   const ModelDescription model = describe(options.model.model, load_options(options.model));
   std::optional<ProcessingCheck> check;
   if (options.check_processing) check = check_processing(options.model);

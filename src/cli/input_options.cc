@@ -20,6 +20,9 @@
 #include "core/text_lines.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/dictionaries/dictionary.h"
+#include "hooked/dictionaries/dictionary_set.h"
+#include "hooked/hooks/activation_name.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
@@ -167,12 +170,81 @@ LoadOptions load_options(const ModelOptions& options) {
   return load;
 }
 
-HookedTransformer load_model(const ModelOptions& options) {
+namespace {
+
+// The activation that a text names, if it names one.
+std::optional<ActivationName> place_named(std::string_view text) {
+  if (const auto full = ActivationName::try_parse(text)) return full;
+  try {
+    return from_shorthand(text);
+  } catch (const HookError&) {
+    return std::nullopt;
+  }
+}
+
+// `FOLDER[@ACTIVATION]`; an `@` before anything else belongs to the folder, as in `org/name@revision`.
+GivenDictionary given_dictionary(const std::string& text, bool with_error) {
+  const auto at = text.rfind('@');
+  const auto place =
+      at == std::string::npos ? std::nullopt : place_named(std::string_view(text).substr(at + 1));
+  const std::string folder = place ? text.substr(0, at) : text;
+  if (describe_dictionary(folder).members.size() == 1)
+    return {{Dictionary::load(folder)}, {.input = place, .with_error = with_error}};
+  if (place) {
+    throw UsageError(
+        fmt::format("--dictionary: '{}' has a dictionary for each of several layers, which say where "
+                    "they stand; expected no activation after it",
+                    folder));
+  }
+  return {DictionarySet::load(folder).members(), {.with_error = with_error}};
+}
+
+// The steps that would change what the dictionaries were fitted to, which a note names.
+std::vector<ProcessingStep> steps_left_out(const std::vector<GivenDictionary>& dictionaries) {
+  std::vector<ProcessingStep> steps;
+  for (const auto& [members, place] : dictionaries) {
+    for (const Dictionary& dictionary : members) {
+      for (const ProcessingStep step : steps_that_change(dictionary, place)) {
+        if (std::ranges::find(steps, step) == steps.end()) steps.push_back(step);
+      }
+    }
+  }
+  if (!steps.empty()) {
+    std::vector<std::string_view> names;
+    std::ranges::transform(steps, std::back_inserter(names), processing_step_name);
+    print_notes({fmt::format("left out, because the dictionary was fitted to activations without it: {}",
+                             fmt::join(names, ", "))});
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<GivenDictionary> read_dictionaries(const ModelOptions& options) {
+  std::vector<GivenDictionary> dictionaries;
+  for (const std::string& text : options.dictionaries)
+    dictionaries.push_back(given_dictionary(text, options.with_error));
+  return dictionaries;
+}
+
+HookedTransformer load_model_for(const std::vector<GivenDictionary>& dictionaries,
+                                 const ModelOptions& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   ProgressBar bar("loading");
   LoadOptions load = load_options(options);
+  if (!load.processing) load.without = steps_left_out(dictionaries);
   load.progress = bar.progress();
   return HookedTransformer::load(options.model, load);
+}
+
+HookedTransformer load_model(const ModelOptions& options) {
+  const std::vector<GivenDictionary> dictionaries = read_dictionaries(options);
+  HookedTransformer model = load_model_for(dictionaries, options);
+  for (const auto& [members, place] : dictionaries) {
+    model = members.size() == 1 ? model.with_dictionary(members.front(), place)
+                                : model.with_dictionaries(DictionarySet(members), place.with_error);
+  }
+  return model;
 }
 
 PrependBos prepend_bos_of(std::string_view choice) {
@@ -243,16 +315,17 @@ std::string text_or_standard_input(const std::string& text) {
   return all;
 }
 
-std::vector<Position> read_positions(const PositionList& positions, const Input& input) {
-  if (positions.empty()) return {Position::last()};
-  const AxisContext context{Site::tokens, "--positions", {}};
+std::vector<Position> places_on(const PlaceList& places, Axis axis, std::int64_t size,
+                                std::string_view option) {
+  const AxisContext context{Site::tokens, std::string(option), {}};
   std::vector<Position> read;
-  for (const IndexText& text : positions) {
+  for (const IndexText& text : places) {
     if (text.kind == IndexText::Kind::range) {
-      for (const auto column : resolve_places(text.as<AxisIndex>(), {context, Axis::pos, input.length()}))
-        read.emplace_back(column);
+      for (const auto place : resolve_places(text.as<AxisIndex>(), {context, axis, size}))
+        read.emplace_back(place);
     } else if (text.kind == IndexText::Kind::last) {
-      read.push_back(Position::last());
+      // Each row has its own last token; all rows have the same layers and heads.
+      read.push_back(axis == Axis::pos ? Position::last() : Position(-1));
     } else {
       read.insert(read.end(), text.numbers.begin(), text.numbers.end());
     }
@@ -260,12 +333,15 @@ std::vector<Position> read_positions(const PositionList& positions, const Input&
   return read;
 }
 
-std::vector<std::int64_t> columns_in_row(const PositionList& positions, const Input& input,
-                                         std::int64_t row) {
+std::vector<Position> read_positions(const PlaceList& positions, const Input& input) {
+  if (positions.empty()) return {Position::last()};
+  return places_on(positions, Axis::pos, input.length(), "--positions");
+}
+
+std::vector<std::int64_t> columns_in_row(const PlaceList& positions, const Input& input, std::int64_t row) {
   const TokenColumns tokens = columns_of(input);
   std::vector<std::int64_t> columns;
-  for (const IndexText& text :
-       positions.empty() ? PositionList{{.kind = IndexText::Kind::last}} : positions) {
+  for (const IndexText& text : positions.empty() ? PlaceList{{.kind = IndexText::Kind::last}} : positions) {
     for (const Position& position : read_positions({text}, input)) {
       const bool all = text.kind == IndexText::Kind::range && !text.begin && !text.end;
       if (all && tokens.is_padding(row, *position.column())) continue;
@@ -273,10 +349,6 @@ std::vector<std::int64_t> columns_in_row(const PositionList& positions, const In
     }
   }
   return columns;
-}
-
-std::int64_t column_in_row(const Input& input, std::int64_t row, const Position& position) {
-  return position.column_in(row, input.batch(), columns_of(input));
 }
 
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given) {

@@ -8,6 +8,8 @@
 
 #include "core/json.h"
 #include "hooked/analysis/position.h"
+#include "hooked/dictionaries/dictionary.h"
+#include "hooked/engine/dictionary_place.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/io/provenance.h"
@@ -19,7 +21,22 @@ namespace hooked::cli {
 /// How the model is loaded.
 LoadOptions load_options(const ModelOptions& options);
 
-/// Loads the model; sets the number of threads first.
+/// A --dictionary: one, or one for each of several layers.
+struct GivenDictionary {
+  std::vector<Dictionary> members;
+  DictionaryPlace place;
+};
+
+/// All of them. Throws UsageError for a set of several layers with an activation after it, and the errors of
+/// the files.
+std::vector<GivenDictionary> read_dictionaries(const ModelOptions& options);
+
+/// Loads the model without them, and unless the command line says how it is processed, without the steps that
+/// would change what they were fitted to; sets the number of threads first.
+HookedTransformer load_model_for(const std::vector<GivenDictionary>& dictionaries,
+                                 const ModelOptions& options);
+
+/// Loads the model with the dictionaries in place.
 HookedTransformer load_model(const ModelOptions& options);
 
 /// The input of a command.
@@ -60,14 +77,16 @@ std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedT
 
 /// The positions that --positions names: columns of the main tokens, and each row's last one; without any
 /// that. Throws HookError for a range that leaves the tokens.
-std::vector<Position> read_positions(const PositionList& positions, const Input& input);
+std::vector<Position> read_positions(const PlaceList& positions, const Input& input);
 
 /// Their columns in a row of main tokens; `all` are those that are not padding. Throws ShapeError for one
 /// outside the tokens, or padding.
-std::vector<std::int64_t> columns_in_row(const PositionList& positions, const Input& input, std::int64_t row);
+std::vector<std::int64_t> columns_in_row(const PlaceList& positions, const Input& input, std::int64_t row);
 
-/// The column of a position in a row of main tokens. Throws as columns_in_row().
-std::int64_t column_in_row(const Input& input, std::int64_t row, const Position& position);
+/// The places that an option names on an axis of that size, numbers as they are given. Throws HookError with
+/// the option's name for a range that leaves the axis.
+std::vector<Position> places_on(const PlaceList& places, Axis axis, std::int64_t size,
+                                std::string_view option);
 
 /// The provenance of a file of activations of that input; the caller adds edits.
 Provenance provenance_of(const HookedTransformer& model, const GivenInput& given);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <csignal>
+#include <stdexcept>
+#include <string>
 
 namespace hooked::cli {
 
@@ -20,6 +22,14 @@ class [[nodiscard]] InterruptGuard {
 
 /// Whether the last guard recorded a SIGINT; it may be gone.
 bool interrupted() noexcept;
+
+/// Thrown to end work on Ctrl-C of which nothing is kept: a step of it, such as a model's run, may take long.
+class Interrupted : public std::runtime_error {
+ public:
+  /// `what` was going on: `while the model ran`.
+  explicit Interrupted(const std::string& what)
+      : std::runtime_error("ended by Ctrl-C " + what + "; nothing is kept") {}
+};
 
 /// Ends the program as SIGINT does, so that a surrounding shell loop ends as well; `$?` is then 130.
 void end_as_interrupted();

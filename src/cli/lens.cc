@@ -28,6 +28,7 @@ namespace {
 Grain grain_of(const std::string& word) {
   if (word == "head") return Grain::head;
   if (word == "expert") return Grain::expert;
+  if (word == "feature") return Grain::feature;
   return word == "neuron" ? Grain::neuron : Grain::layer;
 }
 
@@ -64,6 +65,18 @@ Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const GivenI
   }
   add_tokens(given, json);
   return json;
+}
+
+// Ctrl-C ends the run after the current layer, with nothing to show. What a dictionary lets go on is kept
+// too, and its features if they have parts.
+CachedRun watched_run(const HookedTransformer& model, const Input& input, const Edits& edits, bool features) {
+  const Hook watch(act::resid_post, [](const at::Tensor&) {
+    if (interrupted()) throw Interrupted("while the model ran");
+  });
+  Selection kept = act::defaults;
+  if (!model.dictionaries().empty()) kept = kept | act::sae_output;
+  if (features) kept = kept | act::sae_input | act::sae_acts_post;
+  return model.run_with_cache(input, kept, {.hooks = watch, .edits = edits, .output = Output::none});
 }
 
 /// A grid of parts without those that the lens does not list: they wrote nothing, or were not read.
@@ -164,12 +177,12 @@ void perform(const LensOptions& options) {
   if (!options.parts.empty()) lens.parts = grain_of(options.parts);
   if (!options.maps.empty()) lens.maps = LensMaps::load(options.maps);
   const auto edits = read_edits(options.edits, model, input);
-  const auto run = model.run_with_cache(input, act::defaults, {.edits = edits, .output = Output::none});
+  const InterruptGuard guard;
+  const auto run = watched_run(model, input, edits, lens.parts == Grain::feature);
   const std::vector<std::string> notes = notes_of(run);
   print_notes(notes);
   print_notes(
       notes_on({&options.answers}, model, input, {.position = lens.positions.front(), .edits = edits}));
-  const InterruptGuard guard;  // before this, there is nothing to wait for
   WatchedWork work("lens");
   lens.progress = work.progress();
   const auto made = logit_lens(model, run.cache, lens);
@@ -202,12 +215,12 @@ void perform(const AttributeOptions& options) {
                            : std::optional(Answers::any_of(ids_of_choice(options.against, model)));
   const auto positions = read_positions(options.positions, input);
   const auto edits = read_edits(options.edits, model, input);
-  const auto run = model.run_with_cache(input, act::defaults, {.edits = edits, .output = Output::none});
+  const InterruptGuard guard;
+  const auto run = watched_run(model, input, edits, !options.sources && options.grain == "feature");
   const std::vector<std::string> notes = notes_of(run);
   print_notes(notes);
   print_notes(notes_on({&options.answers, &options.against}, model, input,
                        {.position = positions.front(), .edits = edits}));
-  const InterruptGuard guard;  // before this, there is nothing to wait for
   WatchedWork work("attribution");
   const auto parts =
       options.sources

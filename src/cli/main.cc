@@ -29,6 +29,8 @@ int run_command(const CommandLine& line) {
       throw IoError("stdout", fmt::format("cannot write: {}", std::generic_category().message(errno)));
     }
     return interrupted() ? kInterrupted : kDone;
+  } catch (const Interrupted& interruption) {
+    return report(kInterrupted, program, interruption.what());
   } catch (const UsageError& error) {
     return report_usage(program, error.what());
   } catch (const c10::Error& error) {

@@ -86,10 +86,19 @@ void print_steps(const std::vector<StepReport>& steps) {
   table.print("  ");
 }
 
+bool is_processed(const std::vector<StepReport>& steps) {
+  return std::ranges::any_of(steps, [](const StepReport& step) { return step.outcome == "applied"; });
+}
+
 void print_logits_centred() {
   fmt::print(
       "\nLogits are centred: center_unembed took the mean over the vocabulary from them, which changes no "
       "probability;\n--no-processing leaves that out, unless the files were saved so\n");
+}
+
+std::string quoted_piece(const HookedTransformer& model, std::int64_t id) {
+  if (!model.has_tokenizer()) return std::to_string(id);
+  return fmt::format("'{}'", model.tokenizer().printable_piece(id));
 }
 
 std::string grouped(std::int64_t number) {
@@ -134,6 +143,27 @@ Grid without_missing(const Grid& grid, std::string_view axis) {
   if (!own->places.empty()) own->places.resize(static_cast<std::size_t>(end));
   return Grid(grid.values().narrow(dimension, 0, end), std::move(axes),
               {.title = grid.title(), .unit = grid.unit()});
+}
+
+std::string without_nan(const std::string& tables) {
+  constexpr std::string_view kCell = "  nan";  // two blanks separate columns; a label has one at most
+  std::istringstream lines(tables);
+  std::string blanked;
+  for (std::string line; std::getline(lines, line);) {
+    for (auto at = line.find(kCell); at != std::string::npos; at = line.find(kCell, at + kCell.size())) {
+      const auto rest = std::string_view(line).substr(at + kCell.size());
+      if (rest.empty() || rest.starts_with("  ")) line.replace(at, kCell.size(), kCell.size(), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    blanked += line + '\n';
+  }
+  return blanked;
+}
+
+CommandReads::CommandReads(const ModelOptions& model) : model_(model.model) {
+  // What comes after an `@` may be an activation, and not a part of the folder's name.
+  for (const std::string& dictionary : model.dictionaries)
+    add_path(dictionary).add_path(dictionary.substr(0, dictionary.rfind('@')));
 }
 
 CommandReads::CommandReads(const InputCommandOptions& options) : CommandReads(options.model) {

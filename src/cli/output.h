@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hooked/analysis/grid.h"
+#include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/run_result.h"
 #include "hooked/io/overwrite.h"
 #include "hooked/weights/processing.h"
@@ -55,6 +56,10 @@ void print_fields(const std::vector<Field>& fields);
 /// Writes a line for each step of weight processing: its name and outcome.
 void print_steps(const std::vector<StepReport>& steps);
 
+/// Whether loading changed the weights, and so their number: it removes some (of norms) and adds others
+/// (biases).
+bool is_processed(const std::vector<StepReport>& steps);
+
 /// Writes notes about the results to stderr, one line each: that numbers are not finite, or, on a device that
 /// replays recorded runs, why this one is not recorded.
 void print_notes(const std::vector<std::string>& notes);
@@ -66,6 +71,9 @@ std::vector<std::string> notes_of(const RunResult& run);
 /// Writes a sentence to stdout that says that logits are centred, and so not the checkpoint's.
 void print_logits_centred();
 
+/// `' Mary'`, or the id if there is no tokenizer.
+std::string quoted_piece(const HookedTransformer& model, std::int64_t id);
+
 /// `124,439,808`
 std::string grouped(std::int64_t number);
 
@@ -75,18 +83,27 @@ GridAxis counted_axis(std::string name, std::int64_t places);
 /// A grid without the places at the end of an axis that have no numbers because Ctrl-C ended the run.
 Grid without_missing(const Grid& grid, std::string_view axis);
 
-/// Writes a value that prints itself, a grid's tables or a lens's rows, to stdout.
+/// The text of a value that prints itself: a grid's tables or a lens's rows.
 template <typename Printed>
-void print_printed(const Printed& value) {
+std::string printed_text(const Printed& value) {
   std::ostringstream text;
   text << value;
-  fmt::print("{}", text.str());
+  return text.str();
 }
+
+/// Writes it to stdout.
+template <typename Printed>
+void print_printed(const Printed& value) {
+  fmt::print("{}", printed_text(value));
+}
+
+/// The tables of a grid with blanks for cells that are `nan`.
+std::string without_nan(const std::string& tables);
 
 /// The files that a command reads, and so must not overwrite.
 class CommandReads {
  public:
-  explicit CommandReads(const ModelOptions& model) : model_(model.model) {}
+  explicit CommandReads(const ModelOptions& model);
   explicit CommandReads(const InputCommandOptions& options);
   explicit CommandReads(const ScoredPairOptions& options);
 

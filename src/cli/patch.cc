@@ -43,30 +43,62 @@ HeadInput head_input_of(const std::string& direct_path) {
   return direct_path.ends_with('k') ? HeadInput::key : HeadInput::value;
 }
 
-/// `mlp.hook_post` of `{stack}.{layer}.mlp.hook_post`, as `hooked names` shows it after the layer.
+/// `mlp.hook_post` of `{stack}.{layer}.mlp.hook_post`, as `hooked names` shows it after the layer; of a point
+/// inside dictionaries what comes after the activation.
 std::string_view path_in_block(const SiteRow& row) {
-  constexpr std::string_view kBlock = "{stack}.{layer}.";
-  return row.path.starts_with(kBlock) ? row.path.substr(kBlock.size()) : row.path;
+  for (const std::string_view before : {"{stack}.{layer}.", "{host}."}) {
+    if (row.path.starts_with(before)) return row.path.substr(before.size());
+  }
+  return row.path;
 }
 
-Site site_of(const SweepChoice& choice) {
+/// The site of this word or path, if it is in a scope.
+std::optional<Site> site_named(std::string_view name, SiteScope scope) {
+  for (const SiteRow& row : site_table()) {
+    if (row.scope == scope && (row.word == name || path_in_block(row) == name)) return row.site;
+  }
+  return std::nullopt;
+}
+
+/// `post`, `mlp.hook_post`, `sae_acts_post`, `resid_post.sae_acts_post`.
+SweptSite site_of(const SweepChoice& choice) {
+  const std::string_view name = choice.site;
+  for (const SiteRow& row : site_table()) {
+    if (row.word != name && path_in_block(row) != name) continue;
+    if (row.scope == SiteScope::dictionary) return act::DictionarySite{row.site};
+    return act::BlockSite{row.site};
+  }
+  if (const auto dot = name.rfind('.'); dot != std::string_view::npos) {
+    const auto inside = site_named(name.substr(dot + 1), SiteScope::dictionary);
+    const auto host = site_named(name.substr(0, dot), SiteScope::block);
+    if (inside && host) return {act::DictionarySite{*inside}, act::BlockSite{*host}};
+  }
   std::vector<std::string> words;
   for (const SiteRow& row : site_table()) {
-    const std::string_view path = path_in_block(row);
-    if (row.word == choice.site || path == choice.site) return row.site;
-    if (row.scope == SiteScope::block) words.insert(words.end(), {std::string(row.word), std::string(path)});
+    if (row.scope == SiteScope::block || row.scope == SiteScope::dictionary)
+      words.insert(words.end(), {std::string(row.word), std::string(path_in_block(row))});
   }
   throw HookError("--sweep",
                   fmt::format("'{}': there is no site '{}'; expected one that every layer has{}", choice.name,
                               choice.site, nearest_text(kDidYouMean, choice.site, words)));
 }
 
+// The heads that a range without an end takes: of a site those that it has, and layers may differ.
+std::int64_t most_heads(const SweepChoice& choice, Axis axis, const ModelConfig& config) {
+  if (choice.kind == SweepChoice::Kind::site) axis = axis_on(site_of(choice).site, axis).value_or(axis);
+  std::int64_t most = 0;
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer)
+    most = std::max(most, size_of(axis, config, layer));
+  return most;
+}
+
 /// The sites that a choice patches.
-std::vector<Site> sites_of(const SweepChoice& choice) {
-  if (choice.kind == SweepChoice::Kind::direct_path) return {Site::z};
+std::vector<SweptSite> sites_of(const SweepChoice& choice) {
+  if (choice.kind == SweepChoice::Kind::direct_path) return {act::z};
   if (choice.kind == SweepChoice::Kind::site) return {site_of(choice)};
-  std::vector<Site> sites;
-  for (const PresetPart& part : patching_preset(choice.name).parts) sites.push_back(part.site);
+  std::vector<SweptSite> sites;
+  for (const PresetPart& part : patching_preset(choice.name).parts)
+    sites.emplace_back(act::BlockSite{part.site});
   return sites;
 }
 
@@ -83,9 +115,9 @@ std::vector<Axis> axes_of(const SweepChoice& choice) {
 }
 
 // Checked before the first sweep runs, so that a mistake in the last one costs nothing.
-void require_axes(const SweepChoice& choice) {
+void require_axes(const SweepChoice& choice, bool has_dictionaries) {
   if (choice.kind != SweepChoice::Kind::site) return;
-  const SiteRow& site = row(site_of(choice));
+  const SiteRow& site = row(site_of(choice).site);
   const auto axes = axes_of(choice);
   const auto refuse = [&](std::string_view what) {
     std::vector<std::string_view> names;
@@ -96,9 +128,12 @@ void require_axes(const SweepChoice& choice) {
     throw UsageError(fmt::format("--sweep: '{}' {}; expected {}:layer and any of {}", choice.name, what,
                                  choice.site, fmt::join(names, ", ")));
   };
-  if (site.scope != SiteScope::block)
+  if (site.scope != SiteScope::block && site.scope != SiteScope::dictionary)
     throw UsageError(
         fmt::format("--sweep: {} is outside the blocks; expected a site that every layer has", choice.site));
+  if (site.scope == SiteScope::dictionary && !has_dictionaries)
+    throw UsageError(
+        fmt::format("--sweep: {} is inside a dictionary; expected --dictionary with it", choice.site));
   if (std::find(axes.begin(), axes.end(), Axis::layer) == axes.end()) refuse("has no axis layer");
   for (const Axis axis : axes) {
     const bool known = axis == Axis::layer || (axis == Axis::expert && per_expert(site)) ||
@@ -124,8 +159,8 @@ class PatchSweeps {
 
  private:
   SweepOptions options_of(const SweepChoice& choice) const;
-  std::vector<SweptPlace> places_on(Axis axis) const;
-  PatchSource source(const std::vector<Site>& sites) const;
+  std::vector<SweptPlace> places_on(const SweepChoice& choice, Axis axis) const;
+  PatchSource source(const std::vector<SweptSite>& sites) const;
 
   const HookedTransformer& model_;
   const PatchOptions& options_;
@@ -139,7 +174,7 @@ PatchSweeps::PatchSweeps(const HookedTransformer& model, const PatchOptions& opt
   if (!options.replicas.empty()) replicas_ = replicate(model, options.replicas);
   std::vector<Axis> axes;
   for (const SweepChoice& choice : options.sweeps) {
-    require_axes(choice);
+    require_axes(choice, !model.dictionaries().empty());
     for (const Axis axis : axes_of(choice)) axes.push_back(axis);
   }
   const auto require_one_of = [&](bool given, std::string_view option, const auto& matches) {
@@ -154,10 +189,14 @@ PatchSweeps::PatchSweeps(const HookedTransformer& model, const PatchOptions& opt
   require_one_of(!options.positions.empty(), "--positions", of_tokens);
 }
 
-std::vector<SweptPlace> PatchSweeps::places_on(Axis axis) const {
+std::vector<SweptPlace> PatchSweeps::places_on(const SweepChoice& choice, Axis axis) const {
   std::vector<SweptPlace> places;
-  if (axis == Axis::layer) places.assign(options_.layers.begin(), options_.layers.end());
-  if (of_heads(axis)) places.assign(options_.heads.begin(), options_.heads.end());
+  const auto add = [&](const PlaceList& given, std::int64_t size, std::string_view option) {
+    const std::vector<Position> read = cli::places_on(given, axis, size, option);
+    places.assign(read.begin(), read.end());
+  };
+  if (axis == Axis::layer) add(options_.layers, model_.config().n_layers, "--layers");
+  if (of_heads(axis)) add(options_.heads, most_heads(choice, axis, model_.config()), "--heads");
   if (of_tokens(axis)) {
     for (const std::string& given : options_.positions) {
       for (const std::string& text : prompts_.each_position(into(), given))
@@ -167,10 +206,15 @@ std::vector<SweptPlace> PatchSweeps::places_on(Axis axis) const {
   return places;
 }
 
-PatchSource PatchSweeps::source(const std::vector<Site>& sites) const {
+PatchSource PatchSweeps::source(const std::vector<SweptSite>& sites) const {
   Selection capture;
-  for (const Site site : sites) {
-    capture = capture | Selection(act::BlockSite{site});
+  for (const SweptSite& swept : sites) {
+    const Site site = swept.site;
+    capture = capture | (row(site).scope == SiteScope::dictionary
+                             ? Selection::matching([swept](const ActivationName& name) {
+                                 return name.site == swept.site && (!swept.host || name.host == swept.host);
+                               })
+                             : Selection(act::BlockSite{site}));
     if (per_expert(row(site))) capture = capture | Selection(act::expert_indices);
   }
   return prompts_.source(options_.with, options_.with == PatchWith::other_run ? from() : PromptSide::clean,
@@ -183,10 +227,10 @@ SweepOptions PatchSweeps::options_of(const SweepChoice& choice) const {
                      .metric = prompts_.metrics(into()),
                      .edits = prompts_.edits(into())};
   for (const Axis axis : axes_of(choice)) {
-    auto places = places_on(axis);
+    auto places = places_on(choice, axis);
     const bool of_site = choice.kind == SweepChoice::Kind::site;
     if (of_site || !places.empty()) sweep.over.emplace_back(axis, std::move(places));
-    if (of_site) sweep.site = act::BlockSite{site_of(choice)};
+    if (of_site) sweep.site = site_of(choice);
   }
   return sweep;
 }
@@ -246,7 +290,8 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
 }
 
 // Notes of the unpatched runs and of all sweeps, each once.
-std::vector<std::string> notes_of(const UnpatchedScores& scores, const std::vector<SweepNumbers>& sweeps) {
+std::vector<std::string> notes_of_sweeps(const UnpatchedScores& scores,
+                                         const std::vector<SweepNumbers>& sweeps) {
   std::vector<std::string> notes;
   for (const auto& [side, values] : {std::pair{"clean", scores.clean}, {"corrupted", scores.corrupted}}) {
     bool finite = true;  // the loss of a single token is NaN, which says nothing about the logits
@@ -309,7 +354,7 @@ void perform(const PatchOptions& options) {
   const UnpatchedScores scores = unpatched_scores(prompts);
   const InterruptGuard guard;
   const Patching made = run_sweeps(options, sweeps, scores);
-  const std::vector<std::string> notes = notes_of(scores, made.sweeps);
+  const std::vector<std::string> notes = notes_of_sweeps(scores, made.sweeps);
   // Shown first, so that a full disk does not lose what was computed.
   if (options.json) {
     Json json = model_json(model);

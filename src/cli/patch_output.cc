@@ -19,7 +19,7 @@
 
 #include "cli/json_output.h"
 #include "cli/output.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/engine/run_result.h"
 #include "options/patch_names.h"
 
@@ -38,9 +38,7 @@ at::Tensor quotient(const at::Tensor& numbers, const at::Tensor& by) {
   return at::where(by.eq(0), at::full_like(numbers, kNan), numbers / by);
 }
 
-std::string mean_text(const at::Tensor& scores) {
-  return fmt::format("{:.4f}", unsigned_nan(scores.mean().item<double>()));
-}
+double mean_of(const at::Tensor& scores) { return scores.mean().item<double>(); }
 
 // The grids of one metric of a sweep.
 Json grids_json(const SweepNumbers& sweep, std::size_t metric, MetricKind kind, bool per_pair) {
@@ -191,15 +189,29 @@ void print_unpatched(const UnpatchedScores& scores, const std::string& of_pairs,
   Table table({{of_pairs}, {"clean run", Align::right}, {"corrupted run", Align::right}});
   for (std::size_t i = 0; i < scores.names.size(); ++i) {
     const auto m = static_cast<std::int64_t>(i);
+    std::vector<std::pair<double, double>> rows;  // clean and corrupted
     if (!per_pair || pairs == 1) {
-      table.add({scores.names[i], mean_text(scores.clean[m]), mean_text(scores.corrupted[m])});
-      continue;
+      rows.emplace_back(mean_of(scores.clean[m]), mean_of(scores.corrupted[m]));
+    } else {
+      for (std::int64_t pair = 0; pair < pairs; ++pair)
+        rows.emplace_back(mean_of(scores.clean[m][pair]), mean_of(scores.corrupted[m][pair]));
     }
-    for (std::int64_t pair = 0; pair < pairs; ++pair)
-      table.add({fmt::format("{} of pair {}", scores.names[i], pair), mean_text(scores.clean[m][pair]),
-                 mean_text(scores.corrupted[m][pair])});
+    std::vector<double> numbers;
+    for (const auto& [clean, corrupted] : rows) numbers.insert(numbers.end(), {clean, corrupted});
+    const auto number = ColumnFormat::of(numbers, 4);
+    for (std::size_t pair = 0; pair < rows.size(); ++pair) {
+      table.add({rows.size() == 1 ? scores.names[i] : fmt::format("{} of pair {}", scores.names[i], pair),
+                 number(rows[pair].first), number(rows[pair].second)});
+    }
   }
   table.print();
+}
+
+// Places that cannot exist, such as a path from a later layer, are blank, as in pictures. Other numbers that
+// are missing are `nan`.
+void print_cells(const SweepNumbers& sweep, const Grid& grid) {
+  if (!sweep.lacks_only_what_is_not_there() || sweep.some_pairs_lack_places()) return print_printed(grid);
+  fmt::print("{}", without_nan(printed_text(grid)));
 }
 
 void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair) {
@@ -215,12 +227,12 @@ void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool 
     const Grid scored = sweep.of_metric(i, PatchScale::scores, per_pair);
     if (!sweep.report().complete && scored.values().isnan().all().item<bool>()) continue;
     fmt::print("\n");
-    print_printed(scored);
+    print_cells(sweep, scored);
     if (!per_pair && sweep.some_pairs_lack_places())
       fmt::print("nan: a place that some of the pairs lack; --per-pair has the scores of the others\n");
     fmt::print("\n");
     if (sweep.has_scale(i)) {
-      print_printed(sweep.of_metric(i, PatchScale::rescaled, per_pair));
+      print_cells(sweep, sweep.of_metric(i, PatchScale::rescaled, per_pair));
     } else {
       fmt::print("{}: the clean and the corrupted run score the same, so that nothing can be rescaled\n",
                  scores.names[i]);

@@ -71,6 +71,10 @@ Json around_of(const HookedTransformer& model, const ScoredPairOptions& options)
 }
 
 PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& options) {
+  if (!model.config().has_unembedding()) {
+    throw HookError("prompts",
+                    "this model has no unembedding and so no logits to score; expected a language model");
+  }
   std::vector<PromptPair> pairs;
   if (!options.pairs.empty()) {
     pairs = read_prompt_pairs(options.pairs);
@@ -113,10 +117,6 @@ PatchPrompts::PatchPrompts(const HookedTransformer& model, const ScoredPairOptio
       corrupted_edits_(read_edits(options.edits, model, pairs_.corrupted())),
       kinds_(metric_kinds_of(pairs_, options)),
       position_(options.position) {
-  if (!model.config().has_unembedding()) {
-    throw HookError("prompts",
-                    "this model has no unembedding and so no logits to score; expected a language model");
-  }
   if (std::any_of(kinds_.begin(), kinds_.end(), compares_with_clean)) {
     reference_ =
         logits_at(model_, pairs_.clean(), {position(PromptSide::clean, position_)}, {.edits = clean_edits_});

@@ -17,7 +17,7 @@
 #include "cli/output.h"
 #include "cli/picture.h"
 #include "cli/progress_bar.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/singular_directions.h"
 
@@ -55,15 +55,17 @@ HeadInput input_of(const std::string& word) {
 }
 
 void print_composition(const CompositionScores& found, std::int64_t largest) {
-  fmt::print("{} ({}); random heads {:.4f} +- {:.4f}\n", found.scores.title(), found.scores.unit(),
-             unsigned_nan(found.random_mean), unsigned_nan(found.random_deviation));
+  const std::vector<GridCell> shown = found.scores.largest(static_cast<std::size_t>(largest));
+  std::vector<double> numbers{found.random_mean, found.random_deviation};
+  for (const GridCell& cell : shown) numbers.push_back(cell.value);
+  const auto number = ColumnFormat::of(numbers, 4);
+  fmt::print("{} ({}); random heads {} +- {}\n", found.scores.title(), found.scores.unit(),
+             number(found.random_mean), number(found.random_deviation));
   Table table({{"head"}, {"read by"}, {"score", Align::right}, {"deviations above random", Align::right}});
-  for (const GridCell& cell : found.scores.largest(static_cast<std::size_t>(largest))) {
-    table.add(
-        {fmt::format("{}.{}", cell.labels[0], cell.labels[1]),
-         fmt::format("{}.{}", cell.labels[2], cell.labels[3]),
-         fmt::format("{:.4f}", unsigned_nan(cell.value)),
-         fmt::format("{:.1f}", unsigned_nan((cell.value - found.random_mean) / found.random_deviation))});
+  for (const GridCell& cell : shown) {
+    table.add({fmt::format("{}.{}", cell.labels[0], cell.labels[1]),
+               fmt::format("{}.{}", cell.labels[2], cell.labels[3]), number(cell.value),
+               fixed_text((cell.value - found.random_mean) / found.random_deviation, 1)});
   }
   table.print("  ");
 }

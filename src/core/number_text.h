@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "core/unsigned_nan.h"
@@ -43,6 +44,23 @@ class ColumnFormat {
   ColumnFormat(double largest, int decimals)
       : is_scientific_(largest >= 1e6 || (largest > 0 && largest < 1e-4)), decimals_(decimals) {
     if (largest > 0) decimals_ = std::max(decimals, 2 - static_cast<int>(std::floor(std::log10(largest))));
+  }
+
+  /// For these numbers: without decimals if all are whole.
+  static ColumnFormat of(std::span<const double> numbers, int decimals) {
+    double largest = 0;
+    bool whole = true;
+    for (const double number : numbers) {
+      if (!std::isfinite(number)) continue;
+      largest = std::max(largest, std::abs(number));
+      whole = whole && number == std::round(number);
+    }
+    ColumnFormat format(largest, decimals);
+    if (whole && largest < 1e9) {
+      format.is_scientific_ = false;
+      format.decimals_ = 0;
+    }
+    return format;
   }
 
   std::string operator()(double number) const {

@@ -86,6 +86,7 @@ RunExtent ColumnRuns::extent_of_step(const Step& step) {
       prompt_,
       {.first = first, .end = first + step.tokens.size(1), .limit = end_, .after_prompt = !step.is_prompt});
   extent.columns.set_mask(step.real);
+  if (!model_->dictionaries.empty()) extent.tokens = step.tokens;
   return extent;
 }
 

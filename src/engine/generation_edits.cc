@@ -161,7 +161,7 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
   extent.columns.set_mask({});
   std::vector<std::int64_t> sizes;
   for (const Axis axis : row(name.site).axes) {
-    const std::int64_t fixed = size_of(axis, model_.config, name.layer);
+    const std::int64_t fixed = model_.size_of_axis(name, axis);
     sizes.push_back(fixed >= 0                 ? fixed
                     : axis == Axis::batch      ? prompt_.batch()
                     : axis == Axis::key        ? column + 1
@@ -172,6 +172,7 @@ void Steps::require_fitting(const Edit& edit, std::size_t point, std::int64_t co
   const at::ScalarType dtype = model_.config.dtype;
   const bool widened = value.scalar_type() == at::kFloat && dtype != at::kDouble;
   const auto options = at::TensorOptions(row(name.site).integers ? at::kLong
+                                         : name.host             ? value.scalar_type()
                                          : widened               ? at::kFloat
                                                                  : dtype)
                            .device(elsewhere ? model_.main_device() : c10::Device(at::kCPU));

@@ -83,6 +83,7 @@ const std::vector<std::string>& HookedTransformer::notes() const& { return model
 const std::vector<StepReport>& HookedTransformer::processing() const& { return model_->processing; }
 const std::vector<std::string>& HookedTransformer::ignored_keys() const& { return model_->ignored_keys; }
 const std::string& HookedTransformer::family() const& { return model_->family; }
+const PointIndex& HookedTransformer::points() const& { return model_->points; }
 const std::vector<ActivationName>& HookedTransformer::names() const& { return model_->points.names(); }
 std::shared_ptr<const ModelIdentity> HookedTransformer::identity() const { return model_->identity(); }
 Provenance HookedTransformer::provenance() const {
@@ -94,6 +95,11 @@ Provenance HookedTransformer::provenance() const {
   provenance.dtype = dtype_text(model_->config.dtype);
   for (const StepReport& step : model_->processing)
     provenance.processing.emplace_back(processing_step_name(step.step), step.outcome);
+  std::vector<std::string> dictionaries;
+  for (const MountedDictionary& each : model_->dictionaries)
+    dictionaries.push_back(each.writes.to_string() + (each.with_error ? " with its error" : ""));
+  if (!dictionaries.empty())
+    provenance.more["dictionaries"] = fmt::format("{}", fmt::join(dictionaries, ", "));
   return provenance;
 }
 c10::Device HookedTransformer::device() const { return model_->device; }
@@ -109,7 +115,7 @@ HookHandle HookedTransformer::attach(Hook hook) {
 }
 
 void HookedTransformer::save(const std::filesystem::path& folder, const SaveOptions& options) const {
-  OwnFolder saved(folder, saved_file_names(), model_->read_from);
+  OwnFolder saved(folder, native_folder(saved_file_names()), model_->read_from);
   if (options.packed) {
     write_packed(saved.add(std::string(kPackedFile)), model_->device.is_cpu() ? *model_ : *on_cpu(*model_),
                  options.progress);
@@ -126,7 +132,7 @@ void HookedTransformer::save(const std::filesystem::path& folder, const SaveOpti
 }
 
 void HookedTransformer::require_can_save(std::string_view model, const std::filesystem::path& folder) {
-  require_own_folder(folder, saved_file_names(), model_read_from(model));
+  require_own_folder(folder, native_folder(saved_file_names()), model_read_from(model));
 }
 
 }  // namespace hooked

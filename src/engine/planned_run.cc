@@ -39,7 +39,7 @@ Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptio
     if (options.logit_positions || options.logit_tokens || options.gradients) {
       throw HookError("output",
                       "a run whose output is the residual has no logits; expected no logit_positions, "
-                      "logit_tokens or gradients with Output::residual");
+                      "logit_tokens or gradients with it");
     }
     if (model.config.has_unembedding()) reach.exit = false;
   }
@@ -160,10 +160,10 @@ void require_tokens(const std::vector<std::int64_t>& tokens, const ModelConfig& 
   if (options.gradients && options.gradients->metric) {
     throw HookError(where,
                     "a metric of the logits is given those of all tokens; expected no logit_tokens, or "
-                    "GradientRequest::of_run, whose function gets what the run computes");
+                    "gradients `of_run`, whose function gets what the run computes");
   }
   if (options.output == Output::none && !options.gradients) {
-    throw HookError(where, "this run computes no logits; expected no logit_tokens, or Output::logits");
+    throw HookError(where, "this run computes no logits; expected no logit_tokens, or the output `logits`");
   }
   if (tokens.empty()) throw ShapeError(where, "no token is given; expected at least one");
   for (const std::int64_t token : tokens) {
@@ -217,8 +217,9 @@ std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach
   for (const Hooks* hooks : {&scoped, &options.hooks}) {
     for (const Hook& hook : *hooks) {
       if (hook.direction == HookDirection::backward && !options.gradients) {
-        throw HookError("hooks",
-                        "a backward hook needs a metric to differentiate; expected RunOptions::gradients");
+        throw HookError(
+            "hooks",
+            "a backward hook needs a metric to differentiate; expected `gradients` among the run's options");
       }
       plan->add_hook(hook);
     }
@@ -231,6 +232,7 @@ std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach
     }
     plan->add_edit(edit);
   }
+  plan->add_dictionaries(model.dictionaries);
   plan->add_capture(options.capture);
   if (options.gradients) {
     plan->add_gradients(options.gradients->of);
@@ -243,6 +245,7 @@ RunExtent with_numbers_of(const LoadedModel& model, const Input& input, RunExten
   extent.encoder = extent_of(input, extent.columns).encoder;
   extent.ragged = ragged_rows(model, input);
   extent.columns.set_mask(extent.ragged ? extent.ragged->own() : input.main_mask());
+  if (!model.dictionaries.empty()) extent.tokens = input.start ? input.start->tokens : input.main_tokens();
   return extent;
 }
 

@@ -31,8 +31,7 @@ std::optional<PlacedId> first_outside(const at::Tensor& ids, std::int64_t n) {
 void require_ids(const at::Tensor& ids, const char* where, std::int64_t d_vocab) {
   if (ids.scalar_type() != at::kLong) {
     throw ShapeError(where,
-                     fmt::format("token ids have the wrong dtype; expected int64, got {}; convert them with "
-                                 ".to(at::kLong)",
+                     fmt::format("token ids have the wrong dtype; expected int64, got {}; convert them",
                                  dtype_text(ids.scalar_type())));
   }
   if (ids.dim() != 2 || ids.numel() == 0) {
@@ -229,9 +228,10 @@ void require_output(const ModelConfig& config, const RunOptions& options) {
                       "logit_tokens");
     }
     if (wants_logits && !options.stop_at_layer) {
-      throw HookError("output",
-                      "this model has no unembedding and so no logits; expected Output::residual (the stream "
-                      "where the model ends) or Output::none (only what is captured)");
+      throw HookError(
+          "output",
+          "this model has no unembedding and so no logits; expected the output `residual` (the stream "
+          "where the model ends) or `none` (only what is captured)");
     }
   }
   if (options.output == Output::loss && config.direction == AttentionDirection::bidirectional) {

@@ -62,13 +62,13 @@ at::Tensor without_answer(const at::Tensor& logits, bool whole_vocabulary) {
 at::Tensor RunResult::require(Output wanted) const {
   if (kind_ == wanted && !output_.defined()) refuse_moved_from("result");
   if (kind_ == wanted) return output_;
-  const std::string made =
-      kind_ == Output::none
-          ? fmt::format("this run made no {}; expected Output::{} in its options", word(wanted), word(wanted))
-          : fmt::format(
-                "this run made no {} but its {}; read `{}()`, or ask for "
-                "Output::{} and let the run go to its end",
-                word(wanted), word(kind_), word(kind_), word(wanted));
+  const std::string made = kind_ == Output::none
+                               ? fmt::format("this run made no {}; expected the output `{}` in its options",
+                                             word(wanted), word(wanted))
+                               : fmt::format(
+                                     "this run made no {} but its {}; read `{}()`, or ask for "
+                                     "the output `{}` and let the run go to its end",
+                                     word(wanted), word(kind_), word(kind_), word(wanted));
   throw HookError(word(wanted), made);
 }
 
@@ -144,7 +144,8 @@ RunResult RunResult::to(const c10::Device& device) const {
 
 const at::Tensor RunResult::metric() const {
   if (!metric_.defined())
-    throw HookError("metric", "this run took no gradients; expected RunOptions::gradients with a metric");
+    throw HookError("metric",
+                    "this run took no gradients; expected `gradients` with a metric among its options");
   return metric_;
 }
 

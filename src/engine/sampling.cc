@@ -184,7 +184,7 @@ bool reads_logit_sizes(const SamplingOptions& options) { return options.repetiti
 void require_sampling_options(const SamplingOptions& options) {
   // Written so that NaN is refused as well.
   if (!(options.temperature > 0.0) || options.temperature == std::numeric_limits<double>::infinity()) {
-    refuse("temperature", options.temperature, "a positive number; use greedy for the likeliest token");
+    refuse("temperature", options.temperature, "a positive number; `greedy` takes the likeliest token");
   }
   if (options.top_k < 0) refuse("top_k", static_cast<double>(options.top_k), "0 (all tokens) or more");
   if (!(options.top_p > 0.0 && options.top_p <= 1.0)) refuse("top_p", options.top_p, "above 0 and at most 1");

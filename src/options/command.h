@@ -52,6 +52,8 @@ Reader define_heads(CLI::App& app);
 Reader define_patch(CLI::App& app);
 Reader define_circuits(CLI::App& app);
 Reader define_weights(CLI::App& app);
+Reader define_sae(CLI::App& app);
+Reader define_graph(CLI::App& app);
 Reader define_save(CLI::App& app);
 Reader define_bench(CLI::App& app);
 Reader define_completion(CLI::App& app);

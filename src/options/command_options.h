@@ -17,8 +17,9 @@ namespace hooked::cli {
 /// A value given as 1,2,-3; empty if it is not given.
 using IntegerList = std::vector<std::int64_t>;
 
-/// Positions given as 0,-1,2:5,last,all; empty if they are not given. A range without ends is all.
-using PositionList = std::vector<IndexText>;
+/// Places on an axis (positions, layers, heads) given as 0,-1,2:5,last,all; empty if they are not given. A
+/// range without ends is all.
+using PlaceList = std::vector<IndexText>;
 
 /// Options of commands that load a model.
 struct ModelOptions {
@@ -28,6 +29,8 @@ struct ModelOptions {
   int threads = 0;  ///< 0: LibTorch's own choice
   std::vector<std::string> process;
   bool no_processing = false;
+  std::vector<std::string> dictionaries;  ///< `FOLDER[@SITE]` each
+  bool with_error = false;
 };
 
 /// Texts as a user's messages in a conversation.
@@ -104,13 +107,13 @@ struct TokenChoice {
 
 struct RunCommandOptions : InputCommandOptions {
   std::int64_t top_k = 10;
-  PositionList positions;
+  PlaceList positions;
   TokenChoice answers;
   bool json = false;
 };
 
 struct LensOptions : InputCommandOptions, OutOptions {
-  PositionList positions;
+  PlaceList positions;
   std::int64_t top_k = 3;
   TokenChoice answers;
   bool mid = false;
@@ -121,7 +124,7 @@ struct LensOptions : InputCommandOptions, OutOptions {
 
 struct AttributeOptions : InputCommandOptions, OutOptions {
   TokenChoice answers, against;
-  PositionList positions;
+  PlaceList positions;
   std::string grain = "layer";
   bool value_biases_apart = false;
   bool sources = false;
@@ -152,8 +155,8 @@ struct CacheOptions : InputCommandOptions, OutOptions {
   std::string names;
   std::optional<std::int64_t> stop_at_layer;
   bool gradients = false;
-  TokenChoice answers, against;  ///< one token each
-  std::optional<std::int64_t> position;
+  TokenChoice answers, against;       ///< one token each
+  std::optional<IndexText> position;  ///< one, or last
   bool list = false;
   bool json = false;
 };
@@ -232,7 +235,7 @@ struct ScoredPairOptions {
 struct PatchOptions : ScoredPairOptions, OutOptions {
   std::vector<SweepChoice> sweeps;
   std::optional<std::pair<std::int64_t, std::int64_t>> source;  ///< layer and head where paths begin
-  IntegerList layers, heads;
+  PlaceList layers, heads;
   std::vector<std::string> positions;
   PatchWith with = PatchWith::other_run;
   std::optional<std::uint64_t> seed;
@@ -280,10 +283,44 @@ struct WeightsOptions : OutOptions {
   bool json = false;
 };
 
+/// A feature of a dictionary, and the value that it gets.
+struct FeatureValue {
+  std::int64_t feature;
+  double value;
+};
+
+struct SaeOptions : InputCommandOptions {
+  PlaceList positions;   ///< empty: all
+  IntegerList features;  ///< to show; empty: those that fire most
+  std::int64_t count = 20;
+  std::int64_t top_k = 5;
+  std::vector<FeatureValue> changes;  ///< of features while the model runs
+  TokenChoice answers;
+  bool quality = false;
+  bool json = false;
+};
+
+struct GraphOptions : OutOptions {
+  ModelOptions model;
+  InputOptions input;
+  TokenChoice answers;  ///< none: the most probable tokens
+  double probability = 0.95;
+  std::int64_t max_logits = 10;
+  std::optional<std::int64_t> max_features;
+  std::int64_t skip_first = 1;  ///< positions whose MLPs have no nodes
+  std::int64_t batch = 256;
+  double memory = 16;  ///< GiB
+  double node_share = 0.8, edge_share = 0.98;
+  std::int64_t paths = 10;  ///< that are shown
+  std::string scan;
+  bool json = false;
+};
+
 /// The options of the command that was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
-                 PatchOptions, CircuitsOptions, WeightsOptions, SaveOptions, BenchOptions>;
+                 PatchOptions, CircuitsOptions, WeightsOptions, SaeOptions, GraphOptions, SaveOptions,
+                 BenchOptions>;
 
 }  // namespace hooked::cli

@@ -11,11 +11,11 @@ constexpr bool kEndsEarly = true;
 
 std::span<const Command> commands() {
   static constexpr std::array kCommands = {
-      Command{"list", "the models in the local Hugging Face cache, and which of them load",
+      Command{"list", "models and dictionaries in the local Hugging Face cache; which load",
               "  hooked list\n"
               "  hooked list --json",
               define_list},
-      Command{"info", "what a model is, and what weight processing does to it",
+      Command{"info", "what a model is, and what weight processing does to it; what a dictionary is",
               "  hooked info examples/toy_model\n"
               "  hooked info examples/toy_model --process fold_ln,center_unembed --json",
               define_info},
@@ -91,6 +91,20 @@ std::span<const Command> commands() {
               "  hooked weights examples/toy_model --copying\n"
               "  hooked weights examples/toy_model --singular ov_written --layer 1 --index 3",
               define_weights, kEndsEarly},
+      Command{"sae", "features of a dictionary: which fire, what they raise, what changing them does",
+              "  hooked sae examples/toy_model --dictionary examples/toy_sae --with-error \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"
+              "  hooked sae examples/toy_model --dictionary examples/toy_sae --with-error \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\" \\\n"
+              "      --ablate 182 --answer \" Mary\"",
+              define_sae, kEndsEarly},
+      Command{"graph", "an attribution graph: which features, errors and tokens lead to the next token",
+              "  hooked graph examples/toy_model --dictionary examples/toy_transcoders \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\" \\\n"
+              "      --out graph.json\n"
+              "  hooked graph examples/toy_model --neurons --answer \" Mary\" \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\"",
+              define_graph, kEndsEarly},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "  hooked save examples/toy_model --out toy_model_processed", define_save},
       Command{"bench", "times plain and cached runs on this machine",

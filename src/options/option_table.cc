@@ -58,6 +58,13 @@ std::string set_text(const auto& values) { return fmt::format("{{{}}}", fmt::joi
 // The first name of `--positions,--position`.
 std::string first_name(const std::string& names) { return names.substr(0, names.find(',')); }
 
+// `a position` of `--positions`.
+std::string what_is_counted(std::string_view option) {
+  option.remove_prefix(std::string_view("--").size());
+  if (option.ends_with('s')) option.remove_suffix(1);
+  return fmt::format("a {}", option);
+}
+
 // The parts of a list, without the blanks around them.
 std::vector<std::string_view> parts_of_list(std::string_view text) {
   std::vector<std::string_view> parts = split(text, ',');
@@ -152,18 +159,28 @@ CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<Integ
   return app.add_option_function<std::vector<std::string>>(name, read)->allow_extra_args(false);
 }
 
-CLI::Option* add_field(CLI::App& app, const std::string& name, PositionList& positions) {
+CLI::Option* add_field(CLI::App& app, const std::string& name, PlaceList& places) {
+  return app.add_option_function<std::string>(name, [&places,
+                                                     option = first_name(name)](const std::string& value) {
+    places.clear();
+    for (const std::string_view part : parts_of_list(value)) {
+      const auto read = part == kAllPositions ? std::optional(IndexText()) : read_index(part);
+      if (!read) {
+        throw UsageError(fmt::format("{}: '{}' is not {}; expected {}, or {}, such as 0,-1,2:5", option,
+                                     printable(part), what_is_counted(option), kIndexForms, kAllPositions));
+      }
+      places.push_back(*read);
+    }
+  });
+}
+
+CLI::Option* add_field(CLI::App& app, const std::string& name, std::optional<IndexText>& place) {
   return app.add_option_function<std::string>(
-      name, [&positions, option = first_name(name)](const std::string& value) {
-        positions.clear();
-        for (const std::string_view part : parts_of_list(value)) {
-          const auto places = part == kAllPositions ? std::optional(IndexText()) : read_index(part);
-          if (!places) {
-            throw UsageError(fmt::format("{}: '{}' is not a position; expected {}, or {}, such as 0,-1,2:5",
-                                         option, printable(part), kIndexForms, kAllPositions));
-          }
-          positions.push_back(*places);
-        }
+      name, [&place, option = first_name(name)](const std::string& value) {
+        place = read_index(value);
+        if (place && (place->kind == IndexText::Kind::one || place->kind == IndexText::Kind::last)) return;
+        throw UsageError(fmt::format("{}: '{}' is not {}; expected one such as 3 or -1, or last", option,
+                                     printable(value), what_is_counted(option)));
       });
 }
 
@@ -305,7 +322,18 @@ void add_edit_options(CLI::App& app, EditOptions& edits) {
         "tells (default: those of the model that runs)"}});
 }
 
-Row positions_row(PositionList& positions, std::string_view text) {
+void add_dictionary_options(CLI::App& app, ModelOptions& model) {
+  add_options(
+      app, kCommonHeading,
+      {{"--dictionary D", model.dictionaries,
+        "a sparse autoencoder or transcoder, FOLDER[@ACTIVATION], repeatable: its reconstruction takes the "
+        "activation's place (default: where its files say), its points are edited and shown as others are, "
+        "and processing steps that would change what it was fitted to are left out"},
+       {"--with-error", model.with_error,
+        "the activation goes on as it is, plus what edits of features change", needs({"--dictionary"})}});
+}
+
+Row positions_row(PlaceList& positions, std::string_view text) {
   return {
       "--positions,--position P", positions,
       fmt::format("{}: columns and ranges of the tokens such as 0,5,-1 or 2:5 (its end is left out), last "
@@ -317,6 +345,7 @@ void add_run_options(CLI::App& app, InputCommandOptions& options) {
   add_model_options(app, options.model);
   add_input_options(app, options.input);
   add_edit_options(app, options.edits);
+  add_dictionary_options(app, options.model);
 }
 
 void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -50,8 +51,10 @@ Trait excludes(const std::vector<std::string>& others);
 CLI::Option* add_field(CLI::App& app, const std::string& name, IntegerList& integers);
 /// The same for an option that may be given several times.
 CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<IntegerList>& rows);
-/// Positions such as 0,-1,2:5,1+3,last,all. Anything else is a UsageError.
-CLI::Option* add_field(CLI::App& app, const std::string& name, PositionList& positions);
+/// Places such as 0,-1,2:5,1+3,last,all. Anything else is a UsageError.
+CLI::Option* add_field(CLI::App& app, const std::string& name, PlaceList& places);
+/// One place such as 0, -1 or last. Anything else is a UsageError.
+CLI::Option* add_field(CLI::App& app, const std::string& name, std::optional<IndexText>& place);
 /// Texts; the option may be given several times.
 CLI::Option* add_field(CLI::App& app, const std::string& name, std::vector<std::string>& texts);
 CLI::Option* add_field(CLI::App& app, const std::string& name, bool& flag);
@@ -132,11 +135,14 @@ void add_input_options(CLI::App& app, InputOptions& options);
 /// text.
 void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector<std::string>& others);
 
+/// Adds --dictionary, which may be given several times, and --with-error.
+void add_dictionary_options(CLI::App& app, ModelOptions& model);
+
 /// Adds --edit, which may be given several times, and --from-model.
 void add_edit_options(CLI::App& app, EditOptions& edits);
 
 /// --positions P: what is shown of each is said in `text`.
-Row positions_row(PositionList& positions, std::string_view text);
+Row positions_row(PlaceList& positions, std::string_view text);
 
 /// Adds the options of a model, its input and its edits.
 void add_run_options(CLI::App& app, InputCommandOptions& options);

@@ -179,12 +179,13 @@ Reader define_patch(CLI::App& app) {
   add_options(
       app, "What is patched",
       {{"--sweep LIST", words->sweeps,
-        fmt::format("separated by commas: {}, or a site and its axes such as post:layer,d_mlp",
+        fmt::format("separated by commas: {}, or a site and its axes such as post:layer,d_mlp or, with "
+                    "--dictionary, sae_acts_post:layer,feature",
                     fmt::join(sweep_names(), ", ")),
         listed, required, offering(sweep_names())},
        {"--source L.H", words->source, "the head where direct paths begin (default: every head)"},
-       {"--layers LIST", options->layers, "only these layers, such as 0,3,-1"},
-       {"--heads LIST", options->heads, "only these heads"},
+       {"--layers LIST", options->layers, "only these layers and ranges, such as 0,3,-1 or 2:5"},
+       {"--heads LIST", options->heads, "only these heads and ranges"},
        {"--positions LIST", options->positions,
         "only these columns and ranges (negative from the end), last, or names of places in the file of "
         "pairs, which may be in other columns of the clean prompt",
@@ -197,6 +198,7 @@ Reader define_patch(CLI::App& app) {
        {"--noising", options->noising,
         "patch the corrupted run's values into the clean run instead of the other way round"}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app, "Output",
       {{"--per-pair", options->per_pair, "the numbers of each pair instead of their mean"},
@@ -247,6 +249,7 @@ Reader define_circuits(CLI::App& app) {
        {"--seed X", options->seed,
         "of what is drawn: resampled prompts, checked parts, other sets (default: 0)"}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app, "The circuit",
       {{"--top N", options->top, "the N parts with the largest scores, pruned", at_least_one},

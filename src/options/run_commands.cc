@@ -31,7 +31,27 @@ HeadsOfLayer read_heads_of_layer(std::string_view text) {
       printable(text)));
 }
 
-Trait a_grain() { return one_of({"layer", "head", "expert", "neuron"}); }
+// A division by zero would be greedy decoding, which has a name of its own.
+void above_zero(CLI::App&, CLI::Option& option) {
+  option.check(
+      [](const std::string& text) {
+        double number = 0;
+        // What is no number, or not finite, is refused as such.
+        if (!CLI::detail::lexical_cast(text, number) || !(number <= 0)) return std::string();
+        return fmt::format("expected a number above 0, got {}; --greedy takes the likeliest token", text);
+      },
+      "");
+}
+
+constexpr std::string_view kByFeature = "feature";
+
+Trait a_grain() { return one_of({"layer", "head", "expert", "neuron", std::string(kByFeature)}); }
+
+// Features are those of a dictionary.
+void require_dictionary(const std::string& grain, std::string_view option, const ModelOptions& model) {
+  require(grain != kByFeature || !model.dictionaries.empty(),
+          fmt::format("{} feature splits what dictionaries write; expected --dictionary with it", option));
+}
 
 void require_one_token(const TokenChoice& choice, std::string_view option) {
   const auto given = choice.texts.size() + choice.ids.size();
@@ -77,7 +97,8 @@ Reader define_cache(CLI::App& app) {
                {"--gradients", options->gradients,
                 "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)"},
                {"--position P", options->position,
-                "position of the two logits (default: row 0's last real token)", needs({"--gradients"})}});
+                "position of the two logits, such as 3, -1 or last (default: last, row 0's last token)",
+                needs({"--gradients"})}});
   add_token_choice(app, "answer", options->answers, "with --gradients: the answer");
   add_token_choice(app, "against", options->against, "with --gradients: what it is held against");
   add_options(app, {list_row(options->list), json_row(options->json)});
@@ -107,7 +128,7 @@ Reader define_generate(CLI::App& app) {
   add_options(
       app, "Sampling",
       {{"--greedy", options->greedy, "take the likeliest token instead of drawing one"},
-       {"--temperature X", options->temperature, "logits are divided by it (default: 1)", draws},
+       {"--temperature X", options->temperature, "logits are divided by it (default: 1)", draws, above_zero},
        {"--top-k X", options->top_k, "only the X likeliest tokens", draws},
        {"--top-p X", options->top_p, "only the likeliest tokens that reach this probability together", draws},
        {"--min-p X", options->min_p, "only tokens of at least X times the likeliest one's probability",
@@ -124,6 +145,7 @@ Reader define_generate(CLI::App& app) {
                {"--no-stop-tokens", options->ignores_stop_tokens,
                 "go on past the tokens that the model names", excludes({"--stop-tokens"})}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app, {{"--prompt-edit E", options->prompt_edits, "as --edit, only while the prompt is run", edit_text},
             {"--new-token-edit E", options->new_token_edits, "as --edit, only in the columns of new tokens",
@@ -149,22 +171,26 @@ Reader define_lens(CLI::App& app) {
             {"--top-k K", options->top_k, "how many next tokens of each point (default: 3)", at_least_one}});
   add_token_choice(app, "answer", options->answers,
                    "a token whose rank and probability are shown at each point");
-  add_options(app, {{"--mid", options->mid, "also the points between sublayers"},
-                    {"--parts,--grain GRAIN", options->parts,
-                     "what each layer, head, expert or neuron wrote on its own, instead of the stream",
-                     a_grain(), excludes({"--mid"})},
-                    {"--maps F", options->maps,
-                     "read the stream through a tuned or a Jacobian lens, a file or the folder it is in",
-                     excludes({"--parts", "--mid"})},
-                    {"--out F", options->out,
-                     "writes the probabilities of the answers: .csv, .json, .svg or .safetensors"},
-                    force_row(options->force, {"--out"}),
-                    json_row(options->json)});
+  add_options(
+      app,
+      {{"--mid", options->mid, "also the points between sublayers"},
+       {"--parts,--grain GRAIN", options->parts,
+        "what each layer, head, expert, neuron or feature of --dictionary wrote on its own, instead of the "
+        "stream",
+        a_grain(), excludes({"--mid"})},
+       {"--maps F", options->maps,
+        "read the stream through a tuned or a Jacobian lens, a file or the folder it is in",
+        excludes({"--parts", "--mid"})},
+       {"--out F", options->out,
+        "writes the probabilities of the answers: .csv, .json, .svg or .safetensors"},
+       force_row(options->force, {"--out"}),
+       json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
     require_grid_file(options->out);
     require(options->out.empty() || !options->answers.empty(),
             "--out holds the probabilities of chosen tokens; expected --answer or --answer-token");
+    require_dictionary(options->parts, "--parts", options->model);
     return *options;
   };
 }
@@ -174,23 +200,25 @@ Reader define_attribute(CLI::App& app) {
   add_run_options(app, *options);
   add_token_choice(app, "answer", options->answers, "the token whose logit is taken apart");
   add_token_choice(app, "against", options->against, "the token whose logit is subtracted");
-  add_options(app, {positions_row(options->positions, "whose logits are taken apart"),
-                    {"--grain,--parts GRAIN", options->grain, "what has a part of its own (default: layer)",
-                     a_grain()},
-                    {"--value-biases-apart", options->value_biases_apart,
-                     "heads without their value biases, which count as the attention's bias"},
-                    {"--sources", options->sources, "heads by the token that they read",
-                     excludes({"--grain", "--value-biases-apart"})},
-                    {"--largest,--top-k N", options->top_k,
-                     "how many parts are shown, the largest (default: 20)", at_least_one},
-                    {"--out F", options->out, "writes all parts: .csv, .json, .svg or .safetensors"},
-                    force_row(options->force, {"--out"}),
-                    json_row(options->json)});
+  add_options(app,
+              {positions_row(options->positions, "whose logits are taken apart"),
+               {"--grain,--parts GRAIN", options->grain,
+                "what has a part of its own (default: layer); feature: those of --dictionary", a_grain()},
+               {"--value-biases-apart", options->value_biases_apart,
+                "heads without their value biases, which count as the attention's bias"},
+               {"--sources", options->sources, "heads by the token that they read",
+                excludes({"--grain", "--value-biases-apart"})},
+               {"--largest,--top-k N", options->top_k, "how many parts are shown, the largest (default: 20)",
+                at_least_one},
+               {"--out F", options->out, "writes all parts: .csv, .json, .svg or .safetensors"},
+               force_row(options->force, {"--out"}),
+               json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
     require_grid_file(options->out);
     require(!options->answers.empty(),
             "nothing says which logit is taken apart; expected --answer or --answer-token");
+    require_dictionary(options->grain, "--grain", options->model);
     return *options;
   };
 }
@@ -208,6 +236,7 @@ Reader define_heads(CLI::App& app) {
   add_options(app, {{"--rows N", options->rows, "rows of random tokens (default: 8)", at_least_one},
                     {"--seed X", options->seed, "of random tokens (default: 0)"}});
   add_edit_options(app, options->edits);
+  add_dictionary_options(app, options->model);
   add_options(
       app,
       {{"--pattern L[.H]", *pattern,

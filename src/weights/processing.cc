@@ -50,6 +50,12 @@ WeightProcessing WeightProcessing::only(const std::vector<ProcessingStep>& steps
   return processing;
 }
 
+WeightProcessing WeightProcessing::without(ProcessingStep step) const {
+  WeightProcessing less = *this;
+  less.wanted_[static_cast<std::size_t>(step)] = false;
+  return less;
+}
+
 bool WeightProcessing::wants(ProcessingStep step) const noexcept {
   return wanted_[static_cast<std::size_t>(step)];
 }

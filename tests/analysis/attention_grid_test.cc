@@ -80,7 +80,7 @@ TEST(AttentionGrid, SaysWhatIsNotAPictureOfAttention) {
   const auto text = [&](const Address& attention) {
     return text_thrown_by<HookError>([&] { attention_grid(model, cache, attention); });
   };
-  EXPECT_THAT(text(act::z(0)), AllOf(HasSubstr("z is not attention"), HasSubstr("act::pattern")));
+  EXPECT_THAT(text(act::z(0)), AllOf(HasSubstr("z is not attention"), HasSubstr("expected `pattern`")));
   EXPECT_THAT(text(act::pattern(0).pos(2)), HasSubstr("at most one row and one head"));
   const auto prefix = model.run(tokens.slice(1, 0, 2), {.keep_prefix = true}).prefix;
   const auto rest = model.run_with_cache({tokens.slice(1, 2), {.prefix = prefix}}).cache;

@@ -454,7 +454,7 @@ TEST(SourceAttribution, SaysWhatIsMissing) {
               HasSubstr("no cross-attention"));
   EXPECT_THAT(
       text_thrown_by<HookError>([&] { source_attribution(model, whole, {.answer = 1, .pattern = act::z}); }),
-      HasSubstr("act::pattern"));
+      HasSubstr("expected `pattern`"));
 }
 
 TEST(Attribution, SaysWhatIsMissing) {

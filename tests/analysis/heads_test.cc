@@ -279,7 +279,7 @@ TEST(Heads, RefuseWhatTheyCannotScore) {
               HasSubstr("more than once"));
   EXPECT_THAT(text_thrown_by<HookError>(
                   [&] { head_scores(cache, HeadScore::entropy, {.measure = HeadMeasure::abs}); }),
-              HasSubstr("HeadMeasure::share"));
+              HasSubstr("the measure share"));
   EXPECT_THROW(head_scores(cache, HeadScore::previous_token, {.site = act::z}), HookError);
   EXPECT_THROW(head_scores(cache, HeadScore::first_token, {.site = act::cross_pattern}), HookError);
   EXPECT_THROW(head_scores(ActivationCache(2), HeadScore::previous_token), HookError);

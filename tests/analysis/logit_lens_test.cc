@@ -287,7 +287,7 @@ TEST_F(LensFile, SaysWhatIsWrong) {
               HasSubstr("not those of one model"));
   const auto processed = random_model(two_layer_config(), {});
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(processed, run_.cache, {.maps = maps}); }),
-              HasSubstr("WeightProcessing::none()"));
+              HasSubstr("without weight processing"));
 }
 
 /// Files like torch.save's, put together here: the golden lenses are written by torch itself.
@@ -387,7 +387,7 @@ TEST(LogitLens, RowsPrint) {
                       .row = 0,
                       .column = 0,
                       .predictions = {{.token = 5, .piece = "Mary", .logit = 3, .probability = 0.9712}}};
-  EXPECT_EQ(out.str(), "blocks.1.hook_resid_post    Mary          97.1 %");
+  EXPECT_EQ(out.str(), "blocks.1.hook_resid_post    Mary            97.1 %");
 }
 
 }  // namespace

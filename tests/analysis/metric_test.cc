@@ -422,7 +422,10 @@ TEST(Metric, RefusesLogitsOfOtherPositions) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->where(), "logit difference");
   EXPECT_THAT(error->what(), AllOf(HasSubstr("[row, 1, vocab]"), HasSubstr("[2, 3, 5]")));
-  EXPECT_THAT(text_thrown_by<ShapeError>([] { loss()(at::zeros({2, 3, 5})); }), HasSubstr("Metric::score"));
+  EXPECT_THAT(text_thrown_by<ShapeError>([] {
+                loss()(at::zeros({2, 3, 5}));
+              }),
+              HasSubstr("the metric's score()"));
 }
 
 TEST(Metric, RefusesACallableThatGivesNoNumberPerRow) {

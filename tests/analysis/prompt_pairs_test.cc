@@ -152,9 +152,25 @@ TEST(PromptPairs, PlacesAndAnswersMustBeThere) {
   EXPECT_THAT(refusal([](PromptPair& p) { p.clean = Columns{}; }),
               HasSubstr("the clean prompt has no tokens"));
   const PromptPairs pairs(toy_model(), {short_pair()});
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { pairs.clean_place("verb"); }),
-              AllOf(HasSubstr("no place 'verb'"), HasSubstr("giver, place")));
+  EXPECT_THAT(
+      text_thrown_by<ShapeError>([&] { pairs.clean_place("verb"); }),
+      AllOf(HasSubstr("no place 'verb'"), HasSubstr("expected one that every pair has: giver, place")));
+  auto without = short_pair();
+  without.places.clear();
+  const PromptPairs bare(toy_model(), {without});
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { bare.clean_place("verb"); }),
+              HasSubstr("expected a column such as 3 or -1, or `last`, as no place is in every pair"));
   EXPECT_THROW(PromptPairs(toy_model(), {}), ShapeError);
+}
+
+TEST(PromptPairs, HaveNoAnswersWhereThereAreNoLogits) {
+  auto config = two_layer_config();
+  config.unembedding.reset();
+  const auto model = random_model(config);
+  EXPECT_THAT(text_thrown_by<HookError>([&] {
+                PromptPairs(model, {{.clean = Columns{1, 2}, .corrupted = Columns{1, 3}, .answers = {5}}});
+              }),
+              HasSubstr("this model has no unembedding and so no logits of an answer"));
 }
 
 class PromptPairFile : public testing::Test {
@@ -213,6 +229,19 @@ TEST_F(PromptPairFile, ThoseOfEveryEditorAreReadAlike) {
   const std::string one = R"({"clean": "a", "corrupted": "b"})", two = R"({"clean": "c", "corrupted": "d"})";
   for (const auto* end : {"", "\r\n", "\n\n"})
     EXPECT_TRUE(read_prompt_pairs(write("p.jsonl", mark + one + "\r\n" + two + end)) == table) << end;
+}
+
+TEST_F(PromptPairFile, AnotherNameIsRefusedWithThoseThatAreRead) {
+  const auto refusal = [&](const char* name) {
+    return text_thrown_by<IoError>([&] { read_prompt_pairs(folder_ / name); });
+  };
+  EXPECT_THAT(refusal("absent"),
+              HasSubstr("there is no such file; expected pairs of prompts in a file whose name "
+                        "ends in .jsonl or .csv, got no ending"));
+  write("pairs.txt", "");
+  EXPECT_THAT(refusal("pairs.txt"),
+              HasSubstr("the name does not say how the file is read; expected pairs of "
+                        "prompts in a file whose name ends in .jsonl or .csv, got '.txt'"));
 }
 
 TEST_F(PromptPairFile, WhatIsNotKnownIsRefusedWithItsLine) {

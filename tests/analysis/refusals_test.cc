@@ -11,6 +11,7 @@
 
 #include "hooked/hooked.h"
 #include "tests/support/golden_model.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/tiny_model.h"
 
 namespace hooked::refusals_test {
@@ -84,6 +85,13 @@ class Subject {
 
   ActivationCache other_, behind_prefix_;
 };
+
+/// The subject with a dictionary in its stream.
+HookedTransformer spliced(const Subject& s) {
+  const std::string place = s.model.points().resolve(act::resid_post(0).name()).to_string();
+  return s.model.with_dictionary(
+      fitted_to(random_autoencoder(place, s.config.d_model, s.model.dtype()), s.model));
+}
 
 /// The ways in which a call may be made in addition to the plain one.
 struct Ways {
@@ -184,6 +192,21 @@ Address scores_of_head(const Asking& a) {
   return act::attn_scores.in(a.stack, layer_of(a)).head(0);
 }
 
+/// Two pairs of the same row.
+InterchangePairs pairs_of(const Subject& s) {
+  const auto twice = [](const at::Tensor& rows) { return rows.defined() ? at::cat({rows, rows}) : rows; };
+  Input both = s.input;
+  both.tokens = twice(both.tokens);
+  both.attention_mask = twice(both.attention_mask);
+  both.token_types = twice(both.token_types);
+  both.decoder.tokens = twice(both.decoder.tokens);
+  both.decoder.attention_mask = twice(both.decoder.attention_mask);
+  InterchangePairs pairs{.base = both, .source = both, .expected = 1};
+  pairs.answer_at = -1;
+  pairs.positions = {-1};
+  return pairs;
+}
+
 std::vector<Call> reading_calls() {
   return {
       {"`residual_parts`",
@@ -277,6 +300,64 @@ std::vector<Call> reading_calls() {
       {"`repetition_scores`",
        [](const Subject& s, const Asking&) {
          repetition_scores(s.model, {.rows = 2, .half = 2, .vocab_end = s.config.d_vocab});
+       }},
+      {"`judge_interchange`",
+       [](const Subject& s, const Asking&) {
+         const at::Tensor basis = at::eye(s.config.d_model, at::kDouble).slice(1, 0, 1);
+         judge_interchange(s.model, pairs_of(s), {act::resid_pre(0), basis});
+       }},
+      {"`interchange`",
+       [](const Subject& s, const Asking&) {
+         const at::Tensor basis = at::eye(s.config.d_model, at::kDouble).slice(1, 0, 1);
+         const Input both = pairs_of(s).base;
+         const at::Tensor source = at::ones({2, 1, s.config.d_model}, at::kDouble);
+         s.model.run(both, {.edits = interchange(s.model, {act::resid_pre(0), basis}, source, both, {-1}),
+                            .capture = {act::resid_pre(0)},
+                            .output = Output::none});
+       }},
+      {"`align_subspace`",
+       [](const Subject& s, const Asking&) {
+         align_subspace(s.model, pairs_of(s), {.place = act::resid_pre(0), .held_out = 0.5, .epochs = 1});
+       }},
+      {"`fit_probes`",
+       [](const Subject& s, const Asking&) {
+         fit_probes(s.model, pairs_of(s).base, at::arange(2, at::kLong),
+                    {.at = {.of = act::resid_pre(0), .positions = {-1}}, .held_out = 0});
+       }},
+      {"`fit_components`",
+       [](const Subject& s, const Asking&) {
+         fit_components(s.model, pairs_of(s).base, 1, {.of = act::resid_pre(0), .positions = {-1}});
+       }},
+      {"`contrast_directions`",
+       [](const Subject& s, const Asking&) {
+         contrast_directions(s.model, pairs_of(s).base, pairs_of(s).source, 1,
+                             {.of = act::resid_pre(0), .positions = {-1}});
+       }},
+      {"`firing_features`",
+       [](const Subject& s, const Asking&) {
+         const Address features = act::sae_acts_post(act::resid_post(0));
+         const auto run = spliced(s).run_with_cache(s.input, act::sae_acts_post, {.output = Output::none});
+         firing_features(run.cache, features);
+       }},
+      {"`feature_logits`",
+       [](const Subject& s, const Asking&) {
+         feature_logits(spliced(s), act::sae_acts_post(act::resid_post(0)), {0});
+       }},
+      {"`dictionary_quality`",
+       [](const Subject& s, const Asking&) {
+         dictionary_quality(spliced(s), act::sae_acts_post(act::resid_post(0)), s.input);
+       }},
+      {"`attribute_graph`, `edge_heads`, `intervene`",
+       [](const Subject& s, const Asking&) {
+         const GraphFeatures features(std::vector<Dictionary>{});
+         const auto graph = attribute_graph(s.model, features, s.input, {.logit_tokens = {1}});
+         const std::int64_t last = std::ssize(graph.nodes) - 1;
+         edge_heads(s.model, features, s.input, graph, {{last - 1, last}});
+         intervene(s.model, features, s.input, graph, {});
+       }},
+      {"`attribute_graph` of neurons",
+       [](const Subject& s, const Asking&) {
+         attribute_graph(s.model, GraphFeatures::neurons(), s.input, {.logit_tokens = {1}});
        }},
       {"`repeated_tokens_of`", [](const Subject& s, const Asking&) { repeated_tokens_of(s.model); }},
       {"`token_axis`",

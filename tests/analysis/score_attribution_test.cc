@@ -174,7 +174,7 @@ TEST(ScoreAttribution, SaysWhatItCannotTakeApart) {
     return text_thrown_by<HookError>([&] { score_attribution(model, cache, {.scores = scores}); });
   };
   EXPECT_THAT(text_for(act::attn_scores(1)), HasSubstr("one head"));
-  EXPECT_THAT(text_for(act::pattern(1).head(1)), HasSubstr("act::attn_scores(1).head(3)"));
+  EXPECT_THAT(text_for(act::pattern(1).head(1)), HasSubstr("blocks.1.attn.hook_attn_scores[head=3]"));
   EXPECT_THAT(text_for(act::attn_scores(1).head(4)), HasSubstr("no head 4; expected -4 to 3"));
   auto clipped = two_layer_config();
   clipped.qkv_clip = 1;

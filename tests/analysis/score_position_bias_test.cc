@@ -48,9 +48,9 @@ std::int64_t bucket_of(const RelativePositions& relative, bool both_ways, const 
 double relative_bias(const HookedTransformer& model, const Address& scores, std::int64_t head,
                      const Pair& pair) {
   const ModelConfig& config = model.config();
-  const auto [site, stack, layer, expert] = scores.name();
-  const BlockPlace owner{stack, config.relative()->in_every_block ? layer : 0};
-  const auto bucket = bucket_of(*config.relative(), config.bidirectional(stack), pair);
+  const ActivationName name = scores.name();
+  const BlockPlace owner{name.stack, config.relative()->in_every_block ? name.layer : 0};
+  const auto bucket = bucket_of(*config.relative(), config.bidirectional(name.stack), pair);
   return model.weights()[owner.path() + ".attn.rel_pos_bias.weight"][bucket][head].item<double>();
 }
 

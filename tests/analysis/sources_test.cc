@@ -80,7 +80,8 @@ TEST_F(Sources, AreSaid) {
     SCOPED_TRACE(name);
     EXPECT_THAT(
         text_thrown_by<HookError>([&] { run({.into = corrupted_, .metric = logit_difference(3, 7)}); }),
-        AllOf(HasSubstr("nothing says what the patched places become"), HasSubstr("PatchSource::zero()")));
+        AllOf(HasSubstr("nothing says what the patched places become"),
+              HasSubstr("a mean, zero or another source; set `from`")));
   }
   const PatchSource half = PatchSource::mixture(PatchSource(), PatchSource::zero(), 0.5);
   EXPECT_THAT(text_thrown_by<HookError>([&] { analyses().front().second(from(half)); }),

@@ -461,7 +461,8 @@ TEST_F(SweepOfOneRow, SourcesThatDoNotFitAreRefused) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("padding in all rows"));
   wrong.from = PatchSource::mean(cache_, MeanOver::rows_and_positions);
   wrong.site = act::pattern;
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("MeanOver::rows"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }),
+              HasSubstr("the mean over rows alone"));
   EXPECT_THROW(PatchSource::mixture(cache_, cache_, NAN), ShapeError);
 }
 

@@ -298,7 +298,7 @@ TEST_F(Sweep, RefusesAxesThatTheSiteDoesNotHave) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }),
               AllOf(HasSubstr("resid_pre cannot be swept over head"), HasSubstr("pos, d_model")));
   wrong.over = {Axis::pos};
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("no Axis::layer"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("no axis layer"));
   wrong.over = {Axis::layer, Axis::pos, Axis::pos};
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("pos occurs twice"));
   wrong.over = {Axis::layer, {Axis::pos, {6}}};

@@ -155,6 +155,22 @@ TEST_F(CacheTest, WrongGradientOptionsAreRefused) {
           "'Mary' is no id; expected ids such as 1,2; --answer takes a text");
   refused({"--gradients", "--answer-token", "1", "--against-token", "2", "--position", "2"}, 1,
           "expected -2 to 1");
+  refused({"--gradients", "--answer-token", "1", "--against-token", "2", "--position", "0:2"}, 2,
+          "--position: '0:2' is not a position; expected one such as 3 or -1, or last");
+}
+
+TEST_F(CacheTest, LastIsAPosition) {
+  const auto gradients = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "cache",           model(), "--tokens", "1,2,3",    "--gradients", "--answer-token",      "5",
+        "--against-token", "6",     "--names",  "*.hook_z", "--out",       path("g.safetensors"), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    succeed(arguments);
+    return SafetensorsFile::open(path("g.safetensors")).read("grad.blocks.0.attn.hook_z");
+  };
+  EXPECT_TRUE(at::equal(gradients({"--position", "last"}), gradients({})));
+  EXPECT_TRUE(at::equal(gradients({"--position", "-1"}), gradients({})));
+  EXPECT_FALSE(at::equal(gradients({"--position", "1"}), gradients({})));
 }
 
 TEST_F(CacheTest, JsonNamesWhatIsInTheFile) {

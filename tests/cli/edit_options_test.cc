@@ -159,7 +159,7 @@ TEST_F(EditOptionsTest, TensorsOfFilesAreConverted) {
     expect_failure({"run", model(), "--tokens", "1,2", "--edit", edit}, 1, what);
   };
   refused("resid_pre1 add " + file + "large",
-          "#large] the tensor holds 1e+300, which is beyond the range of");
+          "#large\"] the tensor holds 1e+300, which is beyond the range of");
   refused("hook_tokens[pos=1] set " + file + "no_ids", "expected int64");
 }
 
@@ -238,6 +238,17 @@ TEST_F(EditOptionsTest, OtherTextsAreRefused) {
   refused("blocks.0.attn.hook_z[head=3 zero", 2, "[head=3");
   refused("blocks.0.attn.hook_z[head=x] zero", 2, "x");
   refused("blocks.0.attn.hook_z set absent.safetensors#z", 1, "absent.safetensors");
+  const std::vector<std::string> half{"run", model(), "--tokens", "1,2", "--dtype", "float16", "--edit"};
+  const auto refused_in_half = [&](const std::string& edit, const std::string& what) {
+    std::vector<std::string> words = half;
+    words.push_back(edit);
+    expect_failure(words, 1, what);
+  };
+  refused_in_half("blocks.0.hook_resid_pre add 1e6",
+                  "[blocks.0.hook_resid_pre] the edit's number is beyond the range of float16");
+  save_safetensors(path("far.safetensors"), {{"far", at::full({12}, 1e6)}});
+  const std::string far = "blocks.0.hook_resid_pre set " + path("far.safetensors") + "#far";
+  refused_in_half(far, "[--edit \"" + far + "\"] the tensor holds 1e+06");
 }
 
 }  // namespace

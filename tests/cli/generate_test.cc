@@ -42,6 +42,31 @@ TEST_F(Generate, ContinuesATextAsItIsMade) {
   EXPECT_NE(generated.texts[0], "");
 }
 
+TEST_F(Generate, AnAnswerStandsAlone) {
+  write_tokenizer();
+  write("model/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::vector<std::string> words{"generate",         model(), "--text",  "w3",
+                                       "--max-new-tokens", "2",     "--greedy"};
+  auto chat = words;
+  chat.emplace_back("--chat");
+  const auto answer = succeed(chat).out;
+  EXPECT_EQ(answer.find("w3w"), std::string::npos) << answer;
+  chat.emplace_back("--json");
+  EXPECT_EQ(answer, succeed(chat).json()["rows"][0]["text"].get<std::string>() + "\n");
+}
+
+TEST_F(Generate, WhatTheFilesSayAboutSamplingIsRepeated) {
+  write("model/generation_config.json", R"({"do_sample": true, "temperature": 0.6})");
+  const std::vector<std::string> words{"generate", model(), "--tokens", "1,2", "--max-new-tokens", "1"};
+  EXPECT_EQ(
+      hooked(words).error,
+      "note: [" + path("model/generation_config.json") +
+          "] asks for do_sample, temperature, which `generate` does only where its own options say so\n");
+  auto chosen = words;
+  chosen.insert(chosen.end(), {"--temperature", "0.6"});
+  succeed(chosen);
+}
+
 TEST_F(Generate, JsonHoldsRowsWithTheirReasons) {
   const CliResult result = succeed({"generate", model(), "--tokens", "1,2,3", "--tokens", "4,5,6",
                                     "--max-new-tokens", "4", "--greedy", "--json"});
@@ -110,7 +135,7 @@ TEST_F(Generate, RefusesWhatDoesNotGoTogether) {
   expect_failure({"generate", model(), "--tokens", "1", "--max-new-tokens", "0"}, 2, "--max-new-tokens");
   expect_failure({"generate", model()}, 2, "--text");
   expect_failure({"generate", model(), "--tokens", "1,2", "--max-new-tokens", "7"}, 1, "max_new_tokens");
-  expect_failure({"generate", model(), "--tokens", "1", "--temperature", "0"}, 1, "temperature");
+  expect_failure({"generate", model(), "--tokens", "1", "--temperature", "0"}, 2, "temperature");
   expect_failure({"generate", model(), "--tokens", "1", "--stop", "x"}, 1, "tokenizer");
   expect_failure(
       {"generate", model(), "--tokens", "1", "--capture", "*", "--out", path("none/x.safetensors")}, 1,

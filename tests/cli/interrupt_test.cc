@@ -115,6 +115,38 @@ TEST_F(Interrupt, ARunOfWhichNothingIsKeptEndsAtOnce) {
   }
 }
 
+TEST_F(Interrupt, ARunThatIsReadLaterSaysThatNothingIsKept) {
+  std::string tokens = "1";
+  for (int i = 0; i < 8000; ++i) tokens += ",2";
+  for (const char* command : {"lens", "attribute"}) {
+    RunningProgram program({command, path("endless"), "--tokens", tokens, "--answer-token", "3"},
+                           path("stderr"));
+    ASSERT_TRUE(program.wait_for_guard());
+    program.interrupt();
+    EXPECT_EQ(program.read(), "");
+    EXPECT_TRUE(ended_by_interrupt(program.wait()));
+    EXPECT_NE(read("stderr").find("ended by Ctrl-C while the model ran; nothing is kept\n"),
+              std::string::npos)
+        << read("stderr");
+  }
+}
+
+TEST_F(Interrupt, AModelThatIsNotSavedLeavesNoFolder) {
+  ModelConfig large = config();
+  large.d_vocab = 2'000'000;
+  large.unembedding = Unembedding{.d_vocab = large.d_vocab};
+  HookedTransformer::create(large, {.seed = 1}).save(folder_ / "large");
+  RunningProgram program({"save", path("large"), "--out", path("new/saved")}, path("stderr"));
+  ASSERT_TRUE(program.wait_for_guard());
+  program.interrupt();
+  EXPECT_EQ(program.read(), "");
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  EXPECT_NE(read("stderr").find("ended by Ctrl-C while the model was saved; nothing is kept\n"),
+            std::string::npos)
+      << read("stderr");
+  EXPECT_FALSE(std::filesystem::exists(path("new")));
+}
+
 TEST_F(Interrupt, ABenchPrintsTheTimesThatItHas) {
   RunningProgram program({"bench", model(), "--length", "4", "--iterations", "100000000", "--json"},
                          path("stderr"));

@@ -19,6 +19,7 @@
 #include "tests/cli/cli_fixture.h"
 #include "tests/cli/json_forms.h"
 #include "tests/support/golden_folder.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/scoped_environment.h"
 
 namespace hooked::json_page_test {
@@ -129,6 +130,10 @@ class JsonPage : public CliTest {
                          R"({"clean": [0, 1, 2, 3], "corrupted": [0, 1, 4, 3], "answers": 7, "against": 8})"
                          "\n");
     write("texts.json", R"(["w2", "w3 w4"])");
+    random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(path("sae"));
+    const auto transcoders = random_transcoders(config(), {});
+    for (std::size_t layer = 0; layer < transcoders.size(); ++layer)
+      transcoders[layer].save(path(fmt::format("transcoders/{}", layer)));
   }
 
   static std::string golden(const char* name) { return golden_folder(name).string(); }
@@ -154,6 +159,7 @@ std::vector<Words> JsonPage::calls() const {
       {"info", m, "--check-processing"},
       {"info", golden("adapters/llama_patterns")},
       {"info", golden("cases/gemma3_text_in_gemma3")},
+      {"info", HOOKED_SOURCE_DIR "/tests/dictionaries/golden/published/circuit_tracer_clt"},
       {"names", m, "--tokens-length", "4"},
       {"names", m},
       {"tokenize", m, "--text", "w2 w3", "--add-special-tokens"},
@@ -184,6 +190,13 @@ std::vector<Words> JsonPage::calls() const {
       {"weights", m, "--composition", "q,k"},
       {"weights", m, "--copying", "--top-k", "2"},
       {"weights", m, "--singular", "ov_written", "--directions", "2"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--no-processing", "--quality"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2 w3", "--no-processing", "--ablate", "3",
+       "--answer", "w5"},
+      {"sae", m, "--dictionary", path("sae"), "--text", "w2", "--no-processing", "--features",
+       "0,1,2,3,4,5,6,7"},
+      {"graph", m, "--dictionary", path("transcoders"), "--text", "w2 w3 w4", "--no-processing", "--paths",
+       "400", "--node-share", "1", "--edge-share", "1"},
       {"save", m, "--out", path("saved")},
       {"bench", m, "--iterations", "1", "--length", "2"},
   };

@@ -208,12 +208,41 @@ TEST_F(ListTest, TheTableFitsEightyColumnsAndNamesTheReasons) {
 TEST_F(ListTest, AModelThatIsNotThereIsAnsweredWithTheNearest) {
   add_model("openai-community--gpt2", "c0ffee", "main");
   expect_failure({"info", "gtp2"}, 1, "the nearest in the cache is 'openai-community/gpt2'");
-  expect_failure({"run", "gtp2", "--tokens", "1"}, 1, "`hf download gtp2`");
+  expect_failure({"run", "gtp2", "--tokens", "1"}, 1, "`hf download ORG/gtp2`");
   expect_failure({"info", "gpt2-small"}, 1,
                  "expected 'openai-community/gpt2', which is in the cache; give that name");
   expect_failure(
       {"tokenize", "pythia-70m", "--text", "a"}, 1,
       "nothing is downloaded: fetch it with `hf download EleutherAI/pythia-70m` and give that name");
+}
+
+// As --dictionary and info take them.
+TEST_F(ListTest, DictionariesAreListedByTheirFolders) {
+  const auto copied = [&](const char* from, const std::string& to) {
+    fs::create_directories(fs::path(to).parent_path());
+    fs::copy(fs::path(HOOKED_SOURCE_DIR) / from, to, fs::copy_options::recursive);
+  };
+  const auto one = add_files("org--sae", {}),
+             several = add_files("org--transcoders", {{"README.md", "text"}});
+  copied("examples/toy_sae", one.native() + "/x");
+  fs::rename(one / "x/cfg.json", one / "cfg.json");
+  fs::rename(one / "x/sae_weights.safetensors", one / "sae_weights.safetensors");
+  for (const std::string size : {"small", "large"}) {
+    copied("examples/toy_transcoders/layer_0", (several / size / "layer_0").native());
+    copied("examples/toy_transcoders/layer_1", (several / size / "layer_1").native());
+  }
+  EXPECT_EQ(entry("org/sae")["model_type"], "dictionary");
+  EXPECT_EQ(entry("org/sae")["loads"], true);
+  // One for each layer is a set.
+  const Json set = entry("org/transcoders:small");
+  EXPECT_EQ(set["loads"], true);
+  const Json info = succeed({"info", "org/transcoders:small", "--json"}).json();
+  EXPECT_EQ(set["parameters"], info["parameters"]);
+  EXPECT_EQ(info["members"].size(), 2U);
+  // If one cannot be read, each is listed.
+  std::ofstream(several / "small/layer_1/cfg.json") << "{";
+  EXPECT_EQ(entry("org/transcoders:small/layer_0")["loads"], true);
+  expect_problem("org/transcoders:small/layer_1", "cfg.json");
 }
 
 // Repositories of GGUF files: each is listed as it is typed.

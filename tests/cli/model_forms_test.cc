@@ -12,12 +12,14 @@
 
 #include "cli/actions.h"
 #include "core/json.h"
+#include "hooked/loading/describe.h"
 #include "options/command.h"
 #include "options/command_line.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/pickle_writer.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/scoped_environment.h"
 #include "tests/support/zip_writer.h"
 
@@ -27,7 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// A command that takes MODEL, and what follows it. OUT is a new path.
+/// A command that takes MODEL, and what follows it. OUT is a new path, SAE and TRANSCODERS are dictionaries
+/// for the model.
 struct Call {
   Words after_model;
   bool same;  ///< forms of the same numbers give the same output; others name the form, or tell times
@@ -52,6 +55,8 @@ const std::map<std::string_view, Call> kCalls = {
        "5", "--json"},
       true}},
     {"weights", {{"--composition", "q", "--draws", "2", "--json"}, true}},
+    {"sae", {{"--tokens", "1,2,3", "--dictionary", "SAE", "--no-processing", "--json"}, true}},
+    {"graph", {{"--tokens", "1,2,3", "--dictionary", "TRANSCODERS", "--no-processing", "--json"}, true}},
     {"save", {{"--out", "OUT", "--json"}, false}},
     {"bench", {{"--length", "4", "--iterations", "1", "--json"}, false}},
 };
@@ -210,6 +215,26 @@ class ModelFormsTest : public CliTest {
     return {adapter_of("base", 12, 32), adapter_of("gguf", 8, 8), path("native"), path("packed")};
   }
 
+  /// Saves random dictionaries that were fitted to the model as its files have it.
+  std::string dictionaries_for(const std::string& form, bool autoencoder) {
+    const ModelConfig config = read_model_config(form);
+    const auto has = [&](ProcessingStep step) {
+      return std::ranges::count(config.processing, processing_step_name(step)) > 0;
+    };
+    auto dictionaries = random_transcoders(config, {});
+    if (autoencoder) dictionaries = {random_autoencoder("blocks.0.hook_resid_post", config.d_model)};
+    const std::string folder = path("dictionaries" + std::to_string(++written_));
+    for (std::size_t i = 0; i < dictionaries.size(); ++i) {
+      DictionaryConfig fitted = dictionaries[i].config();
+      fitted.basis = {.folded_norms = has(ProcessingStep::fold_ln),
+                      .centred_writes = has(ProcessingStep::center_writing_weights),
+                      .centred_unembedding = has(ProcessingStep::center_unembed),
+                      .folded_value_biases = has(ProcessingStep::fold_value_biases)};
+      Dictionary(fitted, dictionaries[i].weights()).save(fmt::format("{}/{}", folder, i));
+    }
+    return folder;
+  }
+
   /// Each command answers each of the forms. If they are `same`, so are the answers that name no form.
   void expect_answers(const Words& forms, bool same) {
     for (const auto& [command, call] : kCalls) {
@@ -219,6 +244,7 @@ class ModelFormsTest : public CliTest {
         Words arguments = {std::string(command), form};
         for (auto word : call.after_model) {
           if (word.starts_with("OUT")) word.replace(0, 3, path("out" + std::to_string(++written_)));
+          if (word == "SAE" || word == "TRANSCODERS") word = dictionaries_for(form, word == "SAE");
           arguments.push_back(word);
         }
         auto output = answer(arguments);

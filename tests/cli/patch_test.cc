@@ -187,8 +187,7 @@ TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
       EXPECT_EQ(out["sweeps"][0]["site"], sweep);
       expect_numbers(values(out["sweeps"][0]), expected);
       const std::string shown = succeed(words).out;
-      EXPECT_NE(shown.find("nan"), std::string::npos) << shown;
-      EXPECT_EQ(shown.find("-nan"), std::string::npos) << shown;
+      EXPECT_EQ(shown.find("nan"), std::string::npos) << "what cannot exist is blank\n" << shown;
     }
   }
   expect_failure(call({"--answer-token", "6", "--sweep", "linear_attn.hook_ot:layer"}), 1,
@@ -248,6 +247,15 @@ TEST_F(PatchTest, PlacesMayBeSome) {
   EXPECT_EQ(columns("1:3"), Json::parse(R"(["1", "2"])"));
   EXPECT_EQ(columns("-2:,0"), Json::parse(R"(["2", "3", "0"])"));
   EXPECT_EQ(columns("all"), Json::parse(R"(["0", "1", "2", "3"])"));
+  // Layers and heads are named in the same way.
+  const auto places = [&](const std::string& layers, const std::string& heads) {
+    return of_axes(json(scored({"--sweep", "head_all_pos_every,attn_head_out_all_pos,z:layer,head",
+                                "--layers", layers, "--heads", heads}))["sweeps"][2],
+                   "labels");
+  };
+  EXPECT_EQ(places("0:2", "1:"), Json::parse(R"([["0", "1"], ["1", "2"]])"));
+  EXPECT_EQ(places("last", "0,last"), Json::parse(R"([["1"], ["0", "2"]])"));
+  EXPECT_EQ(places("all", ":-1"), Json::parse(R"([["0", "1"], ["0", "1"]])"));
   for (int pos = 0; pos < 2; ++pos) {
     for (int head = 0; head < 2; ++head) {
       EXPECT_NEAR(values(some)[0][pos][head].get<double>(),
@@ -278,6 +286,26 @@ TEST_F(PatchTest, PathsBeginAtOneHead) {
                                                    .metric = logit_difference(6, 7)}});
   expect_numbers(values(out), paths.values());
   EXPECT_TRUE(values(out)[0][0].is_null()) << "no later head";
+  const std::string shown = succeed(scored({"--sweep", "direct_path_k", "--source", "0.1"})).out;
+  EXPECT_NE(shown.find("\n           0\n"), std::string::npos) << "blank, as in pictures\n" << shown;
+  EXPECT_EQ(shown.find("nan"), std::string::npos) << shown;
+}
+
+TEST_F(PatchTest, NumbersKeepTheirDigits) {
+  const std::string ranks = succeed(scored({"--sweep", "resid_pre", "--metric", "rank"})).out;
+  const std::string first = ranks.substr(0, ranks.find("\n\n"));
+  EXPECT_NE(first.find("rank"), std::string::npos) << ranks;
+  EXPECT_EQ(first.find('.'), std::string::npos) << "ranks are whole numbers\n" << ranks;
+}
+
+/// The metric comes before the prompts' answers, which have no logits.
+TEST_F(PatchTest, AModelWithoutLogitsIsRefused) {
+  ModelConfig bare = config();
+  bare.unembedding.reset();
+  HookedTransformer::create(bare, {.seed = 1}).save(folder_ / "bare");
+  Words words = scored({"--sweep", "resid_pre"});
+  words[1] = path("bare");
+  expect_failure(words, 1, "this model has no unembedding and so no logits to score");
 }
 
 TEST_F(PatchTest, ValuesComeFromWhereItIsSaid) {
@@ -455,6 +483,7 @@ TEST_F(PatchTest, TheCommandLineIsChecked) {
   usage(scored({"--sweep", "resid_pre", "--source", "0.1"}), "--source is where paths begin");
   usage(scored({"--sweep", "direct_path_q", "--source", "1"}), "expected LAYER.HEAD");
   usage(scored({"--sweep", "resid_pre", "--heads", "0"}), "--heads narrows none of the sweeps");
+  usage(scored({"--sweep", "resid_pre", "--layers", "x"}), "--layers: 'x' is not a layer; expected i, i:j");
   usage(scored({"--sweep", "resid_pre", "--out", path("a.png")}), "expected a name that ends in one of .csv");
   usage(scored({"--sweep", "resid_pre", "--rescaled"}), "--out");
   usage({"patch", model(), "--pairs", pairs(), "--answer-token", "1", "--sweep", "resid_pre"},
@@ -469,7 +498,10 @@ TEST_F(PatchTest, WhatDoesNotFitTheModelFails) {
   fails(scored({"--sweep", "pst:layer"}), "did you mean 'post'?");
   fails(scored({"--sweep", "resid_pre", "--layers", "2"}), "expected a number from -2 to 1");
   fails(scored({"--sweep", "resid_pre", "--positions", "4"}), "4");
-  fails(scored({"--sweep", "resid_pre", "--position", "subject"}), "subject");
+  fails(scored({"--sweep", "resid_pre", "--layers", "1:3"}),
+        "[--layers] range 1:3 picks nothing or leaves axis 'layer'; expected a part of 0:2");
+  fails(scored({"--sweep", "resid_pre", "--position", "subject"}),
+        "no place 'subject'; expected a column such as 3 or -1, or `last`, as no place is in every pair");
   fails(scored({"--sweep", "direct_path_q", "--source", "7.0"}), "7");
   fails(call({"--sweep", "resid_pre", "--answer-token", "11"}), "outside the vocabulary");
   fails(scored({"--sweep", "resid_pre", "--out", path("absent/a.csv")}),

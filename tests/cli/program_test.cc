@@ -65,6 +65,9 @@ TEST_F(ProgramTest, NumbersOutOfRangeAreRefused) {
     expect_refused({"weights", model(), "--singular", "ov_written", "--layer", layer}, "integer of 64 bits");
   for (const std::string temperature : {"inf", "nan", "1e999"})
     expect_refused({"generate", model(), "--tokens", "1", "--temperature", temperature}, "finite number");
+  for (const std::string temperature : {"0", "-1"})
+    expect_refused({"generate", model(), "--tokens", "1", "--temperature", temperature},
+                   "expected a number above 0, got " + temperature + "; --greedy takes the likeliest token");
 }
 
 TEST_F(ProgramTest, HelpListsEveryCommandAndEachHasAnExample) {
@@ -172,7 +175,7 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
   expect_failure({"run", "--model", model()}, 2, "MODEL is the first argument, without an option");
   expect_failure({"run", model(), "--colour"}, 2, "there is no option --colour (see");
   expect_failure({"lens", model(), "--tokens", "1", "--parts", "hed"}, 2,
-                 "--parts: 'hed' is not one of layer, head, expert, neuron; did you mean 'head'?");
+                 "--parts: 'hed' is not one of layer, head, expert, neuron, feature; did you mean 'head'?");
   expect_failure({"run", "--tokens", "1"}, 2, "MODEL");
   expect_failure({"run", model()}, 2, "--tokens");
   expect_failure({"run", model(), "--tokens"}, 2, "--tokens needs a value");

@@ -37,6 +37,18 @@ TEST_F(SaveTest, JsonSaysWhichStepsTheWeightsHaveBehindThem) {
   EXPECT_EQ(more["processing"]["center_writing_weights"], "applied");
 }
 
+/// Processing changes the number of parameters, and both commands say which one they count.
+TEST_F(SaveTest, CountsOfParametersSayWhatTheyCount) {
+  const auto counted = [](const std::string& text, const std::string& how) {
+    return text.find(" parameters" + how) != std::string::npos;
+  };
+  EXPECT_TRUE(counted(succeed({"info", model()}).out, " before processing, "));
+  EXPECT_TRUE(counted(succeed({"info", model(), "--no-processing"}).out, ", "));
+  EXPECT_TRUE(counted(succeed({"save", model(), "--out", path("saved")}).out, " after processing as "));
+  EXPECT_TRUE(counted(succeed({"save", model(), "--no-processing", "--out", path("raw")}).out, " as "));
+  EXPECT_TRUE(counted(succeed({"info", path("saved")}).out, ", "));
+}
+
 TEST_F(SaveTest, RawWeightsStayAsTheyAre) {
   succeed({"save", model(), "--no-processing", "--out", path("saved")});
   EXPECT_EQ(read("saved/model.safetensors"), read("model/model.safetensors"));
@@ -128,7 +140,7 @@ TEST_F(SaveTest, ALimitOnFileSizesIsAnError) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 1);
   EXPECT_NE(read("stderr").find("File too large"), std::string::npos) << read("stderr");
-  EXPECT_TRUE(std::filesystem::is_empty(path("saved")));
+  EXPECT_FALSE(std::filesystem::exists(path("saved")));
 }
 
 TEST_F(SaveTest, AFolderThatCannotBeMadeIsAnError) {

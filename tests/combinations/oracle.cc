@@ -106,13 +106,14 @@ std::vector<double> direction_of(std::int64_t width) {
 }
 
 bool reached(const Row& row, const ActivationName& name) {
-  switch (hooked::row(name.site).scope) {
+  switch (name.scope()) {
     case SiteScope::entry:
       return row.enters;
     case SiteScope::block:
       return name.layer >= row.first_layer && name.layer < row.end_layer.value_or(name.layer + 1);
     case SiteScope::encoder_exit:
     case SiteScope::exit:
+    case SiteScope::dictionary:
       break;
   }
   return !row.end_layer;

@@ -40,5 +40,12 @@ TEST(NumberText, AColumnIsWrittenInOneWay) {
   EXPECT_EQ(nothing(0), "0.000");
 }
 
+TEST(NumberText, WholeNumbersHaveNoDecimals) {
+  const double ranks[] = {0, 12, NAN}, scores[] = {-1e-5, 0.5}, small[] = {3e-5, -2e-5};
+  EXPECT_EQ(ColumnFormat::of(ranks, 4)(12), "12");
+  EXPECT_EQ(ColumnFormat::of(scores, 4)(-1e-5), "0.0000");
+  EXPECT_EQ(ColumnFormat::of(small, 4)(-2e-5), "-2.00e-05");
+}
+
 }  // namespace
 }  // namespace hooked::number_text_test

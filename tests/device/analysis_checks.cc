@@ -1,4 +1,8 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
 #include <array>
@@ -11,8 +15,10 @@
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/edge_attribution.h"
+#include "hooked/analysis/interchange.h"
 #include "hooked/analysis/patching_presets.h"
 #include "hooked/analysis/path_patching.h"
+#include "hooked/analysis/probe_fits.h"
 #include "hooked/analysis/repetition.h"
 #include "hooked/analysis/sweep.h"
 #include "tests/device/analysis_inputs.h"
@@ -152,7 +158,51 @@ bool edges_add_up(const Subject& s) {
   return swept_here(s) && attends && c.norm_place == NormPlace::pre;
 }
 
-constexpr std::array<Check, 14> kChecks{{
+/// A few rows of two classes.
+Input labelled(const Subject& s) {
+  Input rows = s.input();
+  rows.tokens = at::cat({rows.tokens, rows.tokens.flip(1)}).repeat({2, 1});
+  if (rows.attention_mask.defined()) rows.attention_mask = at::Tensor();
+  return rows;
+}
+
+NamedTensors by_probes(const Subject& s) {
+  const Input rows = labelled(s);
+  const at::Tensor labels = at::arange(rows.tokens.size(0), at::kLong) % 2;
+  const DirectionOptions where{.of = act::resid_post(0), .positions = {-1}};
+  const auto report =
+      fit_probes(s.model, rows, labels, {.at = where, .method = ProbeMethod::ridge, .held_out = 0});
+  const Probe& probe = report.probes[0];
+  const auto steered = probe.measure(-1).score(s.model, rows, {.edits = probe.steer(s.model, 2)});
+  const auto removed = probe.measure(-1).score(s.model, rows, {.edits = probe.project_out(s.model)});
+  return {{"ridge", probe.fit.scores(s.random({2, s.config().d_model}, 3).cpu())},
+          {"steered", steered},
+          {"removed", removed},
+          {"components", fit_components(s.model, rows, 1, where).share.values()},
+          {"contrast", contrast_directions(s.model, rows, rows.tokens.flip(1), 1, where).share.values()}};
+}
+
+NamedTensors by_interchange(const Subject& s) {
+  const Input rows = labelled(s);
+  InterchangePairs pairs{.base = rows, .source = rows.tokens.flip(0), .expected = 1};
+  pairs.answer_at = -1;
+  pairs.positions = {0, -1};
+  const at::Tensor basis = at::eye(s.config().d_model, at::kDouble).slice(1, 0, 2);
+  const Subspace subspace{act::resid_post(0), basis};
+  const auto run = s.model.run(pairs.source, {.capture = {act::resid_post(0)}, .output = Output::none});
+  const at::Tensor all = run.cache[act::resid_post(0)];
+  const at::Tensor source = at::stack({all.select(1, 0), all.select(1, -1)}, 1);
+  const auto edited = log_probability(1, -1).score(
+      s.model, rows, {.edits = interchange(s.model, subspace, source, rows, pairs.positions)});
+  const auto learned = align_subspace(s.model, pairs, {.place = act::resid_post(0), .epochs = 1});
+  return {{"objective", judge_interchange(s.model, pairs, subspace).objective.values()},
+          {"edited", edited},
+          {"learned", learned.subspace.projection()}};
+}
+
+constexpr std::array<Check, 16> kChecks{{
+    {"by_probes", swept_here, by_probes},
+    {"by_interchange", [](const Subject& s) { return swept_here(s) && s.causal(); }, by_interchange},
     {"stream", swept_here, stream},
     {"heads", swept_here, heads},
     {"patterns", swept_here, patterns},

@@ -64,5 +64,6 @@ std::span<const Check> generation_checks();
 std::span<const Check> model_checks();
 std::span<const Check> analysis_checks();
 std::span<const Check> reading_checks();
+std::span<const Check> dictionary_checks();
 
 }  // namespace hooked::device_tests

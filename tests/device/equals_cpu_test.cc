@@ -39,7 +39,8 @@ std::vector<Group> all_groups() {
           {"generation", generation_checks()},
           {"model", model_checks()},
           {"analysis", analysis_checks()},
-          {"reading", reading_checks()}};
+          {"reading", reading_checks()},
+          {"dictionaries", dictionary_checks()}};
 }
 
 class OnTheDevice : public testing::TestWithParam<GoldenCase> {
@@ -147,6 +148,9 @@ TEST_P(OnTheDevice, IsSavedAndTrained) {
   expect_the_same("model", model_checks(), Turns::some, 5e-4);  // steps of training amplify roundings
 }
 TEST_P(OnTheDevice, IsAnalysed) { expect_the_same("analysis", analysis_checks(), Turns::some, 1e-4); }
+TEST_P(OnTheDevice, HasDictionaries) {
+  expect_the_same("dictionaries", dictionary_checks(), Turns::some, 1e-3);
+}
 TEST_P(OnTheDevice, IsRead) {
   // A lens normalizes parts separately. If norms come after sublayers, and blocks multiply the stream,
   // some are small compared with what they came from, and float32 leaves little precision of them.

@@ -1,14 +1,17 @@
 #include "tests/device/function_counts.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <functional>
 #include <utility>
 
 #include "hooked/hooked.h"
 #include "tests/device/checks.h"
+#include "tests/support/random_dictionaries.h"
 
 namespace hooked::device_tests {
 namespace {
@@ -68,6 +71,20 @@ std::vector<CountedFunction> counted_functions() {
                       projection(act::resid_post(0), at::ones({model.config().d_model}, at::kFloat))};
   const StreamPart embedding{.matrix = StreamMatrix::embedding},
       unembedding{.matrix = StreamMatrix::unembedding};
+  const at::Tensor labelled = at::arange(1, 21, at::kLong).view({4, 5}),
+                   labels = at::arange(4, at::kLong) % 2;
+  const Subspace subspace{act::resid_post(0), at::eye(model.config().d_model, at::kDouble).slice(1, 0, 1)};
+  const at::Tensor inserted = at::zeros({1, 1, model.config().d_model}, at::kFloat);
+  const InterchangePairs interchanged{.base = labelled, .source = labelled.flip(1), .expected = 1};
+  const AlignmentOptions one_step{.epochs = 1};
+  const auto spliced = published.with_dictionary(
+      random_autoencoder("blocks.0.hook_resid_post", published.config().d_model), {.with_error = true});
+  const Address features = act::sae_acts_post(act::resid_post(0));
+  const auto features_cache = spliced.run_with_cache(row, act::sae_acts_post, {.eager = true}).cache;
+  const auto transcoders = random_transcoders(published.config(), {});
+  const auto graph = attribute_graph(published, transcoders, row);
+  const GraphNode& node = graph.nodes.front();
+  const std::int64_t last = std::ssize(graph.nodes) - 1;
   const std::vector<Function> functions{
       {"residual_parts", "by layer", [&] { residual_parts(model, cache); }},
       {"residual_parts", "by neuron", [&] { residual_parts(model, cache, {.grain = Grain::neuron}); }},
@@ -147,7 +164,29 @@ std::vector<CountedFunction> counted_functions() {
       {"run_circuits", "of nodes", [&] { run_circuits(model, {nodes}, pair); }},
       {"run_circuits", "of edges", [&] { run_circuits(model, {edges}, pair); }},
       {"judge_circuit", "without other sets",
-       [&] { judge_circuit(model, nodes, {.sweep = pair, .sets = 0}); }}};
+       [&] { judge_circuit(model, nodes, {.sweep = pair, .sets = 0}); }},
+      {"fit_probes", "ridge, of every layer",
+       [&] { fit_probes(model, labelled, labels, {.method = ProbeMethod::ridge, .held_out = 0}); }},
+      {"fit_components", "of every layer", [&] { fit_components(model, labelled, 1); }},
+      {"contrast_directions", "of every layer",
+       [&] { contrast_directions(model, labelled, labelled.flip(1)); }},
+      {"interchange", "of one row", [&] { interchange(model, subspace, inserted, row); }},
+      {"judge_interchange", "of four pairs", [&] { judge_interchange(model, interchanged, subspace); }},
+      {"align_subspace", "one step", [&] { align_subspace(model, interchanged, one_step); }},
+      {"firing_features", "", [&] { firing_features(features_cache, features); }},
+      {"feature_logits", "of two features",
+       [&] {
+         feature_logits(spliced, features, {0, 1});
+       }},
+      {"dictionary_quality", "of one row", [&] { dictionary_quality(spliced, features, row); }},
+      {"attribute_graph", "of all features", [&] { attribute_graph(published, transcoders, row); }},
+      {"edge_heads", "of one edge",
+       [&] {
+         edge_heads(published, transcoders, row, graph, {{0, last}});
+       }},
+      {"intervene", "on one feature", [&] {
+         intervene(published, transcoders, row, graph, {{node.layer, node.pos, node.id, 0}});
+       }}};
   std::vector<CountedFunction> counted;
   for (const Function& function : functions) {
     function.call();  // what is recorded or created once exists from here on

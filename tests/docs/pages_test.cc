@@ -145,6 +145,7 @@ std::set<std::string> ended_early(std::string text) {
 }
 
 // The table says it of those commands that guard their work, and README and help have it from the table.
+// Those have an InterruptGuard called `guard`; `save` has one of another name, and keeps nothing.
 TEST(CtrlC, IsSaidOfTheCommandsThatKeepWhatTheyComputed) {
   std::set<std::string> guarding;
   for (const auto& entry : std::filesystem::directory_iterator(kRoot / "src/cli")) {
@@ -192,6 +193,22 @@ TEST(Readme, MeasuredNumbersAreThoseOfThePageOnSpeed) {
 }
 
 // On the shipped model, which knows the words of the page's prompts.
+TEST(Decisions, ANumberWithoutAPageIsNamed) {
+  std::set<int> there, named;
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "docs/decisions")) {
+    const std::string name = entry.path().filename().string();
+    if (name != "README.md") there.insert(std::stoi(name.substr(0, 4)));
+  }
+  for (const std::string& number : matches_of(read("docs/decisions/README.md"), std::regex("\\b([0-9]+)\\b")))
+    named.insert(std::stoi(number));
+  ASSERT_FALSE(there.empty());
+  std::set<int> missing;
+  for (int number = 1; number < *there.rbegin(); ++number) {
+    if (!there.contains(number)) missing.insert(number);
+  }
+  EXPECT_EQ(named, missing);
+}
+
 TEST(FirstHour, EveryCommandRuns) {
   const TempFolder folder;
   std::string script = "set -e\nhooked() { '" HOOKED_CLI "' \"$@\"; }\nHF_HOME='" + folder.path().string() +

@@ -38,6 +38,7 @@ TEST(Pages, CodeIsThatOfTheirPrograms) {
        {std::pair<std::string, int>{"docs/analysis/attribution-patching.md", 1},
         {"docs/analysis/attribution.md", 2},
         {"docs/analysis/circuits.md", 2},
+        {"docs/analysis/directions.md", 1},
         {"docs/analysis/grids.md", 1},
         {"docs/analysis/heads.md", 1},
         {"docs/analysis/logit-lens.md", 1},

@@ -48,13 +48,14 @@ TEST_F(Options, AnOutputThatARunDidNotMakeIsAnErrorThatNamesTheOneItMade) {
   };
   const auto stopped = model_.run(tokens_, {.stop_at_layer = 1});
   EXPECT_EQ(message([&] { stopped.logits(); }),
-            "[logits] this run made no logits but its residual; read `residual()`, or ask for Output::logits "
+            "[logits] this run made no logits but its residual; read `residual()`, or ask for the output "
+            "`logits` "
             "and let the run go to its end");
   EXPECT_NE(message([&] { model_.run(tokens_).residual(); }).find("`logits()`"), std::string::npos);
   const auto none = model_.run(tokens_, {.capture = act::resid_post(0), .output = Output::none});
   EXPECT_EQ(message([&] { none.loss(); }),
-            "[loss] this run made no loss; expected Output::loss in its options");
-  EXPECT_NE(message([&] { none.metric(); }).find("RunOptions::gradients"), std::string::npos);
+            "[loss] this run made no loss; expected the output `loss` in its options");
+  EXPECT_NE(message([&] { none.metric(); }).find("expected `gradients`"), std::string::npos);
 }
 
 TEST_F(Options, OutputNoneStopsAtTheDeepestWatchedLayer) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -376,6 +378,37 @@ TEST_F(Guide, FindsACircuit) {
   EXPECT_THAT(output, HasSubstr("straight to the logits: "));
   EXPECT_THAT(read(folder_ / "edges.svg"), HasSubstr("head 1.3 q"));
   EXPECT_THAT(read(folder_ / "circuit.json"), HasSubstr("hooked circuit 1"));
+}
+
+// One feature decides, and the graph's strongest path through an MLP passes the head and the MLP that
+// patching finds.
+TEST_F(Guide, FindsFeaturesAndTheirGraph) {
+  const auto output = output_of("analysis_features");
+  std::smatch lost, feature;
+  ASSERT_TRUE(std::regex_search(
+      output, lost, std::regex("loses ([0-9.e+-]+), without the median of ([0-9]+) features ([0-9.e+-]+)")));
+  EXPECT_GE(std::stoi(lost[2]), 20);
+  EXPECT_GT(std::stod(lost[1]), 5);
+  EXPECT_LT(std::abs(std::stod(lost[3])), 0.1);
+  ASSERT_TRUE(std::regex_search(output, feature, std::regex("feature ([0-9]+)\\.[0-9]+ @([0-9]+)\n")));
+  EXPECT_THAT(output,
+              HasSubstr("blocks." + feature[1].str() + ".hook_mlp_out[pos=" + feature[2].str() + "]: "));
+  EXPECT_THAT(output, HasSubstr("\nblocks.1.attn.hook_z[head=3]: "));
+
+  const auto model =
+      hooked::HookedTransformer::load(kModel.string(), {.processing = hooked::WeightProcessing::none()});
+  const auto transcoders =
+      hooked::DictionarySet::load((kModel.parent_path() / "toy_transcoders").string()).members();
+  const auto tokens = model.to_tokens("When John and Mary went to the shop, John gave a bag to");
+  const auto graph = hooked::pruned(hooked::attribute_graph(model, transcoders, tokens));
+  const auto paths = hooked::strongest_paths(graph);
+  const auto path = std::ranges::find_if(paths, [](const auto& each) { return each.nodes.size() == 3; });
+  ASSERT_NE(path, paths.end());
+  const auto heads =
+      hooked::edge_heads(model, transcoders, tokens, graph, {{path->nodes[0], path->nodes[1]}});
+  const auto layer = heads.slice("edge", 0).slice("layer", 1).values();
+  EXPECT_GT((layer[3] / layer.sum()).item<double>(), 0.2) << "head 1.3 carries a good part of it";
+  EXPECT_EQ(hooked::load_graph(folder_ / "graph.json").features, graph.features);
 }
 
 TEST_F(Guide, TalksThroughATemplate) {

@@ -9,7 +9,7 @@
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py half-precision [CASE-GLOB ...]
     .venv/bin/python tests/golden/make.py newest [CASE-GLOB ...]  # in an environment with the newest transformers
-    .venv/bin/python tests/golden/make.py reading | gradients | heads | lenses | circuits | chat | real-models
+    .venv/bin/python tests/golden/make.py reading | gradients | heads | lenses | probes | circuits | chat | real-models
     .venv/bin/python tests/golden/make.py quantised-weights  # in an environment of requirements_quantised.txt
     .venv/bin/python tests/golden/make.py bridge  # in an environment of requirements_bridge.txt
 """
@@ -28,7 +28,7 @@ warnings.filterwarnings("ignore")
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "rope-spellings": "rope_spellings", "generation-rules": "generation_rules", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
              "sampling": "sampling", "real-models": "real_models", "patching": "patching",
-             "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",
+             "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "probes": "probes", "circuits": "circuits", "bridge": "bridge",
              "half-precision": "half_precision", "newest": "newest", "pickles": "pickles", "tokenizers": "tokenizers",
              "tokenizer-folders": "tokenizer_folders", "tokenizer-classes": "tokenizer_classes", "unicode-differences": "unicode_differences", "short-names": "short_names"}
 

@@ -1,11 +1,13 @@
 #include "hooked/hooks/edit.h"
 
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <variant>
 
 #include "hooked/hooks/activation_cache.h"
+#include "hooks/edited_block.h"
 #include "tests/hooks/watching.h"
 
 namespace hooked::edit_test {
@@ -226,6 +228,17 @@ TEST(Edit, ValueOfAnotherDtypeIsRefusedWithBothDtypes) {
   EXPECT_NE(text.find("float32"), std::string::npos) << text;
 }
 
+TEST(Edit, NumberBeyondTheDtypeIsRefusedWithItsPlace) {
+  const at::Tensor block = at::zeros({2}, at::kHalf);
+  EXPECT_EQ(edited_block(EditKind::add, 65504.0, block, "z[head=1]")[0].item<double>(), 65504);
+  const auto text = text_thrown_by<HookError>([&] { edited_block(EditKind::add, -1e6, block, "z[head=1]"); });
+  EXPECT_NE(
+      text.find("[z[head=1]] the edit's number is beyond the range of float16; expected -65504 to 65504, "
+                "got -1e+06"),
+      std::string::npos)
+      << text;
+}
+
 TEST(Edit, ValueOnAnotherDeviceIsRefusedWithBothDevices) {
   const at::Tensor elsewhere = at::ones({kWidth}, at::TensorOptions(at::kDouble).device(at::kMeta));
   const auto text = text_thrown_by<HookError>([&] { edited(add(act::z(1), elsewhere)); });
@@ -266,7 +279,7 @@ TEST(Edit, ReplacementOfAWholeSiteIsAnEditForEachLayerThatWasKept) {
     EXPECT_TRUE(at::equal(got, layer == 1 ? z() : at::Tensor(source[Address::parse(name)]))) << name;
   }
   EXPECT_EQ(replace(act::z, source).size(), 2U);
-  EXPECT_TRUE(throws<HookError>([&] { replace(act::pattern, source); }, "pattern", {"act::pattern"}));
+  EXPECT_TRUE(throws<HookError>([&] { replace(act::pattern, source); }, "pattern", {"keeps `pattern`"}));
 }
 
 // A direction is one vector along the last axis; a number or a batch of vectors would be divided by the wrong

@@ -130,7 +130,8 @@ TEST_F(ModelFolder, SaysWhereItLookedAndWhatFetchesIt) {
   refused("org/other", {"not found", (folder_ / "cache/models--org--other/refs/main").native(),
                         "hub cache of HF_HUB_CACHE", "no such model in the cache", "nothing is downloaded",
                         "`hf download org/other`"});
-  refused("other@v3", {"`hf download other --revision v3`"});
+  refused("other@v3", {"names on the hub begin with an organisation; fetch it with `hf download ORG/other "
+                       "--revision v3`"});
   refused("org/name@v2",
           {"refs/v2", "only revisions main, refs/pr/1, v1.0;", "`hf download org/name --revision v2`"});
   set("HF_HUB_CACHE", folder_ / "absent");
@@ -294,6 +295,27 @@ TEST_F(ModelFolder, AFileOfACachedModel) {
            "`hf download org/name --revision v1.0 --include 'x-*-of-00002.gguf'`"});
   refused("org/other:m.gguf", {"the model was not found", "`hf download org/other --include 'm.gguf'`"});
   refused("org/name/m.Q8_0.gguf", {"no such file; did you mean 'org/name:m.Q8_0.gguf'? "});
+}
+
+TEST_F(ModelFolder, AFileThatIsNotNearIsNotSuggested) {
+  put_file(snapshot("c0ffee") / "m.Q8_0.gguf", "x");
+  refused("org/name:tokens.bin", {"got m.Q8_0.gguf; nothing is downloaded"});
+}
+
+// What diffusers saves is no model, but has a folder for each.
+TEST_F(ModelFolder, APipelineOfDiffusersIsNamed) {
+  for (const auto* folder : {"pipeline/text_encoder", "pipeline/vae"})
+    std::filesystem::create_directories(folder);
+  put_file("pipeline/model_index.json", "{}");
+  const auto refused_with = [](std::string_view what) {
+    expect_refused<CheckpointError>([] { choose_model_file("pipeline"); }, "pipeline", {what});
+  };
+  refused_with(
+      "is a pipeline of diffusers, not a model; expected the folder of one of its language models, such as "
+      "its text encoder, got no folder of a model in it");
+  for (const auto* file : {"text_encoder/config.json", "text_encoder/model.safetensors", "vae/config.json"})
+    put_file(std::filesystem::path("pipeline") / file, "{}");
+  refused_with("got only pipeline/text_encoder");
 }
 
 TEST_F(ModelFolder, AShortNameIsAnsweredWithTheWholeOne) {

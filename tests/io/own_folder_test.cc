@@ -33,7 +33,7 @@ class OwnFolderTest : public testing::Test {
     make(folder, "weights", "old weights");
   }
   void write(const std::string& folder) const {
-    OwnFolder made(folder_ / folder, names_, from_);
+    OwnFolder made(folder_ / folder, native_folder(names_), from_);
     made.add("weights", "new weights");
     made.add("config.json", kOwnConfig);
     made.commit();
@@ -57,6 +57,16 @@ TEST_F(OwnFolderTest, ANewAndAnEmptyFolderAreWritten) {
     EXPECT_EQ(read(std::string(folder) + "/weights"), "new weights");
   }
   EXPECT_EQ(names_left_in(folder_ / "empty"), (Names{"config.json", "weights"}));
+}
+
+TEST_F(OwnFolderTest, AFolderThatIsNotFinishedIsAsBefore) {
+  std::filesystem::create_directory(folder_ / "empty");
+  for (const char* folder : {"empty", "new", "newer/still/"}) {
+    OwnFolder made(folder_ / folder, native_folder(names_), from_);
+    made.add("weights", "new weights");
+  }
+  EXPECT_EQ(names_left_in(folder_ / ""), Names{"empty"});
+  EXPECT_EQ(names_left_in(folder_ / "empty"), Names{});
 }
 
 TEST_F(OwnFolderTest, WhatWasSavedBeforeGoesAltogether) {
@@ -116,7 +126,7 @@ TEST_F(OwnFolderTest, WhatIsNotCommittedLeavesTheFolderWhole) {
   make_own("own");
   const auto before = read("own/config.json");
   {
-    OwnFolder made(folder_ / "own", names_, from_);
+    OwnFolder made(folder_ / "own", native_folder(names_), from_);
     made.add("weights", "new weights");
     made.add("config.json", "half");
   }
@@ -162,8 +172,9 @@ TEST_F(OwnFolderTest, AFolderThatCannotBeMadeIsRefusedBeforeAnythingIsWritten) {
   put_file(folder_ / "file", "text");
   std::filesystem::create_symlink("nowhere", folder_ / "dangling");
   for (const char* name : {"file", "file/new", "dangling", "dangling/new"}) {
-    EXPECT_THAT(text_thrown_by<IoError>([&] { require_own_folder(folder_ / name, names_, from_); }),
-                HasSubstr("the folder could not be made (Not a directory)"))
+    EXPECT_THAT(
+        text_thrown_by<IoError>([&] { require_own_folder(folder_ / name, native_folder(names_), from_); }),
+        HasSubstr("the folder could not be made (Not a directory)"))
         << name;
   }
   EXPECT_EQ(names_left_in(folder_.path()), (Names{"dangling", "file"}));

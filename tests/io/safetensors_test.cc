@@ -295,6 +295,7 @@ TEST_F(Safetensors, S24SaysWhatItLooksLike) {
   refused(R"({"error":"not found, try again"})", {"plain JSON text"});
   refused(std::string("PK\x03\x04\x14\0\0\0\x08\0 and more of it", 24), {"zip archive"});
   refused("\x80\x02}q\x01(X\x05weigh", {"Python pickle"});
+  refused("# A page that was downloaded in its place", {"this looks like a text"});
   refused("GGUF\x03\x01\x01\x01 some more", {"GGUF"});
 }
 

@@ -37,7 +37,7 @@ TEST(SplitInputs, EditOfOneBranchReachesThatBranchOnly) {
   EXPECT_EQ(changed_by(graph, scale(act::v_input(0), at::rand({8}, at::kDouble))),
             (Words{"v_input", "v", "z", "result", "attn_out"}));
   EXPECT_EQ(changed_by(graph, scale(act::mlp_in(0), at::rand({8}, at::kDouble))),
-            (Words{"mlp_in", "ln2_scale", "ln2_normalized", "pre", "post", "mlp_out"}));
+            (Words{"mlp_in", "ln2_scale", "ln2_normalized", "mlp_input", "pre", "post", "mlp_out"}));
 }
 
 TEST(SplitInputs, AttnInReachesAllThreeBranches) {

@@ -40,6 +40,18 @@ def main(folder: str) -> None:
     weight: torch.Tensor = model.weights.W_Q(0, 1)
     probabilities = hooked.continuation_log_probs(model, prompt, model.to_tokens(texts[0], prepend_bos="nothing"))
     print(weight.shape, probabilities.sum(), config.window is None, model.config.window)
+
+    sae = hooked.Dictionary.load(str(Path(folder).parent / "toy_sae"), dtype=torch.float32)
+    raw = HookedTransformer.load(folder, without=hooked.steps_that_change(sae))
+    spliced = raw.with_dictionary(sae, input=act.resid_post(0), with_error=True)
+    features = act.sae_acts_post(act.resid_post(0))
+    kept = spliced.run_with_cache(prompt, [act.sae_acts_post, act.sae_error(("resid_post", 0))]).cache
+    strongest: int = hooked.firing_features(kept, features, positions=["last"], count=1)[0].feature
+    spliced.run(prompt, edits=[hooked.zero(features.feature([strongest])), hooked.scale(act.sae_acts_post, 0.5)])
+    codes: torch.Tensor = sae.encode(kept[features] @ sae.weights.W_dec)
+    direction: torch.Tensor = hooked.feature_logits(spliced, features, [strongest])
+    print(codes.shape, direction.shape, sae.config.features, [str(each.output) for each in spliced.dictionaries])
+
     try:
         model.run(prompt, hooks=("z9", steer))
     except hooked.HookError as error:

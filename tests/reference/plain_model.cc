@@ -173,7 +173,8 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
     stream = norm_if(norms_sums, "ln2", stream);
   }
   const Array mlp_in = keep("hook_mlp_in", config.parallel() ? resid_pre : stream);
-  const Array mlp_read = norms_inputs ? norm(mlp_norm, mlp_norm_weights, mlp_in) : mlp_in;
+  const Array mlp_read =
+      keep("mlp.hook_in", norms_inputs ? norm(mlp_norm, mlp_norm_weights, mlp_in) : mlp_in);
   const Array mlp_out =
       keep("hook_mlp_out",
            norm_if(norms_outputs, "ln2_post",

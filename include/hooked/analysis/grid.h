@@ -47,6 +47,13 @@ enum class LargestBy : std::uint8_t {
   size,   ///< -10 before 3 before 1: strong effects of either sign
 };
 
+/// How sure the numbers of a grid are: a range for each of them.
+struct GridInterval {
+  at::Tensor low;     ///< of the shape of the grid's values; NaN for a number without a range
+  at::Tensor high;    ///< as `low`
+  std::string about;  ///< what it is: `95 % bootstrap over row (percentile, 10000 resamples, seed 0)`
+};
+
 /// How a heat map is drawn. Unset options follow from the numbers; docs/figures.md shows pictures.
 struct HeatMapOptions {
   /// `Blues`, `Greys` and `viridis` run from the low limit to the high one; `RdBu` and `PRGn` have no colour
@@ -68,6 +75,9 @@ struct HeatMapOptions {
 
 /// Numbers with labels on their axes: what sweeps, lenses, attributions and head scores return. NaN means not
 /// computed. A value: it owns its numbers and keeps no model alive.
+///
+/// Numbers may have ranges that say how sure they are (mean_interval). Tables, files and pictures show them;
+/// a slice, a scale and new words keep them; the mean, and a difference of two grids, have none.
 ///
 /// Prints as tables and saves as CSV, JSON, safetensors or an SVG heat map; all but the picture can be loaded
 /// again.
@@ -100,6 +110,13 @@ class Grid {
   const std::string& unit() const& noexcept { return description_.unit; }
   /// The same of a temporary, as a copy.
   std::string unit() const&& { return description_.unit; }
+
+  /// The range of each number; nothing if the grid has none.
+  const std::optional<GridInterval>& interval() const& noexcept { return interval_; }
+  /// The same of a temporary, as a copy.
+  std::optional<GridInterval> interval() const&& { return interval_; }
+  /// The same numbers with these ranges, copied as float64. Throws ShapeError for ranges of another shape.
+  Grid with_interval(const GridInterval& interval) const;
 
   /// The value at one index per axis; negative ones count from the end. Throws ShapeError out of range.
   double at(const std::vector<std::int64_t>& index) const;
@@ -138,14 +155,16 @@ class Grid {
 
   /// One line per number after a line of column names: each axis's label, followed by `<axis> address` if the
   /// axis has places, then `value`, `unit` and `title`. Throws ShapeError for what a CSV cannot tell apart: a
-  /// duplicate label on an axis, an axis without places, a name that ends in ` address`.
+  /// duplicate label on an axis, an axis without places, a name that ends in ` address`. Ranges of the
+  /// numbers are the columns `low`, `high` and `interval` (what they are) after `value`.
   std::string to_csv() const;
   /// title, unit, axes with labels and places, nested values; NaN is null, infinities are "inf" and "-inf".
+  /// Ranges of the numbers are `interval`, with `about`, `low` and `high`.
   std::string to_json() const;
 
   /// Writes `file`, all of it or nothing: `.svg` a heat map, `.csv`, `.json`, `.safetensors` (the tensor
-  /// `values`; the rest is in the metadata's `grid`). Throws IoError for another extension, for an existing
-  /// file that `overwrite` does not allow to replace, and if it cannot write.
+  /// `values`, of ranges `low` and `high`; the rest is in the metadata's `grid`). Throws IoError for another
+  /// extension, for an existing file that `overwrite` does not allow to replace, and if it cannot write.
   void save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours) const;
 
   /// Throws what saving a grid as `file` would throw about the file: for a check before long work.
@@ -168,6 +187,7 @@ class Grid {
   at::Tensor values_;
   std::vector<GridAxis> axes_;
   Description description_;
+  std::optional<GridInterval> interval_;
 };
 
 /// The differences, cell by cell; NaN if either is NaN. `right` may lack some axes: then the same number is

@@ -14,12 +14,17 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// How finely the writers of the stream are told apart, each finer than the one before.
+/// How finely the writers of the stream are told apart: from `layer` to `neuron` each finer than the one
+/// before, and by the features of the model's dictionaries.
 enum class Grain : std::uint8_t {
   layer,   ///< attention and MLP of each layer
   head,    ///< each attention head separately
   expert,  ///< each head, and each expert of a mixture
   neuron,  ///< each head and each neuron, including those of experts
+  /// Each feature of the model's dictionaries that fires at one of the positions, what their reconstructions
+  /// miss, and their decoders' biases; the other writers as with `layer`. In the place of what was written up
+  /// to a dictionary of the stream itself (resid_post) are its features.
+  feature,
 };
 
 /// Where the constant part of a head's values counts. It reaches the head's output whatever the head attends
@@ -60,13 +65,19 @@ struct ResidualOptions {
 /// `head 1.3`, `attn bias 1`, `cross head 1.3`, `cross attn bias 1`; by expert `expert 1.3` and
 /// `shared expert 1`; by neuron `neuron 1.17`, `neuron 1.3.17` (of expert 3), `shared neuron 1.17` and
 /// `mlp bias 1`; biases of norms `attn norm bias 1`, `mlp norm bias 1`, `ln1 bias 1`, `ln2 bias 1`,
-/// `embed norm bias`. A part's place is the activation that it was computed from: attn_out, a head's
-/// `result`, a neuron's or an expert's `post`.
+/// `embed norm bias`; by feature, of a dictionary of an MLP or of heads, `mlp feature 1.17`, `mlp skip 1`,
+/// `mlp decoder bias 1`, `mlp error 1` and `attn feature 1.17`, and of the stream `resid_post feature 1.17`.
+/// A feature that a cross-layer transcoder reads in an earlier layer is `mlp feature 1.17 of layer 0`. At
+/// tokens that a dictionary leaves out, all of the activation is in its error. A part's place is the
+/// activation that it was computed from: attn_out, a head's `result`, a neuron's or an expert's `post`, a
+/// dictionary's sae_acts_post and sae_error.
 ///
 /// Needs the parts' activations (by head z, by neuron post, by expert expert_post, expert_weights and
 /// expert_indices), the scales of the norms on the way and the activation itself in the cache; the default
-/// capture has all of them. Throws HookError if one is missing or a position was not kept, and for an
-/// activation other than the above; ShapeError for positions and directions that do not fit.
+/// capture has all of them. By feature it also needs sae_acts_post; with a skip connection or a norm of the
+/// input sae_input; without the error term, or with edits of features, sae_output. Throws HookError if one is
+/// missing or a position was not kept, for an activation other than the above, and by feature where there is
+/// no dictionary; ShapeError for positions and directions that do not fit.
 Grid residual_parts(const HookedTransformer& model, const ActivationCache& cache,
                     const ResidualOptions& options = {});
 

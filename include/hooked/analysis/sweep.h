@@ -22,13 +22,20 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// A kind of activation that every layer may have, an expert's included.
+/// A kind of activation that every layer may have, an expert's and those inside dictionaries included.
 struct SweptSite {
   Site site;  ///< the kind of point
+  /// Inside dictionaries: those that stand at this kind of activation; nothing: all, if they stand at one
+  /// kind.
+  std::optional<Site> host = {};
   /// Of every layer.
   SweptSite(act::BlockSite block) : site(block.site) {}  // NOLINT: a site can be swept
   /// Of every expert of every layer.
   SweptSite(act::ExpertSite expert) : site(expert.site) {}  // NOLINT
+  /// Of every dictionary.
+  SweptSite(act::DictionarySite inside) : site(inside.site) {}  // NOLINT
+  /// Of the dictionaries at one kind of activation: `{act::sae_acts_post, act::resid_post}`.
+  SweptSite(act::DictionarySite inside, act::BlockSite at) : site(inside.site), host(at.site) {}
 };
 
 /// One place on an axis. On the axes of positions it is a Position, which may differ in the run that values
@@ -47,6 +54,9 @@ struct SweptPlace {
 /// An axis of a sweep: all of its places, or some.
 ///
 ///     {Axis::layer, {Axis::head, {0, 3}}, {Axis::pos, {Position::last(), pairs.clean_place("subject")}}}
+///
+/// On the axis of a dictionary's features, all are those that are not 0 somewhere, in `into` or in what is
+/// put in: patching any other feature changes nothing.
 struct SweptAxis {
   Axis axis;                       ///< which
   std::vector<SweptPlace> places;  ///< in this order; empty: all

@@ -16,6 +16,9 @@
 #include "hooked/core/placement.h"
 #include "hooked/core/shared.h"
 #include "hooked/core/state_dict.h"
+#include "hooked/dictionaries/dictionary.h"
+#include "hooked/dictionaries/dictionary_set.h"
+#include "hooked/engine/dictionary_place.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hook_handle.h"
 #include "hooked/engine/input.h"
@@ -24,6 +27,7 @@
 #include "hooked/engine/save_options.h"
 #include "hooked/engine/text_options.h"
 #include "hooked/engine/weight_view.h"
+#include "hooked/hooks/point_index.h"
 #include "hooked/io/provenance.h"
 #include "hooked/loading/load_options.h"
 #include "hooked/weights/processing.h"
@@ -97,7 +101,11 @@ class HookedTransformer {
   Placement placement() const&& { return placement(); }
   /// The dtype of the weights: the config's dtype.
   at::ScalarType dtype() const { return config().dtype; }
-  /// Every activation of this model, in the order of the table.
+  /// The points of this model, with those inside its dictionaries.
+  const PointIndex& points() const&;
+  /// The same for a temporary, as a copy.
+  PointIndex points() const&& { return points(); }
+  /// Every activation of this model, in the order of the table; those inside dictionaries come last.
   const std::vector<ActivationName>& names() const&;
   /// The same for a temporary, as a copy.
   std::vector<ActivationName> names() const&& { return names(); }
@@ -130,6 +138,27 @@ class HookedTransformer {
   HookHandle hook(Selection where, F function, HookDirection direction = HookDirection::forward) {
     return attach(Hook(std::move(where), std::move(function), direction));
   }
+
+  /// This model with a dictionary that stands in every run, in addition to those that stand there already.
+  /// Its points are below the activation whose place it takes, under SAELens's names
+  /// (`blocks.1.hook_resid_post.hook_sae_acts_post`, docs/dictionaries.md); they are captured, hooked and
+  /// edited as others are, and kept only on request. The new handle shares the weights and has no hooks.
+  ///
+  ///     const auto spliced = model.with_dictionary(Dictionary::load("sae"), {.with_error = true});
+  ///     spliced.run(tokens, {.edits = zero(act::sae_acts_post(act::resid_post(1)).feature(17))});
+  ///
+  /// Throws HookError for a place that the model does not have or where a dictionary stands, ShapeError for
+  /// another width, ConfigError for a dictionary that was fitted to values which this model, as its weights
+  /// were processed, does not compute.
+  HookedTransformer with_dictionary(const Dictionary& dictionary, const DictionaryPlace& place = {}) const;
+  /// The same with a dictionary for each of several layers, where their files say; a layer of a cross-layer
+  /// transcoder writes what the features of all layers before it add there.
+  HookedTransformer with_dictionaries(const DictionarySet& set, bool with_error = false) const;
+  /// The dictionaries of this model, in the order in which they were given.
+  std::vector<StandingDictionary> dictionaries() const;
+  /// This model without the dictionary that stands at that activation, or the set that it is a layer of if
+  /// that crosses layers. Throws HookError if none does.
+  HookedTransformer without_dictionary(const ActivationName& place) const;
 
   /// The hooks attached to this handle, in the order of attachment.
   Hooks hooks() const;

@@ -43,6 +43,14 @@ struct ModelSite {
   operator Address() const { return Address(ActivationName{.site = site}); }  // NOLINT: it is one address
 };
 
+/// A site inside dictionaries; with the activation that a dictionary stands at it is an address, without one
+/// it selects those of all dictionaries: `act::sae_acts_post(act::resid_post(3))`.
+struct DictionarySite {
+  Site site;  ///< the kind of point
+  /// Throws HookError for a place with indices, and for a point that is inside a dictionary itself.
+  Address operator()(const Address& place) const;
+};
+
 /// Every point of the model except the wide ones.
 struct Defaults {};
 inline constexpr Defaults defaults;  ///< every point of the model except the wide ones
@@ -59,6 +67,7 @@ using expert = ExpertSite;
 using cross = BlockSite;
 using encoder_exit = ModelSite;
 using exit = ModelSite;
+using dictionary = DictionarySite;
 }  // namespace kinds
 
 #define HOOKED_SITE(kind, word, ...) inline constexpr kinds::kind word{Site::word};

@@ -16,7 +16,8 @@
 namespace HOOKED_EXPORT hooked {
 
 /// The name of one activation: a site; inside blocks also a stack and a layer; in mixtures also an
-/// expert.
+/// expert; inside a dictionary also the site of what that stands at
+/// (`blocks.5.hook_resid_post.hook_sae_acts_post`).
 ///
 /// Inside blocks, a name without a stack means the stack that predicts: `decoder` in an encoder-decoder,
 /// `blocks` in all other models. A negative layer counts from the last one. Both are resolved once the model
@@ -26,8 +27,16 @@ struct ActivationName {
   Stack stack = Stack::none;  ///< none outside blocks, and for the stack that predicts
   std::int32_t layer = -1;    ///< of sites inside blocks
   std::int32_t expert = -1;   ///< of sites that each expert of a mixture has
+  /// Inside a dictionary: the site of the activation that it stands at. Stack, layer and expert are that
+  /// one's.
+  std::optional<Site> host = {};
 
   auto operator<=>(const ActivationName&) const = default;
+
+  /// The activation that a dictionary stands at, for a point inside it; itself for all others.
+  ActivationName place() const { return {host.value_or(site), stack, layer, expert, {}}; }
+  /// Where in a model's path it is: inside a dictionary, where the dictionary stands.
+  SiteScope scope() const noexcept { return row(host.value_or(site)).scope; }
 
   /// The full name: the path in the module graph and the key in a cache. Without a stack it is spelled as in
   /// models with one stack.
@@ -76,7 +85,9 @@ std::vector<ActivationName> activation_names(const ModelConfig& config);
 template <>
 struct std::hash<hooked::ActivationName> {
   std::size_t operator()(const hooked::ActivationName& name) const noexcept {
-    return (static_cast<std::size_t>(name.site) << 48) ^ (static_cast<std::size_t>(name.stack) << 40) ^
+    const std::size_t host = name.host ? static_cast<std::size_t>(*name.host) + 1 : 0;
+    return (host << 56) ^ (static_cast<std::size_t>(name.site) << 48) ^
+           (static_cast<std::size_t>(name.stack) << 40) ^
            (static_cast<std::size_t>(static_cast<std::uint32_t>(name.expert)) << 20) ^
            static_cast<std::size_t>(static_cast<std::uint32_t>(name.layer));
   }

@@ -107,6 +107,8 @@ class Address {
   Address key(AxisIndex index) const { return at(Axis::key, std::move(index)); }
   /// at() on the batch axis.
   Address row(AxisIndex index) const { return at(Axis::batch, std::move(index)); }
+  /// at() on the axis of a dictionary's features.
+  Address feature(AxisIndex index) const { return at(Axis::feature, std::move(index)); }
   /// at() on the axis of an MLP's neurons.
   Address neuron(AxisIndex index) const { return at(Axis::d_mlp, std::move(index)); }
 

@@ -43,6 +43,8 @@ struct EditTarget {
   EditTarget(act::ExpertSite site) : where(site) {}  // NOLINT
   /// A site outside the blocks.
   EditTarget(act::ModelSite site) : where(site) {}  // NOLINT
+  /// A site of every dictionary.
+  EditTarget(act::DictionarySite site) : where(site) {}  // NOLINT
   /// Names, globs or shorthand with indices: `"blocks.*.attn.hook_z[head=3]"`, `"z0"`. Throws HookError.
   template <std::convertible_to<std::string_view> Text>
   EditTarget(const Text& text) : EditTarget(parse(std::string_view(text))) {}  // NOLINT: names are texts

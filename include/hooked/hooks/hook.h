@@ -74,8 +74,8 @@ enum class HookDirection : std::uint8_t {
 /// The returned tensor must have the shape, dtype and device of the one received, and a hook must not write
 /// in place into what it receives. Both throw HookError when they happen, but writing through `.data()`
 /// cannot be detected. What a hook throws reaches the caller of the run with its type and, if that is
-/// std::runtime_error, std::logic_error or another type of <stdexcept>, LibTorch's or ours, with the point in
-/// its text.
+/// std::runtime_error, std::logic_error or another of the standard exceptions, LibTorch's or ours, with the
+/// point in its text.
 struct Hook {
   /// Calls `function` at every activation that `where` selects.
   template <HookCallable F>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,9 @@ class PointIndex {
  public:
   /// The points of a model of that config.
   explicit PointIndex(const ModelConfig& config);
+
+  /// The same with the points inside dictionaries, numbered after all others.
+  PointIndex with(const std::vector<ActivationName>& inside) const;
 
   /// The number of points.
   std::size_t size() const noexcept { return names_.size(); }
@@ -36,6 +40,9 @@ class PointIndex {
   /// `name` with its stack, and with a negative layer counted from the end. Throws HookError if the layer is
   /// out of range.
   ActivationName resolve(const ActivationName& name) const;
+
+  /// The number of a point with that full name, if this model has it.
+  std::optional<std::size_t> find(const ActivationName& name) const;
 
   /// The number of a point. Throws HookError if this model does not have it, saying when the site exists and
   /// which existing name is nearest.

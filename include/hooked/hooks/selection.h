@@ -33,6 +33,8 @@ class Selection {
   Selection(act::ExpertSite site);  // NOLINT
   /// A site outside the blocks.
   Selection(act::ModelSite site);  // NOLINT
+  /// A site of every dictionary.
+  Selection(act::DictionarySite site);  // NOLINT
   /// Every point of the model except the wide ones.
   Selection(act::Defaults defaults);  // NOLINT
   /// Every point of the model.

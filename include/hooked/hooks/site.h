@@ -26,6 +26,16 @@ enum class SiteScope : std::uint8_t {
   block,         ///< once in each block
   encoder_exit,  ///< after the encoder's last block
   exit,          ///< after the last block
+  dictionary,    ///< inside a dictionary, wherever that stands
+};
+
+/// Steps of weight processing (weights/processing.h), each of which may change what a site holds.
+struct SiteSteps {
+  bool folded;      ///< fold_ln
+  bool centred;     ///< center_writing_weights
+  bool value_bias;  ///< fold_value_biases
+  bool refactored;  ///< refactor_factored_attn_matrices
+  bool logits;      ///< center_unembed
 };
 
 /// One row of the table of sites: everything that is known about an activation point.
@@ -34,7 +44,7 @@ struct SiteRow {
   SiteScope scope;  ///< where it is in a model's path
   /// The stack of an encoder-decoder that has the point; nothing if both stacks have it.
   std::optional<Stack> stack;
-  /// Path in the module graph, with `{stack}`, `{layer}` and `{expert}` for the parts of the name.
+  /// Path in the module graph, with `{stack}`, `{layer}`, `{expert}` and `{host}` for the parts of the name.
   std::string_view path;
   /// The word for it in `act::` factories and in the field's shorthand: `pattern`, `resid_pre`.
   std::string_view word;
@@ -44,6 +54,7 @@ struct SiteRow {
   bool integers;           ///< ids (int64): no gradients; only set and replace edits
   bool asked_rows;         ///< covers only the positions whose logits are asked for
   double unseen;           ///< the value at keys that a query does not see
+  SiteSteps changed_by;    ///< the steps of weight processing that change what it holds
   Part part;               ///< models with this part have the point
   std::string_view holds;  ///< what it holds, in words
 

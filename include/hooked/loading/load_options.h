@@ -21,6 +21,9 @@ struct LoadOptions {
   /// If absent, every step that preserves this model's function. For a native folder that records the steps
   /// applied before it was saved, none, so that saving and loading is bit-identical.
   std::optional<WeightProcessing> processing = std::nullopt;
+  /// Steps that are left out of these: those that would change what a dictionary was fitted to
+  /// (steps_that_change()).
+  std::vector<ProcessingStep> without = {};
   /// Threads that loading uses; if absent, LibTorch's number (`at::get_num_threads()`).
   std::optional<int> threads = std::nullopt;
   /// Counts the bytes of the model's weights that have been loaded.

@@ -118,6 +118,10 @@ class Tokenizer {
   /// The token for the end of a sequence, if tokenizer_config.json names one.
   std::optional<std::int64_t> eos_id() const;
 
+  /// The token that tokenizer_config.json names under that key, `pad_token` or `sep_token`; nothing if it
+  /// names none, or one that the vocabulary lacks.
+  std::optional<std::int64_t> special_id(std::string_view key) const;
+
   /// What the files put around a text: the template of the post-processor, else add_bos_token and
   /// add_eos_token. Nothing if no file says anything about it.
   const std::optional<TokensAround>& around() const&;

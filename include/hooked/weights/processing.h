@@ -56,6 +56,9 @@ class WeightProcessing {
   /// Exactly these steps. A step that would not preserve the function is an error and never skipped.
   static WeightProcessing only(const std::vector<ProcessingStep>& steps);
 
+  /// The same without a step.
+  WeightProcessing without(ProcessingStep step) const;
+
   /// Whether `step` is to be applied if possible.
   bool wants(ProcessingStep step) const noexcept;
 

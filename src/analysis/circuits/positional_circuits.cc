@@ -152,7 +152,7 @@ FactoredMatrix full_ov_circuit(const HookedTransformer& model, const HeadPlace& 
   matrices.require_plain_values();
   if (from == CircuitEnd::position && matrices.config().shortformer()) {
     throw HookError(kFullOv,
-                    "shortformer positions reach queries and keys only; expected CircuitEnd::token, or "
+                    "shortformer positions reach queries and keys only; expected circuits from tokens, or "
                     "learned positions");
   }
   const auto ends = from == CircuitEnd::token ? matrices.embedding() : matrices.positions();

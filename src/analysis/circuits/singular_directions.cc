@@ -16,7 +16,7 @@
 #include "analysis/circuits/decompositions.h"
 #include "analysis/circuits/stream_matrices.h"
 #include "analysis/values/float32_at_least.h"
-#include "core/unsigned_nan.h"
+#include "core/number_text.h"
 #include "hooked/analysis/factored_matrix.h"
 #include "hooked/core/error.h"
 
@@ -144,10 +144,15 @@ SingularDirections singular_directions(const HookedTransformer& model, const Sin
 }
 
 std::ostream& operator<<(std::ostream& out, const SingularDirections& directions) {
-  const auto pieces = [](const std::vector<SingularTokens::Token>& tokens) {
+  std::vector<double> logits;
+  for (const SingularTokens& row : directions.top) {
+    for (const auto* tokens : {&row.raised, &row.lowered})
+      for (const auto& token : *tokens) logits.push_back(token.logit);
+  }
+  const auto number = ColumnFormat::of(logits, 2);
+  const auto pieces = [&](const std::vector<SingularTokens::Token>& tokens) {
     std::vector<std::string> shown;
-    for (const auto& token : tokens)
-      shown.push_back(fmt::format("{} {:.2f}", token.piece, unsigned_nan(token.logit)));
+    for (const auto& token : tokens) shown.push_back(fmt::format("{} {}", token.piece, number(token.logit)));
     return fmt::format("{}", fmt::join(shown, ", "));
   };
   out << "Singular directions of " << directions.title << '\n';

@@ -83,6 +83,19 @@ std::string NumberRange::words() const {
   return words;
 }
 
+std::optional<std::pair<double, double>> interval_at(const Grid& grid, std::int64_t flat) {
+  if (!grid.interval()) return std::nullopt;
+  const std::pair ends(grid.interval()->low.const_data_ptr<double>()[flat],
+                       grid.interval()->high.const_data_ptr<double>()[flat]);
+  if (std::isnan(ends.first) || std::isnan(ends.second)) return std::nullopt;
+  return ends;
+}
+
+std::string interval_words(const Grid& grid, std::int64_t flat) {
+  const auto ends = interval_at(grid, flat);
+  return ends ? fmt::format(" [{}, {}]", readable_number(ends->first), readable_number(ends->second)) : "";
+}
+
 void require_finite(const char* where, const char* name, std::optional<double> number) {
   if (!number || std::isfinite(*number)) return;
   throw ConfigError(where, fmt::format("{} is not finite; expected a number, got {}; leave it out to have "

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hooked/analysis/grid.h"
@@ -55,6 +56,11 @@ struct NumberRange {
   /// `0.5`, `0.5 to 2, NaN`; empty before anything was added.
   std::string words() const;
 };
+
+/// The ends of the range of the `flat`th number of a grid; nothing for a number without a range.
+std::optional<std::pair<double, double>> interval_at(const Grid& grid, std::int64_t flat);
+/// The same after the number, in words: ` [0.1, 0.3]`, or empty.
+std::string interval_words(const Grid& grid, std::int64_t flat);
 
 /// Throws ConfigError in the name of `where` for an option `name` that is set and not finite.
 void require_finite(const char* where, const char* name, std::optional<double> number);

@@ -174,13 +174,15 @@ class Drawing {
     if (empty) return;
 
     const auto first = flat(square.panel, square.row, square.column);
+    const bool one = square.row_end - square.row == 1 && square.column_end - square.column == 1;
+    const std::string words = range.words() + (one ? interval_words(grid_, first) : "");
     const auto cell = static_cast<double>(layout_.cell);
     const double gap = layout_.is_image() || layout_.cell < 6 ? 0 : 1;
     const double x = layout_.panel_left(square.panel) + cell * static_cast<double>(square.column);
     const double y = layout_.panel_top(square.panel) + cell * static_cast<double>(square.row);
     body_ += fmt::format("<g class=\"{} c{}\"><title>{}: {}</title>",
                          layout_.is_image() ? "square" : used(paint(first)), square.column / layout_.block,
-                         xml_text(place(square)), range.words());
+                         xml_text(place(square)), words);
     body_ += svg_element("rect", x, y, cell * static_cast<double>(square.column_end - square.column) - gap,
                          cell * static_cast<double>(square.row_end - square.row) - gap) +
              "/>";

@@ -25,6 +25,7 @@ constexpr double kTickDistance = 36;          // pixels between ticks of the y a
 constexpr const char* kLight = R"(.line-plot .lines{fill:none;stroke:#e4e7ea}
 .line-plot .line{fill:none;stroke:currentColor;stroke-width:1.8;stroke-linejoin:round}
 .line-plot .dot,.line-plot .beyond{fill:currentColor}
+.line-plot .whisker{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.65}
 .line-plot .target{fill:none;stroke:none;stroke-width:10;pointer-events:stroke}
 )";
 constexpr const char* kDark = ".line-plot .lines{stroke:#2b3036}\n";
@@ -40,6 +41,21 @@ std::vector<double> numbers_in(const std::vector<std::string>& labels) {
   return numbers.size() < 2 ? std::vector<double>() : numbers;
 }
 
+/// The numbers of a grid and the ends of their ranges.
+std::vector<double> numbers_and_ends(const Grid& grid) {
+  std::vector<double> numbers;
+  const auto add = [&](const at::Tensor& held) {
+    const auto* first = held.const_data_ptr<double>();
+    numbers.insert(numbers.end(), first, first + held.numel());
+  };
+  add(grid.values());
+  if (grid.interval()) {
+    add(grid.interval()->low);
+    add(grid.interval()->high);
+  }
+  return numbers;
+}
+
 /// Draws one grid; holds what the parts of the picture need of each other.
 class LineDrawing {
  public:
@@ -51,9 +67,7 @@ class LineDrawing {
         width_(static_cast<double>(options.width > 0 ? options.width : 460)),
         height_(static_cast<double>(options.height > 0 ? options.height : 280)),
         y_ticks_(std::max<std::size_t>(3, static_cast<std::size_t>(height_ / kTickDistance))),
-        y_(PlotAxis::around(
-            {grid.values().const_data_ptr<double>(), static_cast<std::size_t>(grid.values().numel())},
-            options.y, options.low, options.high, y_ticks_)) {
+        y_(PlotAxis::around(numbers_and_ends(grid), options.y, options.low, options.high, y_ticks_)) {
     while (n_lines_ * ((n_places_ + block_ - 1) / block_) > kSinglePoints && block_ < n_places_) ++block_;
     place_columns(options.x);
     const double cell = width_ / static_cast<double>(std::max<std::int64_t>(n_places_, 1));
@@ -240,12 +254,30 @@ class LineDrawing {
       marks = fmt::format("<path class=\"beyond\" d=\"M{:.1f} {:.1f}h8l-4 {:g}z\"/>", x - 4, edge, tip);
     }
     if (range.empty()) return;
-    body_ += fmt::format("<g><title>{}: {}</title>", xml_text(place_of(line, begin, end)), range.words());
+    const bool one = end - begin == 1;
+    body_ += fmt::format("<g><title>{}: {}{}</title>", xml_text(place_of(line, begin, end)), range.words(),
+                         one ? interval_words(grid_, line * n_places_ + begin) : "");
+    if (one) body_ += whisker(line, begin);
     if (!target.empty()) {
       // For one place: a dot, because the ends are round.
       body_ += "<path class=\"target\" stroke-linecap=\"round\" d=\"" + target + "h.1\"/>";
     }
     body_ += dots + marks + "</g>\n";
+  }
+
+  /// The range of a place's number, as far as it is between the limits.
+  std::string whisker(std::int64_t line, std::int64_t place) const {
+    const auto ends = interval_at(grid_, line * n_places_ + place);
+    if (!ends) return "";
+    // On a logarithmic axis, what is not above zero is below the lowest line.
+    const double low = share(ends->first).value_or(-1), high = share(ends->second).value_or(-1);
+    if (high < 0 || low > 1) return "";
+    constexpr double kCap = 6;
+    const double x = column(place), y = row(std::max(low, 0.0)), top = row(std::min(high, 1.0));
+    std::string path = fmt::format("M{:.1f} {:.1f}V{:.1f}", x, y, top);
+    for (const auto& [inside, at] : {std::pair(low >= 0, y), std::pair(high <= 1, top)})
+      if (inside) path += fmt::format("M{:.1f} {:.1f}h{:g}", x - kCap / 2, at, kCap);
+    return "<path class=\"whisker\" d=\"" + path + "\"/>";
   }
 
   /// Dots are drawn if there is room for them, and for isolated values, which have no line.
@@ -289,6 +321,7 @@ class LineDrawing {
     }
     for (const auto& words : beyond_) write(x, "note", words);
     if (has_nan_) write(x, "note", "gap: NaN");
+    if (grid_.interval() && block_ == 1) write(x, "note", "whiskers: " + grid_.interval()->about);
     return {right, y - kLine / 2};
   }
 

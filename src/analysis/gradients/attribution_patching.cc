@@ -12,6 +12,7 @@
 
 #include "analysis/gradients/cell_estimates.h"
 #include "analysis/gradients/checked_cells.h"
+#include "analysis/gradients/estimated_plan.h"
 #include "analysis/gradients/gradient_run.h"
 #include "analysis/patching/sweep_grid.h"
 #include "analysis/runs/source_reader.h"
@@ -54,7 +55,7 @@ class Estimates {
         plan_(plan),
         rows_(rows),
         steps_(steps),
-        points_(model.config()),
+        points_(model.points()),
         dropped_(model.config()),
         metrics_(bound_metrics(model, options.sweep.metric, into.all())) {
     require();
@@ -343,7 +344,9 @@ void Estimates::estimate(const CellGroup& group, const ActivationCache& values,
   }
 }
 
-AttributionPatchingReport report_of(const HookedTransformer& model, const AttributionPatchingOptions& options,
+}  // namespace
+
+AttributionPatchingReport estimated(const HookedTransformer& model, const AttributionPatchingOptions& options,
                                     const SweepOptions& named, const SweepInput& into, CellPlan plan) {
   const WorkClock clock;
   require_source(named.from, model);
@@ -368,12 +371,10 @@ AttributionPatchingReport report_of(const HookedTransformer& model, const Attrib
   return report;
 }
 
-}  // namespace
-
 AttributionPatchingReport attribution_patching_report(const HookedTransformer& model,
                                                       const AttributionPatchingOptions& options) {
   const SweepInput into(model, options.sweep.into);
-  return report_of(model, options, options.sweep, into, make_plan(model, options.sweep, into));
+  return estimated(model, options, options.sweep, into, make_plan(model, options.sweep, into));
 }
 
 Grid attribution_patching(const HookedTransformer& model, const AttributionPatchingOptions& options) {
@@ -387,7 +388,7 @@ AttributionPatchingReport attribution_patching_report(const HookedTransformer& m
   // The rows' place is given among the preset's axes.
   SweepOptions named = options.sweep;
   std::erase_if(named.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
-  return report_of(model, options, named, into, plan_of_preset(model, preset, options.sweep, into));
+  return estimated(model, options, named, into, plan_of_preset(model, preset, options.sweep, into));
 }
 
 Grid attribution_patching(const HookedTransformer& model, const PatchingPreset& preset,

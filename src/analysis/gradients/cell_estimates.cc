@@ -279,7 +279,7 @@ void require_query_key(const CellGroup& group, const HookedTransformer& model, c
                     "site q or k");
   }
   const ActivationName& name = group.reads.front();
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   if (name.stack != points.stacks().main())
     throw HookError(kQueryKey, "query_key needs runs from a layer on; expected the stack that predicts");
   if (name.site == Site::q) return;
@@ -357,7 +357,7 @@ Hooks DroppedLayers::dropping(const BlockPlace& layer) const {
 bool DroppedLayers::lies_in(const BlockPlace& layer, const Patch& cell) const {
   return std::all_of(cell.begin(), cell.end(), [&](const PatchedBlock& block) {
     const ActivationName& name = block.place.name();
-    return row(name.site).scope == SiteScope::block && !on_stream_.contains(name) &&
+    return name.scope() == SiteScope::block && !on_stream_.contains(name.place()) &&
            name.stack == layer.stack && name.layer == layer.layer;
   });
 }

@@ -50,10 +50,10 @@ ConfigReader reader_of(const std::filesystem::path& file) {
   try {
     document = parse_json(read_text_file(file, kMostCircuitBytes), {.bytes = kMostCircuitBytes, .depth = 8});
   } catch (const std::invalid_argument& error) {
-    throw CheckpointError(where, fmt::format("{}; expected a file that Circuit::save wrote", error.what()));
+    throw CheckpointError(where, fmt::format("{}; expected a file of a saved circuit", error.what()));
   }
   if (!document.is_object())
-    throw CheckpointError(where, "this is not an object; expected a file that Circuit::save wrote");
+    throw CheckpointError(where, "this is not an object; expected a file of a saved circuit");
   ConfigReader reader(std::move(document), where, make_error<CheckpointError>);
   const std::string format = reader.text("format");
   if (format != kCircuitFormat)

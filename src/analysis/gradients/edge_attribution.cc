@@ -40,7 +40,7 @@ void require(const EdgeAttributionOptions& options) {
     throw HookError(
         kEdgeAttribution,
         "edges are between all parts; expected neither `site`, `table`, `stack`, `partial` nor axes "
-        "in `over` but Axis::batch");
+        "in `over` but batch");
   }
   if (sweep.metric.size() != 1)
     throw HookError(kEdgeAttribution, fmt::format("expected one metric, got {}", sweep.metric.size()));
@@ -73,7 +73,7 @@ class Edges {
         into_(into),
         graph_(graph),
         steps_(steps),
-        points_(model.config()),
+        points_(model.points()),
         metric_(bound_metrics(model, options.sweep.metric, into.all()).front()) {}
 
   /// Of consecutive rows, before which `before` steps are done; nothing if the work ended before the last of

@@ -104,7 +104,7 @@ class Stretches {
     require_free_of(config, kLayersAtOnce, obstacles::kStretches);
     const auto shared = [&](const ActivationName& name) {
       return (name.site == Site::relative_bias && !config.relative()->in_every_block) ||
-             (config.shortformer() && row(name.site).scope == SiteScope::entry);
+             (config.shortformer() && name.scope() == SiteScope::entry);
     };
     if (std::any_of(ask_.of.begin(), ask_.of.end(), shared)) refuse("where all layers read an activation");
     if (!metric_.metric().definition().reads_logits || !metric_.metric().definition().activations.empty())
@@ -116,7 +116,7 @@ class Stretches {
     const bool last = stretch + 1 == begins_.size();
     std::vector<ActivationName> names;
     for (const ActivationName& name : all) {
-      const SiteScope scope = row(name.site).scope;
+      const SiteScope scope = name.scope();
       const bool own = scope == SiteScope::block
                            ? name.layer >= begin && (last || name.layer < begins_[stretch + 1])
                        : scope == SiteScope::exit ? last
@@ -241,7 +241,7 @@ namespace {
 class GradientsBefore {
  public:
   GradientsBefore(const HookedTransformer& model, const GradientAsk& ask, const Hooks& hooks) {
-    const PointIndex points(model.config());
+    const PointIndex& points = model.points();
     for (const ActivationName& name : ask.of_what_edits_read) {
       if (may_change(name, hooks, ask.run.edits, points)) names_.push_back(name);
     }

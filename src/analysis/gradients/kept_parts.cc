@@ -40,7 +40,7 @@ class WriterEdits {
   WriterEdits(const HookedTransformer& model, const StreamGraph& graph, const Edits& edits,
               const SweepInput& into)
       : columns_(into.columns(/*of_encoder=*/false)), of_writers_(graph.writers.size()) {
-    const PointIndex points(model.config());
+    const PointIndex& points = model.points();
     for (const StreamGraph::Writer& writer : graph.writers)
       names_.push_back(points.resolve(writer.written.name()));
     for (const Edit& edit : edits) {
@@ -275,7 +275,7 @@ SetScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
 SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
   const ThreadLimit limit(sweep_.threads);
   const SweepInput into(model_, sweep_.into);
-  const PointIndex points(model_.config());
+  const PointIndex& points = model_.points();
   const BoundMetric metric = bound_metrics(model_, sweep_.metric, into.all()).front();
   const StreamGraph& graph = space_->graph();
   std::vector<SweptRow> rows;

@@ -38,7 +38,7 @@ std::optional<std::int64_t> head_of(const Address& place, const ActivationName& 
 }  // namespace
 
 std::vector<std::string> nodes_at(const HookedTransformer& model, const Address& place) {
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   const ActivationName name = points.name(points.require(points.resolve(place.name())));
   std::vector<std::string> nodes;
   const auto is_of_block = [&](const ModelPart& part) {

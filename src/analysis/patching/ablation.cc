@@ -66,7 +66,7 @@ std::vector<ModelPart> model_parts(const HookedTransformer& model) {
 }
 
 std::vector<Address> parts_besides(const HookedTransformer& model, const std::vector<Address>& parts) {
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   const std::vector<ModelPart> all = model_parts(model);
   std::vector<Address> kept;
   for (const Address& given : parts) {

@@ -46,7 +46,7 @@ bool says_what_is_patched(const SweepOptions& options) {
 void require_own_places(const SweepOptions& options, const char* where, const char* what) {
   if (!says_what_is_patched(options)) return;
   throw HookError(where, fmt::format("{}; expected neither `site`, `table`, `stack` nor axes in `over` but "
-                                     "Axis::batch",
+                                     "batch",
                                      what));
 }
 

@@ -40,7 +40,7 @@ class RunningSweep {
         on_failure_(on_failure),
         metrics_(bound_metrics(sweep.model, sweep.options.metric, sweep.into.all())),
         metric_checked_(metrics_.size(), 0),
-        points_(sweep.model.config()),
+        points_(sweep.model.points()),
         table_(sweep) {}
 
   CellScores run();

@@ -40,7 +40,7 @@ std::int64_t checked(std::int64_t number, std::int64_t size, const char* what) {
 class Paths : public std::enable_shared_from_this<Paths> {
  public:
   Paths(const HookedTransformer& model, const DirectPathOptions& options, const SweepInput& into)
-      : points_(model.config()),
+      : points_(model.points()),
         steps_(stream_of(model.config())),
         device_(model.device()),
         into_(into),

@@ -78,7 +78,7 @@ void PathSets::follow(Stack stream, PathThrough through) {
 
 bool PathSets::leads_to(const PathSender& sender, const Address& receiver) const {
   const ActivationName& name = sender.place.name();
-  const bool entry = row(name.site).scope == SiteScope::entry;
+  const bool entry = name.scope() == SiteScope::entry;
   // Embeddings write before the first step.
   const Place from =
       sender.begins_stream ? Place{entry ? stacks_of(config_).front() : name.stack, -1} : written_.at(name);
@@ -200,7 +200,7 @@ std::optional<std::int32_t> PathSets::first_layer(const Set& senders) const {
 }
 
 bool PathSets::in_main_blocks(const ActivationName& name) const {
-  return name.stack == config_.main_stack() && ::hooked::row(name.site).scope == SiteScope::block;
+  return name.stack == config_.main_stack() && name.scope() == SiteScope::block;
 }
 
 bool PathSets::is_behind(const Address& receiver, std::optional<std::int32_t> first) const {

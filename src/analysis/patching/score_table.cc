@@ -67,7 +67,7 @@ double size_of_patches(const std::vector<Patch>& patches) {
 std::map<std::string, std::string> sweep_record(const CellsOfRows& sweep) {
   const auto& [model, options, into, plan, rows] = sweep;
   const Provenance provenance = model.provenance();
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   std::vector<std::string> processing, metrics, edits;
   for (const auto& [step, outcome] : provenance.processing) processing.push_back(step + ": " + outcome);
   for (const Metric& metric : options.metric) metrics.push_back(text_of(metric, model, into.rows()));

@@ -9,7 +9,9 @@
 #include <memory>
 #include <set>
 
+#include "analysis/patching/active_features.h"
 #include "analysis/patching/cell_plan.h"
+#include "analysis/patching/swept_names.h"
 #include "analysis/places/named_tokens.h"
 #include "analysis/places/row_columns.h"
 #include "hooked/core/error.h"
@@ -88,25 +90,26 @@ SiteCells::SiteCells(const HookedTransformer& model, const SweepOptions& options
                      std::int64_t heads)
     : model_(model.loaded()), into_(into), from_(options.from), site_(options.site->site), heads_(heads) {
   const SiteRow& site = row(site_);
-  require(site.scope == SiteScope::block,
-          fmt::format("{} is outside the blocks; expected a site that every layer has", site.word));
-  const PointIndex points(model.config());
-  stack_ = options.stack == Stack::none ? site.stack.value_or(points.stacks().main()) : options.stack;
-  for (const ActivationName& name : points.names()) {
-    if (name.site == site_ && name.stack == stack_) names_.push_back(name);
-  }
-  if (names_.empty()) points.require(ActivationName{.site = site_, .stack = options.stack, .layer = 0});
+  stack_ = options.stack == Stack::none ? site.stack.value_or(model.points().stacks().main()) : options.stack;
+  names_ = swept_names(model_, *options.site, stack_);
   const auto names_axis = [&](Axis axis) {
     return std::any_of(options.over.begin(), options.over.end(),
                        [&](const SweptAxis& a) { return a.axis == axis; });
   };
   require(names_axis(Axis::layer),
-          "`over` has no Axis::layer; expected it and any of the site's axes (one layer is {Axis::layer, "
-          "{3}})");
+          "`over` has no axis layer; expected it and any of the site's axes (one layer is the axis with that "
+          "one place)");
   require(!per_expert(site) || names_axis(Axis::expert),
-          fmt::format("`over` has no Axis::expert; expected it, as each expert has {}", site.word));
-  for (const SweptAxis& asked : options.over) {
-    if (asked.axis != Axis::batch) axes_.push_back(axis_of(asked));
+          fmt::format("`over` has no axis expert; expected it, as each expert has {}", site.word));
+  for (SweptAxis asked : options.over) {
+    if (asked.axis == Axis::batch) continue;
+    if (asked.axis == Axis::feature && asked.places.empty() && axis_on(site_, Axis::feature)) {
+      const auto active = active_features(model, names_, options, into);
+      require(!active.empty(),
+              "no feature is other than 0, in `into` or in what is put in; name the features");
+      asked.places.assign(active.begin(), active.end());
+    }
+    axes_.push_back(axis_of(asked));
   }
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
@@ -140,7 +143,7 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
     axis.of_tokens = counts_tokens(*own);
     axis.of_encoder = axis.of_tokens && config.has_encoder() && counts_source(names_.front(), *own);
     // Places that some layers lack have no number in those layers.
-    for (const ActivationName& name : names_) size = std::max(size, size_of(*own, config, name.layer));
+    for (const ActivationName& name : names_) size = std::max(size, size_on(model_, name, *own));
     if (axis.of_tokens) size = into_.columns(axis.of_encoder).end;
   }
   if (axis.all) {
@@ -335,8 +338,10 @@ CellPlan SiteCells::plan() const {
   std::vector<std::string> axes;
   for (const GridAxis& axis : plan.axes)
     axes.push_back(fmt::format("{} [{}]", axis.name, fmt::join(axis.labels, ", ")));
+  const auto host = names_.front().host;
   plan.record =
-      fmt::format("{} {} over {}{}", stack_name(stack_), site.word, fmt::join(axes, ", "), columns_text());
+      fmt::format("{} {}{} over {}{}", stack_name(stack_), site.word,
+                  host ? fmt::format(" at {}", row(*host).word) : "", fmt::join(axes, ", "), columns_text());
   return plan;
 }
 

@@ -121,7 +121,7 @@ CellPatches patches_of(const Table& table, const SweepOptions& options, const Sw
 }  // namespace
 
 CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into) {
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   CellPlan plan{.axes = {{.name = "place", .labels = {}, .places = {}}}, .title = "Patching"};
   Table table;
   std::map<std::string, std::size_t> numbers;  // of addresses

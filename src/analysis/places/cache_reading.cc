@@ -52,7 +52,7 @@ at::Tensor columns_like(const ActivationCache& cache, const ActivationName& name
     throw HookError(
         entry.name.to_string(),
         fmt::format("position {} of row {} was not kept; expected one of those that were ({}); keep it with "
-                    "RunOptions::keep",
+                    "`keep` of the run's options",
                     columns.columns[row][missing % columns.positions()].item<std::int64_t>(), row,
                     HeldColumns(cache, entry).text()));
   }
@@ -81,7 +81,7 @@ void require_all_positions(const ActivationCache& cache, const ActivationName& n
   if (held.all()) return;
   throw HookError(entry.name.to_string(),
                   fmt::format("only some positions were kept ({}); expected all of them for {}; run without "
-                              "RunOptions::keep.positions and without a prefix, or join the runs' caches",
+                              "`keep.positions` and without a prefix, or join the runs' caches",
                               held.text(), what));
 }
 

@@ -127,6 +127,10 @@ Input padded(const HookedTransformer& model, const std::vector<Row>& rows, std::
 
 std::vector<std::int64_t> ids_of(const HookedTransformer& model, const std::vector<PromptToken>& tokens,
                                  const std::string& where) {
+  if (!tokens.empty() && !model.config().has_unembedding()) {
+    throw HookError(where,
+                    "this model has no unembedding and so no logits of an answer; expected a language model");
+  }
   std::vector<std::int64_t> ids;
   for (const auto& token : tokens) {
     ids.push_back(std::visit(Overloaded{[](std::int64_t id) { return id; },
@@ -221,9 +225,12 @@ Position PromptPairs::place(const Side& side, std::string_view name) const {
   for (std::size_t i = 0; i < side.places.size(); ++i) {
     const auto found = side.places[i].find(name);
     if (found == side.places[i].end()) {
-      throw ShapeError(pair_name(i),
-                       fmt::format("the pair has no place '{}'; places that every pair has: [{}]", name,
-                                   fmt::join(place_names(), ", ")));
+      const std::vector<std::string> names = place_names();
+      throw ShapeError(
+          pair_name(i),
+          fmt::format("the pair has no place '{}'; expected {}", name,
+                      names.empty() ? "a column such as 3 or -1, or `last`, as no place is in every pair"
+                                    : fmt::format("one that every pair has: {}", fmt::join(names, ", "))));
     }
     columns.push_back(found->second);
   }

@@ -15,6 +15,7 @@
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "io/files/name_ending.h"
 #include "io/files/replaceable.h"
 
 namespace hooked {
@@ -249,12 +250,7 @@ Json json_of(const std::vector<PromptToken>& tokens) {
 
 std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file) {
   const auto ending = file.extension();
-  if (ending != ".jsonl" && ending != ".csv") {
-    throw IoError(file.string(),
-                  fmt::format("pairs of prompts cannot be read from '{}'; expected a name ending "
-                              "in .jsonl or .csv",
-                              ending.string()));
-  }
+  if (ending != ".jsonl" && ending != ".csv") refuse_ending(file, "pairs of prompts", ".jsonl or .csv");
   const auto text = text_of_bytes(read_text_file(file, kMostPairBytes), file.string());
   auto pairs = ending == ".csv" ? pairs_of_table(file, text) : pairs_of_lines(file, text);
   if (pairs.empty())

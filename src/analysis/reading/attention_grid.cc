@@ -26,7 +26,7 @@ void require_attention(const Address& attention) {
   const SiteRow& site = row(attention.name().site);
   if (!site.axes.find(Axis::query)) {
     throw HookError(attention.to_string(),
-                    fmt::format("{} is not attention; expected act::pattern or act::attn_scores of a layer, "
+                    fmt::format("{} is not attention; expected `pattern` or `attn_scores` of a layer, "
                                 "or those of cross-attention",
                                 site.word));
   }

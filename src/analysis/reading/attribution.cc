@@ -71,7 +71,7 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
     throw HookError(
         value_name.to_string(),
         fmt::format("it holds {} positions, and queries look at {} keys; expected all of them; run "
-                    "without a prefix and without RunOptions::keep.positions",
+                    "without a prefix and without `keep.positions`",
                     v.size(1), pattern.size(3)));
   }
   if (!cross && config.qkv_clip > 0) v = v.clamp(-config.qkv_clip, config.qkv_clip);
@@ -121,7 +121,7 @@ Grid source_attribution(const HookedTransformer& model, const ActivationCache& c
                         const SourceAttributionOptions& options) {
   if (options.pattern.site != Site::pattern && options.pattern.site != Site::cross_pattern) {
     throw HookError("source_attribution",
-                    fmt::format("`pattern` is {}; expected act::pattern or act::cross_pattern",
+                    fmt::format("`pattern` is {}; expected `pattern` or `cross_pattern`",
                                 row(options.pattern.site).word));
   }
   const auto run = at_end_of_stream(model, cache, options.positions);
@@ -139,7 +139,7 @@ Grid source_attribution(const HookedTransformer& model, const ActivationCache& c
     }
   }
   if (layers == 0)
-    throw HookError("source_attribution", "this model has no cross-attention; expected act::pattern");
+    throw HookError("source_attribution", "this model has no cross-attention; expected `pattern`");
   const WorkSteps steps(layers, options.progress);
   std::vector<at::Tensor> values;  // the last layer first
   bool going_on = true;

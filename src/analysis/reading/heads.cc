@@ -266,7 +266,7 @@ Grid HeadSums::scores(HeadRows rows) const {
     throw ShapeError(
         description.title,
         "no position has a token to look at; expected one, of repetitions tokens that occur more "
-        "than once (repeated_random_tokens makes some), or HeadMeasure::mul");
+        "than once (repeated_random_tokens makes some), or the measure mul");
   }
   GridAxis layer_axis = numbered_axis("layer", above.size(0));
   layer_axis.places.assign(layers.begin(), layers.end());
@@ -327,8 +327,8 @@ std::vector<HeadSums> head_sums(const ActivationCache& cache, const std::vector<
 Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
   const auto& row = head_score_row(score);
   if (row.kind == HeadScoreKind::spread && options.measure != HeadMeasure::share) {
-    throw HookError(
-        row.name, "this score compares attention with no pattern; expected HeadMeasure::share, its default");
+    throw HookError(row.name,
+                    "this score compares attention with no pattern; expected the measure share, its default");
   }
   return head_sums(cache, {score}, options).front().scores(options.rows);
 }

@@ -44,7 +44,7 @@ void require_readable(const ModelConfig& config, const LogitLensOptions& options
                     options.parts
                         ? "maps read the stream, not parts; expected `maps` without `parts`"
                         : "maps are of the stream as the published weights make it, and this model's "
-                          "weights are processed; load it with WeightProcessing::none()");
+                          "weights are processed; load it without weight processing");
   }
   if (options.maps && !options.maps->by_depth.empty() &&
       options.maps->by_depth.rbegin()->first > config.n_layers) {
@@ -285,7 +285,7 @@ LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cach
 std::ostream& operator<<(std::ostream& out, const LogitLensRow& row) {
   out << fmt::format("{:<26}", row.part.empty() ? row.name.to_string() : row.part);
   for (const auto& prediction : row.predictions)
-    out << fmt::format("  {:<12} {:>7}", prediction.piece, percent_text(prediction.probability));
+    out << fmt::format("  {:<12} {:>9}", prediction.piece, percent_text(prediction.probability));
   return out;
 }
 

@@ -33,7 +33,7 @@ ScoredHead head_of(const HookedTransformer& model, const Address& scores) {
   const bool is_score = name.site == Site::attn_scores || name.site == Site::cross_attn_scores;
   if (!is_score || head == nullptr || scores.indices().entries().size() != 1) {
     throw HookError(scores.to_string(),
-                    "expected the scores of one head, such as act::attn_scores(1).head(3)");
+                    "expected the scores of one head, such as blocks.1.attn.hook_attn_scores[head=3]");
   }
   if (name.site == Site::attn_scores && !config.attends(name.layer)) {
     throw HookError(scores.to_string(),

@@ -41,7 +41,7 @@ ScoredPatterns::ScoredPatterns(const ActivationCache& cache, const HeadScoreOpti
       where_(where),
       stack_(options.stack) {
   if (!crosses && options.site.site != Site::pattern)
-    throw HookError(where, "heads are scored by their patterns; expected act::pattern or act::cross_pattern");
+    throw HookError(where, "heads are scored by their patterns; expected `pattern` or `cross_pattern`");
   if (crosses && options.exclude_current_token) {
     throw HookError(
         where,
@@ -61,7 +61,7 @@ ScoredPatterns::ScoredPatterns(const ActivationCache& cache, const HeadScoreOpti
   if (!shown) {
     throw HookError(where,
                     fmt::format("the cache has no layer's pattern; expected that of a run which keeps {}",
-                                crosses ? "act::cross_pattern" : "act::pattern"));
+                                crosses ? "`cross_pattern`" : "`pattern`"));
   }
   const std::vector<std::int64_t> sizes = shown->sizes();  // [row, head, query, key]
   heads = sizes[1];
@@ -109,8 +109,8 @@ at::Tensor ScoredPatterns::tokens(const ActivationCache& cache, const at::Tensor
   if (!given.defined() && !known.defined()) {
     throw ShapeError(
         where_,
-        "the tokens are missing; expected what the cached run read, as HeadScoreOptions::tokens, or a "
-        "cache that has kept act::tokens");
+        "the tokens are missing; expected what the cached run read, as the option `tokens`, or a "
+        "cache that has kept `tokens`");
   }
   const auto of_rows = [&](const at::Tensor& ids) {
     const at::Tensor rows = (ids.dim() == 1 ? ids.unsqueeze(0) : ids).to(at::kCPU);

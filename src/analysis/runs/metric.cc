@@ -43,7 +43,7 @@ void require_of_logits(const Metric& metric) {
   if (metric.definition().reads_logits && metric.definition().activations.empty()) return;
   throw HookError(
       metric.name(),
-      "this metric reads activations; expected a metric of logits, or GradientRequest::of_run with "
+      "this metric reads activations; expected a metric of logits, or a request for gradients `of_run` with "
       "the metric of that input: metric.on(model, input)");
 }
 
@@ -130,12 +130,12 @@ at::Tensor Metric::operator()(const at::Tensor& logits) const {
   if (!logits.defined() || logits.dim() != 3 || (n_positions > 0 && logits.size(1) != n_positions)) {
     throw ShapeError(
         name(), fmt::format("the metric looks at {} positions; expected logits [row, {}, vocab], got {}; "
-                            "Metric::score runs the model as it wants it",
+                            "the metric's score() runs the model as it wants it",
                             n_positions, n_positions,
                             logits.defined() ? shape_text(logits.sizes()) : "an undefined tensor"));
   }
   if (!definition_->reads_logits) {
-    throw HookError(name(), "this metric reads activations; score a run (Metric::score, Metric::on)");
+    throw HookError(name(), "this metric reads activations; score a run with the metric's score() or on()");
   }
   require_answers_fit(*this, logits.size(0), logits);
   return checked_scores(*this,

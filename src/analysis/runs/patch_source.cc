@@ -52,8 +52,7 @@ class Unsaid final : public PatchSource::Kind {
   [[noreturn]] static void refuse() {
     throw HookError("from",
                     "nothing says what the patched places become; expected a run's cache, "
-                    "PatchSource::mean(data, MeanOver::rows), PatchSource::zero() or another source; set "
-                    "SweepOptions::from");
+                    "a mean, zero or another source; set `from`");
   }
 };
 
@@ -169,7 +168,7 @@ class Mean final : public PatchSource::Kind {
     const bool over_positions = over_ == MeanOver::rows_and_positions && dim;
     if (over_positions && keys) {
       throw HookError(name.to_string(),
-                      "keys of different queries have no mean; expected MeanOver::rows (--mean-over rows)");
+                      "keys of different queries have no mean; expected the mean over rows alone");
     }
     if (!dim) return all.mean(0, true);
     at::Tensor real = real_along(name, *dim, all);
@@ -258,7 +257,7 @@ PatchSource PatchSource::value(double number) {
 }
 
 PatchSource PatchSource::value(at::Tensor tensor) {
-  if (!tensor.defined()) throw ShapeError("PatchSource::value", "the tensor is undefined; expected a value");
+  if (!tensor.defined()) throw ShapeError("from", "the tensor is undefined; expected a value");
   std::string words = fmt::format("a value {}", shape_text(tensor.sizes()));
   return {std::make_shared<Same>(std::move(tensor)), std::move(words)};
 }
@@ -277,8 +276,7 @@ PatchSource PatchSource::resampled(ActivationCache data, std::uint64_t seed) {
 
 PatchSource PatchSource::mixture(const PatchSource& one, const PatchSource& other, double share) {
   if (!std::isfinite(share)) {
-    throw ShapeError("PatchSource::mixture",
-                     fmt::format("the share {} is not finite; expected a number such as 0.5", share));
+    throw ShapeError("from", fmt::format("the share {} is not finite; expected a number such as 0.5", share));
   }
   PatchSource mixed = one;
   mixed.terms_.clear();

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 #include <variant>
 
 #include "analysis/places/input_rows.h"
+#include "engine/standing_dictionaries.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/edit.h"
@@ -62,11 +64,16 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input, Options op
     : model_(model.loaded()),
       input_(std::move(input)),
       options_(std::move(options)),
-      points_(model.config()),
+      points_(model.points()),
       columns_(input_.length()),
       unpatched_(std::move(unpatched)) {
   const Hooks attached = model.hooks();
   options_.run.hooks.insert(options_.run.hooks.begin(), attached.begin(), attached.end());
+  needs_tokens_ = std::ranges::any_of(mounted_in(model_), [](const MountedDictionary& each) {
+    const bool reads_embedding =
+        each.reads.scope() != SiteScope::block && each.writes.scope() == SiteScope::block;
+    return !each.excluded.empty() || reads_embedding;
+  });
 }
 
 PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
@@ -78,7 +85,7 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
   // runs on other devices than the CPU.
   suffixes_ = model.device().is_cpu() && config.direction == AttentionDirection::causal &&
               !config.has_encoder() && !config.delta_net && keys_last(config) && run.hooks.empty() &&
-              run.edits.empty() && run.capture.empty() && run.logit_positions.has_value();
+              run.edits.empty() && run.capture.empty() && run.logit_positions.has_value() && !needs_tokens_;
   if (const at::Tensor& mask = input_.main_mask(); mask.defined()) {
     const at::Tensor real = mask[0].to(at::kByte);
     first_real_ = real.argmax().item<std::int64_t>();
@@ -179,7 +186,22 @@ RunResult PatchedRuns::run_suffixes(const ActivationName& name, const at::Tensor
 }
 
 std::int64_t PatchedRuns::first_block_for(std::int64_t layer) const {
-  return model_.config().last_start(layer, model_.config().n_layers);
+  const ModelConfig& config = model_.config();
+  const MountedDictionaries& all = mounted_in(model_);
+  std::int64_t first = config.last_start(layer, config.n_layers);
+  // A dictionary that stands at or after the first block reads an activation that the run computes.
+  for (bool lower = true; std::exchange(lower, false);) {
+    for (const MountedDictionary& each : all) {
+      if (each.writes.scope() != SiteScope::block || each.writes.stack != points_.stacks().main()) continue;
+      for (const std::size_t source : each.sources) {
+        const std::int64_t reads = all[source].reads.layer;
+        if (each.writes.layer < first || reads >= first) continue;
+        first = config.last_start(reads, config.n_layers);
+        lower = true;
+      }
+    }
+  }
+  return first;
 }
 
 at::Tensor PatchedRuns::stream_before(std::int64_t layer) const {

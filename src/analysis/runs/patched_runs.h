@@ -130,7 +130,8 @@ class PatchedRuns {
   ActivationCache seen(const Input& rows, RunOptions options, Edits edits, Selection capture) const;
   /// The options of a run that starts there: standing hooks and edits of what it computes.
   RunOptions options_from(const Begin& begin) const;
-  /// The last block up to `layer` at which a run may begin.
+  /// The last block up to `layer` at which a run may begin: later layers attend with keys, and dictionaries
+  /// read activations, that it computes.
   std::int64_t first_block_for(std::int64_t layer) const;
   /// The stream before a block in the run without patches, [1, pos, d_model].
   at::Tensor stream_before(std::int64_t layer) const;
@@ -142,6 +143,7 @@ class PatchedRuns {
   Options options_;
   PointIndex points_;
   bool changes_shared_ = false;  // hooks or edits change what all layers read in addition to the stream
+  bool needs_tokens_ = false;    // dictionaries leave out some of them, or read embeddings
   bool keeps_encoder_ = false;   // the encoder's output is the same in all runs
   bool suffixes_ = false;        // rows may begin at columns of their own
   std::int64_t columns_;         // of the stack that predicts

@@ -80,7 +80,7 @@ std::vector<char> without_effect(const std::vector<Patch>& patches, const Activa
 }
 
 bool PatchedRuns::is_mixed(const ActivationName& name) const {
-  if (row(name.site).scope != SiteScope::block || name.site == Site::relative_bias) return false;
+  if (name.scope() != SiteScope::block || name.site == Site::relative_bias) return false;
   const auto point = [&](const act::BlockSite& site) {
     return points_.require(site.in(name.stack, name.layer).name());
   };
@@ -88,6 +88,8 @@ bool PatchedRuns::is_mixed(const ActivationName& name) const {
   // A convolution reads what the run's prefix remembers of earlier columns.
   if (!config.attends(name.layer)) return false;
   if (config.shares_keys(name.layer) || config.lends_keys(name.layer)) return false;
+  // A dictionary of this layer or of a later one reads an earlier layer.
+  if (first_block_for(name.layer) < config.last_start(name.layer, config.n_layers)) return false;
   const std::size_t number = points_.require(name);
   return number >= point(act::q) && number < point(act::z);
 }
@@ -119,11 +121,11 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   const ActivationName& first = patch.front().place.name();
   Group group{.layer = std::numeric_limits<std::int64_t>::max(), .point = points_.require(first)};
   // What is read may come before the patch; what all layers share is computed before the first.
-  if (!options_.run.capture.empty() || changes_shared_) group.layer.reset();
+  if (!options_.run.capture.empty() || changes_shared_ || needs_tokens_) group.layer.reset();
   for (const PatchedBlock& block : patch) {
     const ActivationName& name = block.place.name();
     group.alone = group.alone || per_expert(row(name.site));
-    const bool inside = row(name.site).scope == SiteScope::block && name.stack == points_.stacks().main();
+    const bool inside = name.scope() == SiteScope::block && name.stack == points_.stacks().main();
     if (!inside) {
       group.layer.reset();
     } else if (group.layer) {

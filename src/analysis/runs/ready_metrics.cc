@@ -195,7 +195,7 @@ Metric loss() {
              if (!run.tokens.defined()) {
                throw ShapeError("loss",
                                 "the tokens that are predicted are not known; expected a run "
-                                "of token ids (Metric::score, Metric::on)");
+                                "of token ids (the metric's score() or on())");
              }
              // Padding is not predicted.
              const auto tokens =
@@ -229,10 +229,11 @@ Metric attention(const Address& head, Position query, Position key) {
            [head](const MetricInput& run) {
              const auto pattern = run.cache[head];
              if (pattern.dim() != 3) {
-               throw HookError(head.to_string(),
-                               fmt::format("this is not the pattern of one head; expected [row, query, "
-                                           "key], got {}; write act::pattern(layer).head(head)",
-                                           shape_text(pattern.sizes())));
+               throw HookError(
+                   head.to_string(),
+                   fmt::format("this is not the pattern of one head; expected [row, query, "
+                               "key], got {}; name one head, as in blocks.0.attn.hook_pattern[head=1]",
+                               shape_text(pattern.sizes())));
              }
              const auto of_query = at_column(head.name(), pattern, run, 0);  // [row, key]
              const auto key = run.columns.select(1, 1).unsqueeze(1).to(of_query.device());

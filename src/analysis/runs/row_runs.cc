@@ -18,7 +18,7 @@ RowRuns run_rows(const HookedTransformer& model, const Input& input, const RunOp
                  std::string_view where, const std::function<bool(const SweepProgress&)>& watch,
                  const std::function<void(const Input& some, const RunResult& result)>& use) {
   const SweepInput rows(model, input, where);
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   const bool by_row = !options.edits.empty();
   const std::int64_t most = by_row ? 1 : std::max<std::int64_t>(1, kTokensPerRun / rows.all().length());
   const WorkSteps steps(rows.rows(), watch);

@@ -119,6 +119,15 @@ at::Tensor SourceReader::block(const PatchedPlace& place) const {
   return masked_.defined() ? at::where(take_block(masked_, place.into, context), target, sum) : sum;
 }
 
+at::Tensor SourceReader::not_zero() const {
+  at::Tensor all;
+  for (const Values& values : values_) {
+    const at::Tensor own = values.tensor.ne(0).flatten(0, -2).any(0);
+    all = all.defined() ? all.logical_or(own) : own;
+  }
+  return all;
+}
+
 std::vector<const ActivationCache*> SourceReader::caches(const PatchSource& source) {
   std::vector<const ActivationCache*> caches;
   for (const PatchSource::Term& term : source.terms()) {

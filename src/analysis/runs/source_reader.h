@@ -85,6 +85,9 @@ class SourceReader {
   /// Whether there are values: in the data of a mean an expert may have got no token.
   bool has_values() const noexcept { return !values_.empty(); }
 
+  /// Which places on the last axis have a value other than 0 somewhere, bool; undefined: there are no values.
+  at::Tensor not_zero() const;
+
   /// The row of a run that values come from.
   struct RowOfRun {
     TokenColumns columns;  ///< along the axis asked for, of all rows

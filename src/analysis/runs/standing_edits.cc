@@ -107,7 +107,7 @@ Edits edits_of_row(const Edits& edits, const PointIndex& points, SweptRow row) {
 
 // A hook need not change what it sees, but this cannot be known.
 void require_free_way(const HookedTransformer& model, const Hooks& hooks, const Edits& edits) {
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   const std::set<ActivationName> on_the_way = points_on_the_way(points, model.config());
   const auto require_none = [&](const Selection& where) {
     for (const std::size_t point : where.resolve(points, Reach::everything(points))) {

@@ -43,9 +43,9 @@ at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::i
 }
 
 /// A number for each token of the vocabulary, [.., vocab], as the logit or the difference: [row, ..].
-class OfAnswers {
+class AnswersOfRun {
  public:
-  OfAnswers(const ReadLogit& logit, const RunReading& run)
+  AnswersOfRun(const ReadLogit& logit, const RunReading& run)
       : rows_(run.columns.rows()), answer_(logit.answer.in(run.model)) {
     const auto vocab = run.model.config().d_vocab_out();
     answer_.require_fit(rows_, vocab, "answer");
@@ -67,7 +67,7 @@ class OfAnswers {
 
 /// The logit (difference) itself, [row, pos], as the cache shows it nearest to the end of the run.
 at::Tensor shown_logit(const ReadLogit& logit, const RunReading& run) {
-  const OfAnswers difference(logit, run);
+  const AnswersOfRun difference(logit, run);
   const auto [logits, unembedded] = shown_end(run);
   if (logits.defined()) return difference(logits).diagonal(0, 0, 1).t();  // of answers by row, each row's own
   if (!unembedded.defined()) return {};
@@ -101,7 +101,7 @@ LogitReading logit_reading(const ReadLogit& logit, const RunReading& run) {
   const auto& config = run.model.config();
   require_linear(config, logit.where);
   const auto rows = run.columns.rows();
-  const OfAnswers difference(logit, run);
+  const AnswersOfRun difference(logit, run);
   const auto weights = run.model.weights();
   const auto scale = config.unembedding->scale;
   const auto affine = final_affine(run.model);

@@ -27,7 +27,7 @@ ActivationName whole_activation(const HookedTransformer& model, const Address& a
                                 "says where it is read",
                                 option));
   }
-  const PointIndex points(model.config());
+  const PointIndex& points = model.points();
   return points.name(points.require(points.resolve(address.name())));
 }
 

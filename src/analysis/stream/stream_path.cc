@@ -10,6 +10,7 @@
 
 #include "analysis/places/cache_reading.h"
 #include "analysis/places/named_tokens.h"
+#include "analysis/stream/stream_features.h"
 #include "analysis/values/numberless.h"
 #include "analysis/work/work_steps.h"
 #include "hooked/core/error.h"
@@ -21,7 +22,7 @@ namespace {
 Stack stack_of(const ActivationName& of, const ModelConfig& config) {
   if (of.stack != Stack::none) return of.stack;
   if (!config.has_encoder()) return Stack::blocks;
-  return row(of.site).scope == SiteScope::exit ? Stack::decoder : Stack::encoder;
+  return of.scope() == SiteScope::exit ? Stack::decoder : Stack::encoder;
 }
 
 /// Whether the path of the stream to `of` ends with this step: at a point that shows the stream, at a norm's
@@ -109,9 +110,27 @@ StreamPath path_to(const ActivationName& of, const Split& split, const RunReadin
         "(resid_pre, resid_mid, resid_post, ...), what a norm makes of it (ln1_normalized, ...) or what a "
         "sublayer adds to it (attn_out, mlp_out)");
   }
-  if (end->kind == StreamStep::Kind::write) return {{.written = written_by(*end, split, run)}};
+  const bool writes = end->kind == StreamStep::Kind::write;
+  auto step = writes ? end : steps.begin();
   StreamPath path;
-  for (auto step = steps.begin(); step != end; ++step) {
+  if (split.grain == Grain::feature) {
+    if (std::none_of(step, end + 1, [&](const auto& each) { return has_features(run.model, each); })) {
+      throw HookError(of.to_string(),
+                      "no dictionary stands where the stream, or what is written to it, could be split into "
+                      "features; expected a model with one there (with_dictionary, --dictionary), or another "
+                      "grain");
+    }
+    // All that was written before a dictionary of the stream is in its features.
+    for (auto shown = end + 1; shown-- != step;) {
+      auto features = features_shown(*shown, run);
+      if (!features) continue;
+      path.push_back({.written = std::move(*features)});
+      step = shown;
+      break;
+    }
+  }
+  if (writes) return {{.written = written_by(*end, split, run)}};
+  for (; step != end; ++step) {
     if (step->kind == StreamStep::Kind::write) {
       path.push_back({.written = written_by(*step, split, run)});
     } else if (step->kind == StreamStep::Kind::norm) {

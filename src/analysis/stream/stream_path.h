@@ -106,7 +106,7 @@ Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at
 std::vector<Writing> written_by(const StreamStep& write, const Split& split, const RunReading& run);
 /// One part that is the same everywhere, `vector` [d_model].
 Writing constant_part(std::string label, const at::Tensor& vector, const RunReading& run);
-/// One part that was kept as a vector.
-Writing kept_part(std::string label, const Address& address, const RunReading& run);
+/// One part that was kept as a vector; of a dictionary that stands there, what goes on.
+Writing kept_part(std::string label, const ActivationName& name, const RunReading& run);
 
 }  // namespace hooked

@@ -14,6 +14,7 @@
 
 #include "analysis/places/cache_reading.h"
 #include "analysis/places/input_rows.h"
+#include "analysis/stream/stream_features.h"
 #include "analysis/stream/stream_graph.h"
 #include "analysis/stream/stream_path.h"
 #include "analysis/work/obstacles.h"
@@ -78,7 +79,7 @@ std::vector<Writing> heads_written(const StreamStep& step, const Split& split, c
   heads.matrix = [weights, layer] { return in_float64(weights.W_O(layer)); };
   auto bias = in_float64(weights.b_O(layer));  // [d_model]
   heads.z = step.of_attention(Site::z);
-  const auto z = run(*heads.z);
+  const auto z = gone_on(*heads.z, run);
   if (split.value_biases == ValueBiases::in_bias) {
     const auto moved = constant_values(step, run);
     bias = bias + at::einsum("hw,hwm->m", {moved, heads.matrix()});
@@ -209,7 +210,7 @@ ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
     throw HookError(
         indices_.to_string(),
         "only some positions were kept; expected all of them for the experts' tokens; run without "
-        "RunOptions::keep.positions");
+        "`keep.positions`");
   }
   auto owners = chosen;
   if (tokens && tokens->mask.defined())
@@ -312,10 +313,11 @@ std::vector<Writing> neurons_of_mlp(const StreamStep& step, const RunReading& ru
   const auto weights = weights_around(run.model, step.point);
   run.cache.entry(post.name());  // so that an error is thrown here, not later
   // Read on request: for many layers it is larger than the result.
-  return {neurons_written(
-              size_of(Axis::d_mlp, run.model.config(), layer), [run, post] { return run(post); },
-              [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer), post),
-          constant_part(step.label("bias"), in_float64(weights.b_out(layer)), run)};
+  return {
+      neurons_written(
+          size_of(Axis::d_mlp, run.model.config(), layer), [run, post] { return gone_on(post.name(), run); },
+          [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer), post),
+      constant_part(step.label("bias"), in_float64(weights.b_out(layer)), run)};
 }
 
 }  // namespace
@@ -327,20 +329,26 @@ Writing constant_part(std::string label, const at::Tensor& vector, const RunRead
       .labels = {std::move(label)}, .places = {std::nullopt}, .values = [everywhere] { return everywhere; }};
 }
 
-Writing kept_part(std::string label, const Address& address, const RunReading& run) {
-  const auto value = run(address).unsqueeze(2);
-  return {.labels = {std::move(label)},
-          .places = {Address(run.cache.entry(address.name()).name)},
-          .values = [value] { return value; }};
+Writing kept_part(std::string label, const ActivationName& name, const RunReading& run) {
+  const auto value = gone_on(name, run).unsqueeze(2);
+  return {.labels = {std::move(label)}, .places = {Address(run.cache.entry(name).name)}, .values = [value] {
+            return value;
+          }};
 }
 
 std::vector<Writing> written_by(const StreamStep& write, const Split& split, const RunReading& run) {
-  if (write.of_heads() && split.grain != Grain::layer)
+  if (split.grain == Grain::feature) {
+    if (auto features = features_written(write, run)) {
+      return features->before_norms ? through_output_norm(std::move(features->parts), write, run)
+                                    : std::move(features->parts);
+    }
+  } else if (write.of_heads() && split.grain >= Grain::head) {
     return through_output_norm(heads_written(write, split, run), write, run);
-  if (write.part == Part::mixture && split.grain >= Grain::expert)
+  } else if (write.part == Part::mixture && split.grain >= Grain::expert) {
     return through_output_norm(mixture_written(write.block(), split.grain, run), write, run);
-  if (write.part == Part::dense_mlp && split.grain >= Grain::neuron)
+  } else if (write.part == Part::dense_mlp && split.grain >= Grain::neuron) {
     return through_output_norm(neurons_of_mlp(write, run), write, run);
+  }
   std::vector<Writing> whole;
   whole.push_back(kept_part(write.label(), write.point, run));
   return whole;

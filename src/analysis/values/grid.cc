@@ -2,6 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/nanmean.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "analysis/values/place_labels.h"
 #include "analysis/values/row_major.h"
@@ -105,14 +108,30 @@ std::int64_t checked_flat(const Grid& grid, const std::vector<std::int64_t>& ind
   return flat;
 }
 
+/// A copy in the form in which a grid holds numbers.
+at::Tensor owned(const at::Tensor& values) {
+  return values.detach()
+      .to(at::TensorOptions(at::kCPU).dtype(at::kDouble), /*non_blocking=*/false, /*copy=*/true)
+      .contiguous();
+}
+
+/// The grid whose numbers are `change` of the numbers of another, and so are the ends of their ranges.
+template <typename Change>
+Grid changed(const Grid& grid, std::vector<GridAxis> axes, Grid::Description description,
+             const Change& change) {
+  const Grid made(change(grid.values()), std::move(axes), std::move(description));
+  if (!grid.interval()) return made;
+  const at::Tensor one = change(grid.interval()->low), other = change(grid.interval()->high);
+  // A negative factor turns a range around.
+  return made.with_interval({at::minimum(one, other), at::maximum(one, other), grid.interval()->about});
+}
+
+at::Tensor unchanged(const at::Tensor& values) { return values; }
+
 }  // namespace
 
 Grid::Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description description)
-    : values_(values.detach()
-                  .to(at::TensorOptions(at::kCPU).dtype(at::kDouble), /*non_blocking=*/false, /*copy=*/true)
-                  .contiguous()),
-      axes_(std::move(axes)),
-      description_(std::move(description)) {
+    : values_(owned(values)), axes_(std::move(axes)), description_(std::move(description)) {
   if (static_cast<std::size_t>(values_.dim()) != axes_.size()) {
     throw ShapeError(title(), fmt::format("a grid has an axis with labels for each axis of its values; "
                                           "expected values of {} axes, got {}",
@@ -167,8 +186,9 @@ Grid Grid::slice(std::string_view axis, std::int64_t index) const {
   const auto dim = axis_index(axis);
   const auto place = checked_place(*this, dim, index);
   const auto& label = axes_[dim].labels[static_cast<std::size_t>(place)];
-  return Grid(values().select(static_cast<std::int64_t>(dim), place), without(axes_, dim),
-              {.title = fmt::format("{}, {} {}", title(), axis, label), .unit = unit()});
+  return changed(*this, without(axes_, dim),
+                 {.title = fmt::format("{}, {} {}", title(), axis, label), .unit = unit()},
+                 [&](const at::Tensor& all) { return all.select(static_cast<std::int64_t>(dim), place); });
 }
 
 Grid Grid::slice(std::string_view axis, std::string_view label) const {
@@ -192,17 +212,30 @@ Grid Grid::slice(std::string_view axis, std::string_view label) const {
 }
 
 Grid Grid::with_title(std::string title) const {
-  return Grid(values(), axes_, {.title = std::move(title), .unit = unit()});
+  return changed(*this, axes_, {.title = std::move(title), .unit = unit()}, unchanged);
 }
 
 Grid Grid::with_unit(std::string unit) const {
-  return Grid(values(), axes_, {.title = title(), .unit = std::move(unit)});
+  return changed(*this, axes_, {.title = title(), .unit = std::move(unit)}, unchanged);
 }
 
 Grid Grid::with_labels(std::string_view axis, std::vector<std::string> labels) const {
   std::vector<GridAxis> axes = axes_;
   axes[axis_index(axis)].labels = std::move(labels);
-  return Grid(values(), std::move(axes), description_);
+  return changed(*this, std::move(axes), description_, unchanged);
+}
+
+Grid Grid::with_interval(const GridInterval& interval) const {
+  for (const auto& [name, ends] : {std::pair("low", interval.low), std::pair("high", interval.high)}) {
+    if (ends.defined() && ends.sizes() == values().sizes()) continue;
+    throw ShapeError(title(),
+                     fmt::format("'{}' of the interval does not fit the numbers; expected {}, got {}", name,
+                                 shape_text(values().sizes()),
+                                 ends.defined() ? shape_text(ends.sizes()) : "an undefined tensor"));
+  }
+  Grid made = *this;
+  made.interval_ = GridInterval{owned(interval.low), owned(interval.high), interval.about};
+  return made;
 }
 
 Grid Grid::mean(std::string_view axis) const {
@@ -234,7 +267,8 @@ Grid Grid::rescaled(double zero, double one, std::string unit) const {
         title(),
         fmt::format("no scale has 0 and 1 at the same number; expected two numbers, got {} twice", zero));
   }
-  return Grid((values() - zero) / (one - zero), axes_, {.title = title(), .unit = std::move(unit)});
+  return changed(*this, axes_, {.title = title(), .unit = std::move(unit)},
+                 [&](const at::Tensor& all) { return (all - zero) / (one - zero); });
 }
 
 at::Tensor Grid::aligned(const Grid& numbers) const {
@@ -290,11 +324,13 @@ Grid operator-(const Grid& left, const Grid& right) {
 Grid operator-(const Grid& grid, double number) { return grid + -number; }
 
 Grid operator+(const Grid& grid, double number) {
-  return Grid(grid.values() + number, grid.axes(), {.title = grid.title(), .unit = grid.unit()});
+  return changed(grid, grid.axes(), {.title = grid.title(), .unit = grid.unit()},
+                 [&](const at::Tensor& all) { return all + number; });
 }
 
 Grid operator*(const Grid& grid, double number) {
-  return Grid(grid.values() * number, grid.axes(), {.title = grid.title(), .unit = grid.unit()});
+  return changed(grid, grid.axes(), {.title = grid.title(), .unit = grid.unit()},
+                 [&](const at::Tensor& all) { return all * number; });
 }
 
 Grid operator*(double number, const Grid& grid) { return grid * number; }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,18 +34,21 @@ std::string padded_left(const std::string& text, std::size_t columns) {
 /// it.
 std::function<std::string(double)> format_of(const Grid& grid) {
   constexpr int kDecimals = 3;
-  const at::Tensor held = grid.values();
-  const auto* numbers = held.const_data_ptr<double>();
-  double largest = 0;
-  bool whole = true;
-  for (std::int64_t i = 0; i < held.numel(); ++i) {
-    if (!std::isfinite(numbers[i])) continue;
-    largest = std::max(largest, std::abs(numbers[i]));
-    whole = whole && numbers[i] == std::round(numbers[i]);
+  std::vector<double> numbers;
+  const auto add = [&](const at::Tensor& held) {
+    const std::span values(held.const_data_ptr<double>(), static_cast<std::size_t>(held.numel()));
+    numbers.insert(numbers.end(), values.begin(), values.end());
+  };
+  add(grid.values());
+  if (grid.interval()) {
+    add(grid.interval()->low);
+    add(grid.interval()->high);
   }
-  if (whole && largest < 1e9) return [](double number) { return fixed_text(number, 0); };
-  if (grid.unit() == "probability") return [](double number) { return probability_text(number, kDecimals); };
-  return ColumnFormat(largest, kDecimals);
+  const bool whole =
+      std::ranges::all_of(numbers, [](double n) { return !std::isfinite(n) || n == std::round(n); });
+  if (grid.unit() == "probability" && !whole)
+    return [](double number) { return probability_text(number, kDecimals); };
+  return ColumnFormat::of(numbers, kDecimals);
 }
 
 /// Cells with labels above them and to their left.
@@ -92,6 +96,15 @@ struct CellTable {
   }
 };
 
+/// The range of a number, after it: ` [0.1, 0.3]`; nothing for one without.
+std::string range_text(const Grid& grid, std::int64_t flat,
+                       const std::function<std::string(double)>& format) {
+  if (!grid.interval()) return "";
+  const double low = grid.interval()->low.const_data_ptr<double>()[flat],
+               high = grid.interval()->high.const_data_ptr<double>()[flat];
+  return std::isnan(low) || std::isnan(high) ? "" : fmt::format(" [{}, {}]", format(low), format(high));
+}
+
 /// The table of one panel.
 CellTable table_of(const Grid& grid, std::int64_t panel, const std::function<std::string(double)>& format) {
   const auto& axes = grid.axes();
@@ -105,6 +118,11 @@ CellTable table_of(const Grid& grid, std::int64_t panel, const std::function<std
   const auto count = table.rows.size() * table.columns.size();
   const auto* numbers = held.const_data_ptr<double>() + static_cast<std::size_t>(panel) * count;
   for (std::size_t i = 0; i < count; ++i) table.cells.push_back(format(numbers[i]));
+  if (grid.interval()) {
+    const auto first = static_cast<std::size_t>(panel) * count;
+    for (std::size_t i = 0; i < count; ++i)
+      table.cells[i] += range_text(grid, static_cast<std::int64_t>(first + i), format);
+  }
   if (table.total_width() <= kPage) return table;
   CellTable turned = table.turned(rows ? columns.name + " \\ " + rows->name : columns.name);
   return turned.total_width() < table.total_width() ? turned : table;
@@ -115,7 +133,8 @@ CellTable table_of(const Grid& grid, std::int64_t panel, const std::function<std
 std::ostream& operator<<(std::ostream& out, const Grid& grid) {
   const auto format = format_of(grid);
   out << grid.title() << " (" << grid.unit() << ")\n";
-  if (grid.axes().empty()) return out << format(grid.at({})) << '\n';
+  if (grid.interval()) out << "in brackets: " << grid.interval()->about << '\n';
+  if (grid.axes().empty()) return out << format(grid.at({})) << range_text(grid, 0, format) << '\n';
   for (std::int64_t panel = 0; panel < panel_count(grid); ++panel) {
     std::string heading;
     for (const auto& [axis, place] : panel_place(grid, panel))

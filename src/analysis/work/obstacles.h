@@ -52,7 +52,7 @@ inline constexpr Obstacles kPaths{{Part::shared_keys, Part::qkv_clip},
 inline constexpr Obstacles kConstantValues{
     {Part::sinks, Part::gated_heads, Part::value_norm, Part::qkv_clip, Part::latents, Part::shared_keys},
     "what is constant in the values cannot be separated",
-    "ValueBiases::in_heads takes this one"};
+    "value biases left in the heads' parts take this one"};
 inline constexpr Obstacles kLinearHeads{{Part::qkv_clip}, "clipping is not linear"};
 inline constexpr Obstacles kOwnKeys{{Part::shared_keys},
                                     "keys and values of some layers are made of another layer's stream",
@@ -63,7 +63,15 @@ inline constexpr Obstacles kPlainValues{{Part::value_norm, Part::gated_heads},
 inline constexpr Obstacles kPlainStream{
     {Part::stream_norms, Part::layer_scale},
     "a norm or a scale lies between writer and reader, and only a run knows it",
-    "`.norms = false` gives the bare matrices"};
+    "the bare matrices, without the norms, take this one"};
+inline constexpr Obstacles kGraphs{
+    {Part::encoder, Part::delta_net, Part::qkv_clip, Part::layer_input, Part::mlm_head},
+    "holding patterns, gates and the scales of norms does not make it linear",
+    "path_patching and attribution_patching take this one"};
+inline constexpr Obstacles kPlainNeurons{{Part::gated_mlp, Part::neuron_norm, Part::mixture, Part::ln2_post},
+                                         "what neurons write is not their activation times a row of W_out, "
+                                         "or they read by more than one direction",
+                                         "a graph with transcoders takes this one"};
 inline constexpr Obstacles kPairs{{Part::encoder}, "a pair's prompts are of one stack"};
 
 }  // namespace obstacles

@@ -116,7 +116,24 @@ std::vector<std::string> tensor_files_below(const std::filesystem::path& folder)
   return files;
 }
 
+/// A folder that diffusers saved holds no model, but a folder for each model of a pipeline.
+void require_no_pipeline(const std::filesystem::path& folder) {
+  if (!is_there(folder / "model_index.json")) return;
+  std::vector<std::string> models;
+  for (const auto& name : names_in(folder)) {
+    if (is_there(folder / name / "config.json") && !tensor_files(folder / name).empty())
+      models.push_back(path_text(folder / name));
+  }
+  throw CheckpointError(
+      path_text(folder),
+      fmt::format(
+          "is a pipeline of diffusers, not a model; expected the folder of one of its language models, "
+          "such as its text encoder, got {}",
+          models.empty() ? "no folder of a model in it" : "only " + name_list(models)));
+}
+
 [[noreturn]] void throw_no_model(const std::filesystem::path& folder) {
+  require_no_pipeline(folder);
   std::vector<std::string_view> wanted;
   for (const auto& file : kKnownFiles) wanted.push_back(file.name);
   const auto last = wanted.back();

@@ -68,14 +68,12 @@ std::optional<std::filesystem::path> model_at(const std::filesystem::path& path,
   for (auto& file : tensor_files(snapshot)) {
     if (!is_gguf_name(file)) names.push_back(std::move(file));
   }
-  const auto near = nearest(name.file, names);
   throw CheckpointError(
       given.where,
       fmt::format("the cache has no such file of '{}'; expected one of its files of tensors, got {}{}; "
                   "nothing is downloaded: fetch it with `{}`",
                   path_text(name.without_file().id()), names.empty() ? "none" : name_list(names),
-                  near.empty() ? "" : fmt::format("; the nearest is '{}'", path_text(near)),
-                  download_command(name)));
+                  nearest_text("; the nearest is '{}'", name.file, names), download_command(name)));
 }
 
 }  // namespace

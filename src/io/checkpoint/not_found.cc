@@ -156,18 +156,21 @@ void throw_not_cached(std::string_view id, const HubName& name, const HubCache& 
   if (const auto whole = whole_name(name)) throw_short_name(id, *whole, models, cache);
   const auto known = revisions(name, models);
   const auto near = known.empty() ? suggestion(name, models) : std::string();
+  HubName on_hub = name;
+  if (name.organisation.empty()) on_hub.organisation = "ORG";
   throw CheckpointError(
       path_text(id),
       fmt::format(
           "the model was not found; {}{}{}expected a folder of that name, or '{}' or '{}' (hub cache of "
-          "{}), got {}; nothing is downloaded: fetch it with `{}`",
+          "{}), got {}; nothing is downloaded: {}fetch it with `{}`",
           path_suggestion(std::filesystem::path(id)), near, near.empty() ? "" : "; ",
           path_text(places.reference), path_text(places.snapshot), cache.chosen_by,
           !is_folder(cache.path)     ? "no cache there"
           : !is_folder(places.model) ? "no such model in the cache"
           : known.empty()            ? "no revision of the model"
                                      : fmt::format("only revisions {}", fmt::join(known, ", ")),
-          download_command(name)));
+          name.organisation.empty() ? "names on the hub begin with an organisation; " : "",
+          download_command(on_hub)));
 }
 
 }  // namespace hooked

@@ -21,6 +21,14 @@ std::string lfs_size(std::string_view text) {
   return digits;
 }
 
+/// Formats of numbers have zeros or other control characters among their first bytes.
+bool looks_like_text(std::string_view start) {
+  constexpr std::size_t kEnough = 16;
+  return start.size() >= kEnough && std::ranges::none_of(start, [](unsigned char c) {
+           return c == 0x7F || (c < ' ' && c != '\n' && c != '\r' && c != '\t');
+         });
+}
+
 }  // namespace
 
 std::string git_lfs_pointer(std::string_view start) {
@@ -43,6 +51,7 @@ std::string foreign_kind(std::string_view start) {
   if (start.starts_with("\x1F\x8B")) return "this is gzip data; unpack it first";
   if (start.starts_with("GGUF")) return "this is a GGUF file";
   if (start.starts_with("\x89HDF")) return "this is an HDF5 file";
+  if (looks_like_text(start)) return "this looks like a text";
   return {};
 }
 

@@ -86,12 +86,12 @@ bool is_own_config(const std::filesystem::path& file) {
 }
 
 void require_not_read_from(const std::filesystem::path& folder, const std::set<std::string>& holds,
-                           const ReadFrom& from) {
+                           const ReadFrom& from, std::string_view what) {
   if (const auto* read = same_among(folder, from.folders)) {
     throw IoError(path_text(folder),
-                  fmt::format("this is the folder '{}', from which the model was read; expected another one; "
+                  fmt::format("this is the folder '{}', from which the {} was read; expected another one; "
                               "choose another",
-                              path_text(*read)));
+                              path_text(*read), what));
   }
   for (const auto& name : holds) require_not_read(folder / name, from.files);
 }
@@ -127,11 +127,11 @@ void require_replaceable(const std::filesystem::path& file, const FileKind& kind
                 kind.is_ours == nullptr
                     ? fmt::format("there is a file of this name already, and {} does not say who wrote it; "
                                   "expected a new name; choose another or allow any file to be replaced "
-                                  "(Overwrite::any)",
+                                  "(--force)",
                                   kind.name)
                     : fmt::format("there is a file of this name that is not {} written by hooked; expected a "
                                   "new name or such a file; choose another name or allow any file to be "
-                                  "replaced (--force, Overwrite::any)",
+                                  "replaced (--force)",
                                   kind.name));
 }
 
@@ -144,8 +144,12 @@ void require_not_read(const std::filesystem::path& file, const std::vector<std::
   }
 }
 
-std::set<std::string> require_own_folder(const std::filesystem::path& folder,
-                                         const std::set<std::string>& names, const ReadFrom& from) {
+FolderKind native_folder(std::set<std::string> names) {
+  return {.holds = "model", .config = kConfigFile, .names = std::move(names), .is_ours = is_own_config};
+}
+
+std::set<std::string> require_own_folder(const std::filesystem::path& folder, const FolderKind& kind,
+                                         const ReadFrom& from) {
   require_outside_hub_cache(folder, path_text(folder));
   require_can_be_made(folder);
   std::set<std::string> holds;
@@ -156,29 +160,40 @@ std::set<std::string> require_own_folder(const std::filesystem::path& folder,
       holds.insert(at->path().filename().native());
   }
   if (failed) throw IoError(path_text(folder), fmt::format("cannot be listed: {}", failed.message()));
-  require_not_read_from(folder, holds, from);
-  const bool own = is_own_config(folder / kConfigFile);
+  require_not_read_from(folder, holds, from, kind.holds);
+  const std::string config(kind.config);
+  const bool own = kind.is_ours(folder / config);
   for (const auto& name : holds) {
     if (AtomicFile::is_partial(name)) continue;
     std::error_code ignored;
     const auto status = std::filesystem::symlink_status(folder / name, ignored);
-    if (own && std::filesystem::is_regular_file(status) && (names.contains(name) || name == kConfigFile))
+    if (own && std::filesystem::is_regular_file(status) && (kind.names.contains(name) || name == config))
       continue;
-    if (!own && name != kConfigFile && holds.contains(kConfigFile)) continue;  // names the most telling file
+    if (!own && name != config && holds.contains(config)) continue;  // names the most telling file
     throw IoError(path_text(folder),
                   fmt::format("the folder holds '{}', which hooked did not write; expected a new or empty "
-                              "folder, or one with nothing but a model that hooked saved; choose another, or "
+                              "folder, or one with nothing but a {} that hooked saved; choose another, or "
                               "move that file",
-                              printable(name)));
+                              printable(name), kind.holds));
   }
   return holds;
 }
 
-OwnFolder::OwnFolder(std::filesystem::path folder, const std::set<std::string>& names, const ReadFrom& from)
-    : folder_(std::move(folder)), before_(require_own_folder(folder_, names, from)) {
+OwnFolder::OwnFolder(std::filesystem::path folder, const FolderKind& kind, const ReadFrom& from)
+    : folder_(std::move(folder)), config_(kind.config), before_(require_own_folder(folder_, kind, from)) {
   std::error_code failed;
-  std::filesystem::create_directories(folder_, failed);
+  for (auto above = std::filesystem::absolute(folder_, failed);
+       !failed && !std::filesystem::exists(above) && above != above.parent_path();
+       above = above.parent_path())
+    made_.push_back(above);
+  if (!failed) std::filesystem::create_directories(folder_, failed);
   if (failed) throw_not_made(folder_, failed.message());
+}
+
+OwnFolder::~OwnFolder() {
+  files_.clear();
+  std::error_code ignored;
+  for (const auto& folder : made_) std::filesystem::remove(folder, ignored);  // if it is empty
 }
 
 AtomicFile& OwnFolder::add(const std::string& name) { return files_.emplace_back(folder_ / name); }
@@ -197,19 +212,20 @@ void OwnFolder::commit() {
                     fmt::format("cannot be removed: {}; the folder is not complete", failed.message()));
     }
   };
-  if (before_.contains(kConfigFile)) remove(kConfigFile);
+  if (before_.contains(config_)) remove(config_);
   AtomicFile* config = nullptr;
   for (AtomicFile& file : files_) {
     before_.erase(file.path().filename().native());
-    if (file.path().filename() == kConfigFile) {
+    if (file.path().filename() == config_) {
       config = &file;
     } else {
       file.commit();
     }
   }
-  before_.erase(kConfigFile);
+  before_.erase(config_);
   for (const auto& name : before_) remove(name);
   if (config != nullptr) config->commit();
+  made_.clear();
 }
 
 }  // namespace hooked

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/config_reader.h"
+#include "core/generation_notes.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
@@ -190,8 +191,7 @@ GenerationConfig read_generation_config(const std::filesystem::path& folder, con
   GenerationConfig read = reader.read();
   if (const auto keys = reader.asked_among(kPicking); !keys.empty()) {
     read.notes.push_back(
-        fmt::format("[{}] asks for {}, which `generate` does only where its own options say so", json.where(),
-                    fmt::join(keys, ", ")));
+        fmt::format("[{}] asks for {}{}", json.where(), fmt::join(keys, ", "), kPickedByOptions));
   }
   if (const auto keys = reader.asked_among(kNotDone); !keys.empty()) {
     read.notes.push_back(

@@ -50,13 +50,60 @@ LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage want
   key_rooms = std::make_unique<KeyRooms>(config, device, *recordings);
 }
 
+namespace {
+
+MountedDictionaries joined(const LoadedModel& base, const MountedDictionaries& more) {
+  MountedDictionaries all = base.dictionaries;
+  for (MountedDictionary each : more) {
+    for (std::size_t& source : each.sources) source += base.dictionaries.size();
+    all.push_back(std::move(each));
+  }
+  return all;
+}
+
+std::vector<ActivationName> names_inside_all(const MountedDictionaries& dictionaries) {
+  std::vector<ActivationName> names;
+  for (const MountedDictionary& each : dictionaries) {
+    const std::vector<ActivationName> inside = names_inside(each);
+    names.insert(names.end(), inside.begin(), inside.end());
+  }
+  return names;
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(std::shared_ptr<const LoadedModel> of, const MountedDictionaries& more)
+    : ModelFacts(*of),
+      base(of->base ? of->base : of),
+      config(of->config),
+      dictionaries(joined(*of, more)),
+      points(base->points.with(names_inside_all(dictionaries))),
+      placement(of->placement),
+      device(of->device),
+      storage(of->storage),
+      graph(of->graph),
+      workspace(of->workspace),
+      transport(of->transport),
+      recording_problem(device.is_cpu() ? "" : "a model with dictionaries is not recorded") {
+  for (const MountedDictionary& each : more) notes.insert(notes.end(), each.notes.begin(), each.notes.end());
+}
+
 LoadedModel::~LoadedModel() = default;
+
+std::int64_t LoadedModel::size_of_axis(const ActivationName& name, Axis axis) const {
+  for (const MountedDictionary& each : dictionaries) {
+    if (!name.host || each.writes != name.place()) continue;
+    if (const auto size = each.size_of(axis)) return *size;
+  }
+  return size_of(axis, config, name.layer);
+}
 
 // Note [Fingerprints]
 // A fingerprint uses a few numbers spread over each weight: it must not read all of a model that is mapped
 // from a file. They are rounded to float32, because in float64 the last digits of processed weights depend on
 // the kernels that processed them.
 const std::shared_ptr<const ModelIdentity>& LoadedModel::identity() const {
+  if (base) return base->identity();
   std::call_once(identified_, [&] {
     constexpr std::int64_t samples = 4;
     const at::NoGradGuard no_grad;

@@ -18,6 +18,7 @@
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
 #include "hooks/host_transport.h"
+#include "hooks/mounted_dictionary.h"
 #include "io/files/replaceable.h"
 #include "loading/config/token_rules.h"
 #include "models/replay/key_rooms.h"
@@ -30,27 +31,8 @@ namespace hooked {
 
 class Transformer;
 
-/// Everything that the handles of one model share. Never moves: the graph refers to config and points.
-struct LoadedModel {
-  /// A graph with uninitialised weights.
-  LoadedModel(ModelConfig model_config, Placement where, Storage wanted = Storage::fastest);
-  LoadedModel(const LoadedModel&) = delete;
-  LoadedModel& operator=(const LoadedModel&) = delete;
-  ~LoadedModel();
-
-  const ModelConfig config;
-  const PointIndex points;
-  const Placement placement;
-  const c10::Device device;  ///< placement.entry(): where tokens and masks go
-  const Storage storage;     ///< of the matrices; Storage::fastest has been resolved
-  const std::shared_ptr<Transformer> graph;
-  Workspace workspace;
-  /// Copies kept activations to the host; null if they are computed there.
-  const std::shared_ptr<HostTransport> transport;
-  std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
-  std::string recording_problem;           ///< why; empty on the CPU
-  std::unique_ptr<KeyRooms> key_rooms;     ///< of generations with recorded steps; null without recordings
-
+/// What is known about a model in addition to its config and weights.
+struct ModelFacts {
   std::string id;        ///< the argument of load_model; empty for other models
   std::string revision;  ///< the commit, if it came from a hub cache
   ReadFrom read_from;    ///< what saving it must not overwrite
@@ -66,10 +48,39 @@ struct LoadedModel {
   std::optional<TokenizerError> tokenizer_problem;  ///< why the existing tokenizer cannot be used
   /// Name and content of the files the tokenizer was read from, for saving with the model.
   std::map<std::string, std::string> tokenizer_files;
+};
+
+/// Everything that the handles of one model share. Never moves: the graph refers to config and points.
+struct LoadedModel : ModelFacts {
+  /// A graph with uninitialised weights.
+  LoadedModel(ModelConfig model_config, Placement where, Storage wanted = Storage::fastest);
+  /// That model with dictionaries in addition to its own. It shares graph and weights, and its runs are not
+  /// recorded.
+  LoadedModel(std::shared_ptr<const LoadedModel> base, const MountedDictionaries& more);
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+  ~LoadedModel();
+
+  const std::shared_ptr<const LoadedModel> base;  ///< the model without dictionaries; null: this one
+  const ModelConfig config;
+  const MountedDictionaries dictionaries;
+  const PointIndex points;  ///< with those inside the dictionaries
+  const Placement placement;
+  const c10::Device device;  ///< placement.entry(): where tokens and masks go
+  const Storage storage;     ///< of the matrices; Storage::fastest has been resolved
+  const std::shared_ptr<Transformer> graph;
+  Workspace workspace;
+  /// Copies kept activations to the host; null if they are computed there.
+  const std::shared_ptr<HostTransport> transport;
+  std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
+  std::string recording_problem;           ///< why; empty on the CPU
+  std::unique_ptr<KeyRooms> key_rooms;     ///< of generations with recorded steps; null without recordings
 
   /// The model's identity, computed by the first call, which reads some numbers of each weight; any thread
   /// may call it. The name is `id`, which must not change after that.
   const std::shared_ptr<const ModelIdentity>& identity() const;
+  /// The size of an axis of one of its activations; negative if it depends on the input.
+  std::int64_t size_of_axis(const ActivationName& name, Axis axis) const;
   /// The device of the first block that predicts, where its stack's input is computed.
   c10::Device main_device() const { return placement.of({config.main_stack(), 0}); }
   /// Every tensor of the state dict and its place in the graph.

@@ -97,6 +97,7 @@ struct PlannedModel {
     const auto usual =
         read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
     processing = options.processing.value_or(usual);
+    for (const ProcessingStep step : options.without) processing = processing.without(step);
     source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
     if (!whole()) {
       plan.config = read.config;

@@ -310,6 +310,13 @@ std::optional<std::int64_t> Tokenizer::bos_id() const { return rules_->bos; }
 
 std::optional<std::int64_t> Tokenizer::eos_id() const { return rules_->eos; }
 
+std::optional<std::int64_t> Tokenizer::special_id(std::string_view key) const {
+  for (const auto& [name, spelling] : chat().special_tokens) {
+    if (name == key) return find(spelling);
+  }
+  return std::nullopt;
+}
+
 const std::optional<TokensAround>& Tokenizer::around() const& { return rules_->around; }
 
 const std::vector<std::string>& Tokenizer::notes() const& { return rules_->notes; }

@@ -10,6 +10,10 @@ enum class Other { one };
 const int kTwice{2};
 
 int twice(const Other& one, int) { return 2; }
+const char* kAdvice =
+    "expected "  // two literals are one text
+    "Other::one";
+
 int twice(int overload) { return overload; }
 
 namespace {
