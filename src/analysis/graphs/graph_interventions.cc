@@ -10,7 +10,9 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 
+#include "analysis/graphs/graph_rows.h"
 #include "analysis/graphs/graph_targets.h"
 #include "hooked/core/error.h"
 
