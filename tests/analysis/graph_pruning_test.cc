@@ -1,6 +1,11 @@
 // Pruning and scores against a plain transcription of the published rules, on random graphs without cycles.
 #include "hooked/analysis/graph_pruning.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
 #include "tests/support/test.h"
 
 namespace hooked::graph_pruning_test {
