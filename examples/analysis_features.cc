@@ -13,14 +13,14 @@ namespace act = hooked::act;
 int main(int argc, char** argv) {
   const std::string toy = argc > 1 ? argv[1] : "examples/toy_model";
   const std::filesystem::path folder = argc > 2 ? argv[2] : ".";
-  const auto beside = [&](const char* name) {
+  const auto shipped = [&](const char* name) {
     return (std::filesystem::path(toy).parent_path() / name).string();
   };
   const auto clean = "When John and Mary went to the shop, John gave a bag to";
   const auto corrupted = "When Mary and John went to the shop, Mary gave a bag to";
 
   // 1. On which feature of the stream does the answer depend? Each one that fires is ablated alone.
-  const auto sae = hooked::Dictionary::load(beside("toy_sae"));
+  const auto sae = hooked::Dictionary::load(shipped("toy_sae"));
   const auto raw = hooked::HookedTransformer::load(toy, {.processing = hooked::WeightProcessing::none()});
   const auto model = raw.with_dictionary(sae, {.with_error = true});
   const auto tokens = model.to_tokens(clean);
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
             << lost[lost.size() / 2].first << '\n';
 
   // 2. Which features lead to the answer? Transcoders stand in the place of the MLPs.
-  const auto transcoders = hooked::DictionarySet::load(beside("toy_transcoders")).members();
+  const auto transcoders = hooked::DictionarySet::load(shipped("toy_transcoders")).members();
   const auto graph = hooked::attribute_graph(raw, transcoders, tokens);
   const auto scores = hooked::graph_scores(graph);
   const auto pruned = hooked::pruned(graph);

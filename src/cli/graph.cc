@@ -47,14 +47,8 @@ struct FoundGraph {
 // Heads that carry less of an edge are not named.
 constexpr double kLeastShare = 0.2;
 
-// A direction that is no token has a text of its own.
-std::string target_text(const HookedTransformer& model, const GraphNode& node,
-                        const AttributionGraph& graph) {
-  return node.id < graph.vocabulary ? quoted_piece(model, node.id) : node.text;
-}
-
 // `3.1024 @5`, `error 3 @5`, `'Mary' @5`, `logit 'Mary'`
-std::string node_text(const HookedTransformer& model, const GraphNode& node, const AttributionGraph& graph) {
+std::string node_text(const HookedTransformer& model, const GraphNode& node) {
   switch (node.kind) {
     case GraphNodeKind::feature:
       return fmt::format("{}.{} @{}", node.layer, node.id, node.pos);
@@ -65,7 +59,7 @@ std::string node_text(const HookedTransformer& model, const GraphNode& node, con
     case GraphNodeKind::logit:
       break;
   }
-  return "logit " + target_text(model, node, graph);
+  return "logit " + quoted_piece(model, node.id);
 }
 
 // The heads of one row [layer, part] of edge_heads.
@@ -86,11 +80,7 @@ std::vector<ShownPath> shown_paths(const HookedTransformer& model, const GraphFe
   std::vector<GraphEdge> edges;
   const auto paths = strongest_paths(graph, count);
   for (const GraphPath& path : paths) {
-    for (std::size_t i = 1; i < path.nodes.size(); ++i) {
-      const GraphNode& target = graph.nodes[static_cast<std::size_t>(path.nodes[i])];
-      const bool direction = target.kind == GraphNodeKind::logit && target.id >= graph.vocabulary;
-      if (!direction) edges.push_back({path.nodes[i - 1], path.nodes[i]});
-    }
+    for (std::size_t i = 1; i < path.nodes.size(); ++i) edges.push_back({path.nodes[i - 1], path.nodes[i]});
   }
   if (edges.empty()) return {};
   const Grid parts = edge_heads(model, features, input, graph, edges);
@@ -113,7 +103,7 @@ std::string path_text(const HookedTransformer& model, const ShownPath& shown, co
         heads.push_back(fmt::format("{}.{}", layer, head));
       text += heads.empty() ? " -> " : fmt::format(" -[head {}]-> ", fmt::join(heads, ", "));
     }
-    text += node_text(model, graph.nodes[static_cast<std::size_t>(shown.path.nodes[i])], graph);
+    text += node_text(model, graph.nodes[static_cast<std::size_t>(shown.path.nodes[i])]);
   }
   return text;
 }
@@ -130,7 +120,7 @@ void print_found(const HookedTransformer& model, const FoundGraph& found, const 
   Table logits({{"logit of"}, {"probability", Align::right}});
   for (const GraphNode& node : found.pruned.nodes) {
     if (node.kind == GraphNodeKind::logit)
-      logits.add({target_text(model, node, found.pruned), probability_text(node.value, 4)});
+      logits.add({quoted_piece(model, node.id), probability_text(node.value, 4)});
   }
   logits.print();
   if (found.paths.empty()) return;

@@ -333,6 +333,12 @@ std::vector<Position> places_on(const PlaceList& places, Axis axis, std::int64_t
   return read;
 }
 
+void require_among(std::int64_t token, const at::Tensor& logits) {
+  if (token >= 0 && token < logits.size(0)) return;
+  throw ShapeError("--answer-token", fmt::format("token {} is not in the vocabulary; expected 0 to {}", token,
+                                                 logits.size(0) - 1));
+}
+
 std::vector<Position> read_positions(const PlaceList& positions, const Input& input) {
   if (positions.empty()) return {Position::last()};
   return places_on(positions, Axis::pos, input.length(), "--positions");

@@ -75,6 +75,9 @@ Edits read_edits(const EditOptions& options, const HookedTransformer& model, con
 /// that is not one token.
 std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model);
 
+/// Throws ShapeError for an --answer-token that is not among `logits` [vocab].
+void require_among(std::int64_t token, const at::Tensor& logits);
+
 /// The positions that --positions names: columns of the main tokens, and each row's last one; without any
 /// that. Throws HookError for a range that leaves the tokens.
 std::vector<Position> read_positions(const PlaceList& positions, const Input& input);

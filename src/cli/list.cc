@@ -75,38 +75,6 @@ Outline examine(const CachedModel& model) {
   return outline;
 }
 
-// Whether a folder is a dictionary, or a set of them that can be read.
-bool holds_whole(const std::filesystem::path& folder) {
-  try {
-    return is_dictionary(folder.native()) && !describe_dictionary(folder.native()).members.empty();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-/// The folders with dictionaries among a revision's files, below its folder; `.` is the folder itself.
-std::vector<std::filesystem::path> dictionaries_of(const CachedModel& model) {
-  constexpr int kDeepest = 8;
-  std::vector<std::filesystem::path> found;
-  std::error_code stopped;
-  const auto look = [&](const auto& self, const std::filesystem::path& folder, int depth) -> void {
-    if (holds_whole(folder)) return found.push_back(folder.lexically_relative(model.folder));
-    if (depth == kDeepest) return;
-    std::vector<std::filesystem::path> folders;
-    for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
-         at.increment(stopped)) {
-      if (std::error_code ignored; at->is_directory(ignored)) folders.push_back(at->path());
-    }
-    std::ranges::sort(folders);
-    const std::size_t before = found.size();
-    for (const auto& each : folders) self(self, each, depth + 1);
-    const bool broken = found.size() == before && is_dictionary(folder.native());
-    if (broken) found.push_back(folder.lexically_relative(model.folder));
-  };
-  look(look, model.folder, 0);
-  return found;
-}
-
 Outline examine_dictionary(const std::filesystem::path& folder, const std::filesystem::path& of) {
   Outline outline{.type = "dictionary", .parameters = {}, .problem = {}, .short_reason = {}};
   try {
@@ -135,21 +103,38 @@ struct Listed {
   Outline outline;
 };
 
-/// The model, or the dictionaries that are there instead.
-void list(const CachedModel& model, const Outline& outline, std::vector<Listed>& all) {
-  const bool may_have_dictionaries = !outline.problem.empty() && model.problem.empty() && model.file.empty();
-  const auto dictionaries =
-      may_have_dictionaries ? dictionaries_of(model) : std::vector<std::filesystem::path>();
-  if (dictionaries.empty()) return all.push_back({model, outline});
-  for (const auto& place : dictionaries) {
-    CachedModel named = model;
-    if (place != ".") {
-      named.id += ":" + place.native();
-      named.folder /= place;
-    }
-    const Outline own = examine_dictionary(named.folder, model.folder);
-    all.push_back({std::move(named), own});
+/// Lists the dictionaries in a folder of a revision: the folder itself, if it is one or a set that can be
+/// read, else those in the folders below it.
+void list_dictionaries(const CachedModel& model, const std::filesystem::path& below, std::vector<Listed>& all,
+                       int depth = 0) {
+  constexpr int kDeepest = 8;
+  CachedModel named = model;
+  if (!below.empty()) {
+    named.id += ":" + below.native();
+    named.folder /= below;
   }
+  std::optional<Outline> own;
+  if (is_dictionary(named.folder.native())) own = examine_dictionary(named.folder, model.folder);
+  if (own && own->problem.empty()) return all.push_back({std::move(named), *own});
+  if (depth == kDeepest) return;
+  std::vector<std::filesystem::path> folders;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(named.folder, stopped), end; !stopped && at != end;
+       at.increment(stopped)) {
+    if (std::error_code ignored; at->is_directory(ignored)) folders.push_back(below / at->path().filename());
+  }
+  std::ranges::sort(folders);
+  const std::size_t before = all.size();
+  for (const auto& each : folders) list_dictionaries(model, each, all, depth + 1);
+  if (own && all.size() == before) all.push_back({std::move(named), *own});
+}
+
+/// Lists the model, or the dictionaries that are there instead.
+void list(const CachedModel& model, const Outline& outline, std::vector<Listed>& all) {
+  const std::size_t before = all.size();
+  const bool may_have_dictionaries = !outline.problem.empty() && model.problem.empty() && model.file.empty();
+  if (may_have_dictionaries) list_dictionaries(model, {}, all);
+  if (all.size() == before) all.push_back({model, outline});
 }
 
 void print_table(const std::vector<Listed>& all) {

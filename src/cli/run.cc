@@ -80,10 +80,7 @@ std::vector<AskedToken> asked_tokens(const at::Tensor& logits, const std::vector
   const auto probabilities = at::softmax(row, -1);
   std::vector<AskedToken> asked;
   for (const std::int64_t id : ids) {
-    if (id < 0 || id >= row.size(0)) {
-      throw ShapeError("--answer-token", fmt::format("token {} is not in the vocabulary; expected 0 to {}",
-                                                     id, row.size(0) - 1));
-    }
+    require_among(id, row);
     const at::Tensor logit = row.narrow(0, id, 1);
     asked.push_back({{id, piece_of(model, id), logit.item<double>(), probabilities[id].item<double>()},
                      token_ranks(logit, row).item<double>()});

@@ -116,8 +116,11 @@ class FeatureReader {
   }
 
   std::vector<DictionaryOnText> read(const Edits& edits) {
+    const bool changes = !options_.changes.empty();
     const CachedRun run =
-        model_.run_with_cache(given_.input, act::sae_acts_post, {.edits = edits, .output = Output::none});
+        model_.run_with_cache(given_.input, act::sae_acts_post,
+                              {.edits = edits, .output = changes ? Output::logits : Output::none});
+    if (changes) unchanged_ = run.logits();
     notes_ = notes_of(run);
     std::vector<DictionaryOnText> all;
     for (StandingDictionary& standing : model_.dictionaries()) {
@@ -146,12 +149,12 @@ class FeatureReader {
     }
   }
 
+  /// What the changes do to the next tokens, after read() with the same edits.
   std::vector<ChangedTokens> change(const Edits& edits) {
     const StandingDictionary standing = std::move(model_.dictionaries().front());
     Edits changed = edits;
     for (const auto& [feature, value] : options_.changes)
       changed.push_back(set(features_at(standing).feature(feature), value));
-    const at::Tensor before = model_.run(given_.input, {.edits = edits}).logits();
     const RunResult run = model_.run(given_.input, {.edits = changed});
     for (std::string& note : notes_of(run)) notes_.push_back(std::move(note));
     const at::Tensor after = run.logits();
@@ -159,7 +162,7 @@ class FeatureReader {
     std::vector<ChangedTokens> rows;
     for (std::int64_t row = 0; row < given_.input.batch(); ++row) {
       for (const auto column : columns_in_row({}, given_.input, row))
-        rows.push_back(changed_tokens(row, column, before[row][column], after[row][column], asked));
+        rows.push_back(changed_tokens(row, column, unchanged_[row][column], after[row][column], asked));
     }
     return rows;
   }
@@ -180,10 +183,7 @@ class FeatureReader {
       if (std::find(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(i), ids[i]) !=
           ids.begin() + static_cast<std::ptrdiff_t>(i))
         continue;
-      if (ids[i] < 0 || ids[i] >= before.size(0)) {
-        throw ShapeError("--answer-token", fmt::format("token {} is not in the vocabulary; expected 0 to {}",
-                                                       ids[i], before.size(0) - 1));
-      }
+      require_among(ids[i], before);
       ChangedToken& token = made.tokens.emplace_back(ChangedToken{ids[i], {}, {}});
       for (const int side : {0, 1}) {
         token.logit[side] = logits[side][ids[i]].item<double>();
@@ -198,6 +198,7 @@ class FeatureReader {
   const GivenInput& given_;
   std::vector<Position> positions_;
   std::vector<std::string> notes_;
+  at::Tensor unchanged_;  // logits of the run that was read, if there are changes
 };
 
 std::string pieces_text(const HookedTransformer& model, const std::vector<TokenLogit>& tokens) {

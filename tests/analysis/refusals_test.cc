@@ -90,7 +90,7 @@ class Subject {
 HookedTransformer spliced(const Subject& s) {
   const std::string place = s.model.points().resolve(act::resid_post(0).name()).to_string();
   return s.model.with_dictionary(
-      fitted_to(random_autoencoder(place, s.config.d_model, s.model.dtype()), s.model));
+      fitted_to(random_autoencoder(place, s.config.d_model, s.model.dtype()), s.config));
 }
 
 /// The ways in which a call may be made in addition to the plain one.

@@ -218,20 +218,11 @@ class ModelFormsTest : public CliTest {
   /// Saves random dictionaries that were fitted to the model as its files have it.
   std::string dictionaries_for(const std::string& form, bool autoencoder) {
     const ModelConfig config = read_model_config(form);
-    const auto has = [&](ProcessingStep step) {
-      return std::ranges::count(config.processing, processing_step_name(step)) > 0;
-    };
     auto dictionaries = random_transcoders(config, {});
     if (autoencoder) dictionaries = {random_autoencoder("blocks.0.hook_resid_post", config.d_model)};
     const std::string folder = path("dictionaries" + std::to_string(++written_));
-    for (std::size_t i = 0; i < dictionaries.size(); ++i) {
-      DictionaryConfig fitted = dictionaries[i].config();
-      fitted.basis = {.folded_norms = has(ProcessingStep::fold_ln),
-                      .centred_writes = has(ProcessingStep::center_writing_weights),
-                      .centred_unembedding = has(ProcessingStep::center_unembed),
-                      .folded_value_biases = has(ProcessingStep::fold_value_biases)};
-      Dictionary(fitted, dictionaries[i].weights()).save(fmt::format("{}/{}", folder, i));
-    }
+    for (std::size_t i = 0; i < dictionaries.size(); ++i)
+      fitted_to(dictionaries[i], config).save(fmt::format("{}/{}", folder, i));
     return folder;
   }
 

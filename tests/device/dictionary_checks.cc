@@ -16,8 +16,8 @@ namespace dictionary_group {
 namespace {
 
 NamedTensors features(const Subject& s) {
-  const auto sae =
-      fitted_to(random_autoencoder("blocks.0.hook_resid_post", s.config().d_model, s.model.dtype()), s.model);
+  const auto sae = fitted_to(
+      random_autoencoder("blocks.0.hook_resid_post", s.config().d_model, s.model.dtype()), s.config());
   const Address point = act::sae_acts_post(act::resid_post(0));
   NamedTensors all;
   for (const bool with_error : {false, true}) {
@@ -39,8 +39,8 @@ NamedTensors features(const Subject& s) {
 }
 
 NamedTensors measured(const Subject& s) {
-  const auto sae =
-      fitted_to(random_autoencoder("blocks.0.hook_resid_post", s.config().d_model, s.model.dtype()), s.model);
+  const auto sae = fitted_to(
+      random_autoencoder("blocks.0.hook_resid_post", s.config().d_model, s.model.dtype()), s.config());
   const auto spliced = s.model.with_dictionary(sae);
   const Address point = act::sae_acts_post(act::resid_post(0));
   const auto quality = dictionary_quality(spliced, point, s.input());
@@ -53,7 +53,7 @@ NamedTensors measured(const Subject& s) {
 std::vector<Dictionary> transcoders_of(const Subject& s) {
   std::vector<Dictionary> all;
   for (const Dictionary& each : random_transcoders(s.config(), {.skips = true}))
-    all.push_back(fitted_to(each, s.model));
+    all.push_back(fitted_to(each, s.config()));
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include "hooked/dictionaries/dictionary_set.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/act.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_model.h"
 
@@ -21,21 +22,6 @@ at::Tensor numbers(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dty
   return at::randn(sizes, at::detail::createCPUGenerator(seed), at::kDouble).mul(0.4).to(dtype);
 }
 
-DictionaryWeights weights_of(const DictionaryConfig& c) {
-  DictionaryWeights w{.W_enc = numbers({c.d_in, c.features}, 1, c.dtype),
-                      .b_enc = numbers({c.features}, 2, c.dtype),
-                      .W_dec = numbers({c.features, c.d_out}, 3, c.dtype),
-                      .b_dec = numbers({c.d_out}, 4, c.dtype),
-                      .threshold = {},
-                      .W_skip = {},
-                      .b_gate = {},
-                      .b_mag = {},
-                      .r_mag = {}};
-  if (c.activation == CodeActivation::jump_relu) w.threshold = numbers({c.features}, 5, c.dtype).abs();
-  if (c.skips) w.W_skip = numbers({c.d_out, c.d_in}, 6, c.dtype);
-  return w;
-}
-
 DictionaryConfig config_at(const std::string& place, std::int64_t width) {
   DictionaryConfig c;
   c.d_in = c.d_out = width;
@@ -46,7 +32,8 @@ DictionaryConfig config_at(const std::string& place, std::int64_t width) {
   return c;
 }
 
-Dictionary dictionary_of(const DictionaryConfig& c) { return {c, weights_of(c)}; }
+Dictionary dictionary_of(const DictionaryConfig& c) { return random_dictionary(c, 0); }
+DictionaryWeights weights_of(const DictionaryConfig& c) { return dictionary_of(c).weights(); }
 
 ModelConfig model_config(at::ScalarType dtype = at::kDouble) {
   ModelConfig config = small_config();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hooked/dictionaries/dictionary.h"
-#include "hooked/engine/hooked_transformer.h"
+#include "hooked/weights/processing.h"
 #include "tests/support/test.h"
 
 namespace hooked {
@@ -51,23 +51,16 @@ inline Dictionary random_autoencoder(const std::string& place, std::int64_t widt
   return random_dictionary(c, 100);
 }
 
-/// The basis of the model's activations, as of a dictionary that was fitted to them.
-inline DictionaryBasis basis_of(const HookedTransformer& model) {
-  const auto applied = [&](ProcessingStep step) {
-    return std::ranges::any_of(model.processing(), [&](const StepReport& report) {
-      return report.step == step && (report.outcome == "applied" || report.outcome == "already applied");
-    });
+/// The dictionary as one that was fitted to the activations of a model of that config.
+inline Dictionary fitted_to(const Dictionary& dictionary, const ModelConfig& model) {
+  const auto has = [&](ProcessingStep step) {
+    return std::ranges::count(model.processing, processing_step_name(step)) > 0;
   };
-  return {.folded_norms = applied(ProcessingStep::fold_ln),
-          .centred_writes = applied(ProcessingStep::center_writing_weights),
-          .centred_unembedding = applied(ProcessingStep::center_unembed),
-          .folded_value_biases = applied(ProcessingStep::fold_value_biases)};
-}
-
-/// The dictionary as one that was fitted to the model as it is loaded.
-inline Dictionary fitted_to(const Dictionary& dictionary, const HookedTransformer& model) {
   DictionaryConfig config = dictionary.config();
-  config.basis = basis_of(model);
+  config.basis = {.folded_norms = has(ProcessingStep::fold_ln),
+                  .centred_writes = has(ProcessingStep::center_writing_weights),
+                  .centred_unembedding = has(ProcessingStep::center_unembed),
+                  .folded_value_biases = has(ProcessingStep::fold_value_biases)};
   return {config, dictionary.weights()};
 }
 

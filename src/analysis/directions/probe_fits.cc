@@ -61,7 +61,7 @@ class ProbeFitter {
  public:
   ProbeFitter(const HookedTransformer& model, const VectorPlaces& places, const at::Tensor& labels,
               const ProbeOptions& options)
-      : model_(model), places_(places), options_(options) {
+      : places_(places), options_(options) {
     classes_ = checked_classes(labels, places.rows(), kFitProbes);
     labels_ = labels.to(at::kCPU, at::kLong).contiguous();
     check_options();
@@ -87,9 +87,8 @@ class ProbeFitter {
   }
 
   ProbeReport report(StreamEnd end) {
-    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> shape = places_.shape();
     auto axes = places_.axes();
-    for (const GridAxis& axis : axes) shape.push_back(static_cast<std::int64_t>(axis.labels.size()));
     const std::string title = fmt::format("Held-out accuracy of {} probes",
                                           kMethodNames[static_cast<std::size_t>(options_.method)]);
     const at::Tensor counted = correct_.isnan().logical_not().to(at::kDouble).sum(0).view(shape);
@@ -218,7 +217,6 @@ class ProbeFitter {
     }
   }
 
-  const HookedTransformer& model_;
   const VectorPlaces& places_;
   const ProbeOptions& options_;
   std::int64_t classes_ = 0;

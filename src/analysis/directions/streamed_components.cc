@@ -63,8 +63,7 @@ class SummedPlaces {
 
   Grid share(const char* title, const char* unit) const {
     auto axes = places_.axes();
-    std::vector<std::int64_t> shape;
-    for (const GridAxis& axis : axes) shape.push_back(static_cast<std::int64_t>(axis.labels.size()));
+    std::vector<std::int64_t> shape = places_.shape();
     shape.push_back(count_);
     axes.push_back(numbered_axis("component", count_));
     return Grid(shares_.view(shape), std::move(axes), {.title = title, .unit = unit});

@@ -83,6 +83,10 @@ std::vector<GridAxis> VectorPlaces::axes() const {
   return {std::move(axis), std::move(at)};
 }
 
+std::vector<std::int64_t> VectorPlaces::shape() const {
+  return {std::ssize(points_), std::ssize(positions_)};
+}
+
 Selection VectorPlaces::activations(std::size_t begin, std::size_t end) const {
   Selection some;
   for (std::size_t i = begin; i < end; ++i) some = some | Selection(all_[i].place.name());

@@ -37,6 +37,8 @@ class VectorPlaces {
   std::string position_label(std::size_t place) const { return positions_[all_[place].position].label(); }
   /// The axes [layer or point, pos] of a number for each place.
   std::vector<GridAxis> axes() const;
+  /// Their sizes.
+  std::vector<std::int64_t> shape() const;
   /// The activations of the places from the `begin`-th to before the `end`-th.
   Selection activations(std::size_t begin, std::size_t end) const;
 

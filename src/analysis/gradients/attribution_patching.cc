@@ -385,10 +385,8 @@ AttributionPatchingReport attribution_patching_report(const HookedTransformer& m
                                                       const PatchingPreset& preset,
                                                       const AttributionPatchingOptions& options) {
   const SweepInput into(model, options.sweep.into);
-  // The rows' place is given among the preset's axes.
-  SweepOptions named = options.sweep;
-  std::erase_if(named.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
-  return estimated(model, options, named, into, plan_of_preset(model, preset, options.sweep, into));
+  return estimated(model, options, rows_alone(options.sweep), into,
+                   plan_of_preset(model, preset, options.sweep, into));
 }
 
 Grid attribution_patching(const HookedTransformer& model, const PatchingPreset& preset,

@@ -59,19 +59,10 @@ CellPlan with_place(CellPlan plan, const std::string& label, CellPlan other) {
   const std::int64_t before = places_on(plan.axes.back());
   plan.axes.back().labels.push_back(label);
   if (!plan.axes.back().places.empty()) plan.axes.back().places.emplace_back();
-  const auto add = [&](std::vector<CellGroup>& groups, auto number) {
-    for (CellGroup& group : groups) {
-      for (std::int64_t& cell : group.cells) cell = number(cell);
-      group.patches = [number, patches = std::move(group.patches)](const PatchedRuns& runs, SweptRow row) {
-        CellPatches made = patches(runs, row);
-        for (std::int64_t& cell : made.cells) cell = number(cell);
-        return made;
-      };
-    }
-  };
-  add(plan.groups, [before](std::int64_t cell) { return cell / before * (before + 1) + cell % before; });
-  add(other.groups, [before](std::int64_t cell) { return cell * (before + 1) + before; });
-  plan.groups.insert(plan.groups.end(), other.groups.begin(), other.groups.end());
+  const auto kept = [before](std::int64_t cell) { return cell / before * (before + 1) + cell % before; };
+  const auto added = [before](std::int64_t cell) { return cell * (before + 1) + before; };
+  for (CellGroup& group : plan.groups) group = renumbered(std::move(group), kept);
+  for (CellGroup& group : other.groups) plan.groups.push_back(renumbered(std::move(group), added));
   plan.patched.insert(plan.patched.end(), other.patched.begin(), other.patched.end());
   plan.check = [first = plan.check, second = other.check](SweptRow row) {
     first(row);
@@ -110,16 +101,10 @@ CellPlan plan_of_nodes(const HookedTransformer& model, const FeatureNodes& nodes
   return plan;
 }
 
-/// `options` without what the plan already says: the rows' place is given among its axes.
-SweepOptions rows_of_nodes(SweepOptions options) {
-  std::erase_if(options.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
-  return options;
-}
-
 SweepReport swept_nodes(const HookedTransformer& model, const FeatureNodes& nodes,
                         const SweepOptions& options, OnFailure on_failure) {
   const SweepInput into(model, options.into);
-  return swept(model, rows_of_nodes(options), into, plan_of_nodes(model, nodes, options, into), on_failure);
+  return swept(model, rows_alone(options), into, plan_of_nodes(model, nodes, options, into), on_failure);
 }
 
 }  // namespace
@@ -137,7 +122,7 @@ AttributionPatchingReport attribution_patching_report(const HookedTransformer& m
                                                       const FeatureNodes& nodes,
                                                       const AttributionPatchingOptions& options) {
   const SweepInput into(model, options.sweep.into);
-  return estimated(model, options, rows_of_nodes(options.sweep), into,
+  return estimated(model, options, rows_alone(options.sweep), into,
                    plan_of_nodes(model, nodes, options.sweep, into));
 }
 

@@ -39,6 +39,22 @@ std::vector<ActivationName> CellPlan::kept() const {
   return names;
 }
 
+CellGroup renumbered(CellGroup group, std::function<std::int64_t(std::int64_t cell)> number) {
+  for (std::int64_t& cell : group.cells) cell = number(cell);
+  group.patches = [number = std::move(number), patches = std::move(group.patches)](const PatchedRuns& runs,
+                                                                                   SweptRow row) {
+    CellPatches made = patches(runs, row);
+    for (std::int64_t& cell : made.cells) cell = number(cell);
+    return made;
+  };
+  return group;
+}
+
+SweepOptions rows_alone(SweepOptions options) {
+  std::erase_if(options.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
+  return options;
+}
+
 bool says_what_is_patched(const SweepOptions& options) {
   return options.site || !options.table.empty() || options.stack != Stack::none || names_axes(options);
 }

@@ -45,6 +45,13 @@ struct CellPlan {
   std::vector<ActivationName> kept() const;
 };
 
+/// The group with other numbers for its cells: those of a larger plan that it becomes a part of.
+CellGroup renumbered(CellGroup group, std::function<std::int64_t(std::int64_t cell)> number);
+
+/// `options` for a plan that already says all but where the rows are among the grid's axes: that alone stays
+/// in `over`.
+SweepOptions rows_alone(SweepOptions options);
+
 /// Whether a site, a table, a stack or an axis other than that of rows says what is patched; an analysis that
 /// patches its own places refuses this.
 bool says_what_is_patched(const SweepOptions& options);

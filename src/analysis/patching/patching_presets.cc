@@ -103,27 +103,12 @@ CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
       const auto number = [before, own, large = all.axes](std::int64_t cell) {
         return before + moved(cell, own, large);
       };
-      std::vector<std::int64_t> numbers;
-      for (const std::int64_t cell : group.cells) numbers.push_back(number(cell));
-      all.groups.push_back(
-          {std::move(numbers),
-           [number, patches = std::move(group.patches)](const PatchedRuns& runs, SweptRow row) {
-             CellPatches made = patches(runs, row);
-             for (std::int64_t& cell : made.cells) cell = number(cell);
-             return made;
-           },
-           std::move(group.reads)});
+      all.groups.push_back(renumbered(std::move(group), number));
     }
   }
   all.axes.insert(all.axes.begin(), {.name = name, .labels = labels});
   all.record = fmt::format("{}", fmt::join(records, "; "));
   return all;
-}
-
-/// `options` without what the preset's plan already says: the rows' place is given among its axes.
-SweepOptions rows_alone(SweepOptions options) {
-  std::erase_if(options.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
-  return options;
 }
 
 SweepReport report_of(const HookedTransformer& model, const PatchingPreset& preset,
