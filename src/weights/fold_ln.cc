@@ -252,13 +252,21 @@ std::optional<std::string> norm_risk(const StoredNumbers& numbers, const WeightP
                      full, shift, dtype_text(kept), spread);
 }
 
+/// What the readers of one norm have to absorb.
+struct Gain {
+  at::Tensor values;
+  Extremes extremes;
+};
+
 /// Why a matrix cannot absorb the gain of the norm before it: its dtype cannot represent such numbers, or has
 /// too few digits for them.
 std::optional<std::string> reader_risk(const StoredNumbers& numbers, const WeightPart& part,
-                                       const std::string& name, const at::Tensor& gain) {
-  const WeightRow& row = *find_weight_row(name);
-  const Extremes extremes = extremes_of(gain);
+                                       const std::string& name, const Gain& norm) {
+  const auto& [gain, extremes] = norm;
   const bool moderate = extremes.most < 0x1p20 && extremes.least > 0x1p-20;
+  // Only float16 is too narrow for moderate factors. Large mixtures have thousands of matrices to look up.
+  if (moderate && numbers.kept_dtype(at::kHalf) != at::kHalf) return std::nullopt;
+  const WeightRow& row = *find_weight_row(name);
   const auto weight = numbers.find(part, name);
   if (!weight || (moderate && numbers.kept_dtype(weight->stored_dtype()) != at::kHalf)) return std::nullopt;
   const Axis input = input_of(row);
@@ -287,14 +295,17 @@ std::optional<std::string> risk(const StoredNumbers& numbers, const WeightPart& 
     const bool folds = !row.there(after, part);
     if (!found && folds) found = norm_risk(numbers, part, name);
   });
-  std::map<std::string, at::Tensor> gains;  // by the norm's place
+  std::map<std::string, Gain> gains;  // by the norm's place
   for_each_weight(after, part, [&](const WeightRow& row, const std::string& name) {
     if (found) return;
     const auto norm = norm_before(row, part, before);
     if (!norm) return;
-    at::Tensor& gain = gains[norm->place];
-    if (!gain.defined()) gain = gain_of(numbers.values(part, norm->place + ".w"), norm->place, before);
-    found = reader_risk(numbers, part, name, gain);
+    auto gain = gains.find(norm->place);
+    if (gain == gains.end()) {
+      const at::Tensor values = gain_of(numbers.values(part, norm->place + ".w"), norm->place, before);
+      gain = gains.emplace(norm->place, Gain{values, extremes_of(values)}).first;
+    }
+    found = reader_risk(numbers, part, name, gain->second);
   });
   return found;
 }

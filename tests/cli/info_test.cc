@@ -191,7 +191,7 @@ class PublishedSize : public InfoTest {
   }
 };
 
-TEST_F(PublishedSize, HeadersOf700BillionTakeAtMostFiveSeconds) {
+TEST_F(PublishedSize, HeadersOf700BillionAreReadWithoutTheirNumbers) {
   std::filesystem::create_directories(folder_ / "big");
   write_config();
   const auto shards = write_sparse_checkpoint(folder_ / "big", deepseek_v3(), 200);
@@ -199,7 +199,7 @@ TEST_F(PublishedSize, HeadersOf700BillionTakeAtMostFiveSeconds) {
   const auto json = succeed({"info", path("big"), "--json"}).json();
   const double seconds = child_seconds() - before;
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LE(seconds, 5.0);
+  EXPECT_LE(seconds, kSecondsForHeaders);
 #endif
   RecordProperty("seconds", fmt::format("{:.2f}", seconds));
   EXPECT_EQ(json["parameters"], 671026419200);
@@ -216,7 +216,7 @@ TEST_F(PublishedSize, HeadersOf700BillionTakeAtMostFiveSeconds) {
   const double between = child_seconds();
   const auto part = succeed({"info", path("big"), "--json"}).json();
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LE(child_seconds() - between, 5.0);
+  EXPECT_LE(child_seconds() - between, kSecondsForHeaders);
 #endif
   EXPECT_EQ(part["parameters"], json["parameters"]);
   EXPECT_EQ(part["stated_bytes"], json["stored_bytes"]);
