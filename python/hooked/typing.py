@@ -14,7 +14,13 @@ from hooked._hooked import (
     Answers,
     BoundMetric,
     CircuitEdge,
+    Dictionary,
+    DictionarySet,
     Edit,
+    FeatureIntervention,
+    GraphDirection,
+    GraphEdge,
+    GraphFeatures,
     GridAxis,
     HeadPlace,
     Hook,
@@ -123,6 +129,18 @@ PlaceOfPairLike: TypeAlias = Union[PlaceOfPair, tuple[Union[int, str], Union[int
 
 CircuitEdgeLike: TypeAlias = Union[CircuitEdge, tuple[str, str], dict[str, Any]]
 """A writer and a reader: `("head 0.1", "head 1.3 q")`."""
+
+GraphFeaturesLike: TypeAlias = Union[GraphFeatures, DictionarySet, Sequence[Dictionary]]
+"""What stands in the place of MLPs: transcoders, or `GraphFeatures.neurons()`."""
+
+GraphEdgeLike: TypeAlias = Union[GraphEdge, tuple[int, int], dict[str, Any]]
+"""An edge of a graph, by its nodes: `(source, target)`."""
+
+GraphDirectionLike: TypeAlias = Union[GraphDirection, tuple[str, torch.Tensor], dict[str, Any]]
+"""Another target than logits: `("Mary - John", direction)`."""
+
+FeatureInterventionLike: TypeAlias = Union[FeatureIntervention, tuple[int, int, int, float], dict[str, Any]]
+"""A feature and its new value: `(layer, position, feature, value)`."""
 
 GridAxisLike: TypeAlias = Union[GridAxis, tuple[str, Sequence[str]], dict[str, Any]]
 """An axis and its labels: `("layer", ["0", "1"])`."""

@@ -45,6 +45,12 @@ inline constexpr std::size_t required_members = 0;
 template <>
 inline constexpr std::size_t required_members<CircuitEdge> = 2;
 template <>
+inline constexpr std::size_t required_members<FeatureIntervention> = 4;
+template <>
+inline constexpr std::size_t required_members<GraphDirection> = 2;
+template <>
+inline constexpr std::size_t required_members<GraphEdge> = 2;
+template <>
 inline constexpr std::size_t required_members<GridAxis> = 2;
 template <>
 inline constexpr std::size_t required_members<HeadPlace> = 2;

@@ -26,5 +26,6 @@ NB_MODULE(_hooked, module) {
   bind_analysis_stream(module);
   bind_analysis_weights(module);
   bind_analysis_features(module);
+  bind_analysis_graphs(module);
   bind_native_config(module);
 }

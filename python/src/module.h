@@ -28,5 +28,6 @@ void bind_analysis_reading(nanobind::module_& module);    ///< lenses, heads, re
 void bind_analysis_stream(nanobind::module_& module);     ///< what the stream is made of, attribution
 void bind_analysis_weights(nanobind::module_& module);    ///< circuits from weights
 void bind_analysis_features(nanobind::module_& module);   ///< features of dictionaries
+void bind_analysis_graphs(nanobind::module_& module);     ///< attribution graphs of features
 
 }  // namespace hooked::python
