@@ -45,7 +45,13 @@ def _long(grid: "Grid", pd: Any) -> "pandas.DataFrame":
         columns[axis.name] = [axis.labels[i] for i in at]
         if addresses := _addresses(axis):
             columns[f"{axis.name} address"] = [addresses[i] for i in at]
-    return pd.DataFrame({**columns, "value": grid.values.flatten().numpy()})
+    columns["value"] = grid.values.flatten().numpy()
+    if grid.interval is None:
+        return pd.DataFrame(columns)
+    columns.update(low=grid.interval.low.flatten().numpy(), high=grid.interval.high.flatten().numpy())
+    frame = pd.DataFrame(columns)
+    frame.attrs["interval"] = grid.interval.about
+    return frame
 
 
 def _wide(grid: "Grid", pd: Any) -> "pandas.DataFrame":

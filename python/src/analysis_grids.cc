@@ -3,6 +3,7 @@
 #include "python/src/module.h"
 
 namespace hooked::python {
+
 namespace {
 
 using Places = std::variant<std::int64_t, std::string>;
@@ -44,9 +45,10 @@ void bind_conversions(GridClass& grid) {
   convert(
       "to_pandas", "to_pandas", "def to_pandas(self, wide: bool = False) -> pandas.DataFrame",
       "A pandas DataFrame. Long, unless `wide`: one row per number, with a column for each axis's\n"
-      "labels, one `<axis> address` for an axis that has places, and `value`. Wide: a row for each place\n"
-      "of all axes but the last, and a column for each place of the last axis; of a grid with one axis,\n"
-      "the one column `value`. `attrs` has title and unit.");
+      "labels, one `<axis> address` for an axis that has places, and `value`, with `low` and `high` if the\n"
+      "numbers have ranges. Wide: a row for each place of all axes but the last, and a column for each\n"
+      "place of the last axis; of a grid with one axis, the one column `value`. `attrs` has title, unit\n"
+      "and, long, `interval`: what the ranges are.");
   convert("to_xarray", "to_xarray", "def to_xarray(self) -> xarray.DataArray",
           "An xarray DataArray: dimensions are the axes, coordinates their labels, and for an axis that has\n"
           "places its addresses as `<axis>_address`. The name is the title; `attrs` has title and unit.");
@@ -118,6 +120,12 @@ void bind_numbers(GridClass& grid) {
       .def("with_unit", &Grid::with_unit, nb::arg("unit"), documentation("Grid::with_unit"))
       .def("with_labels", &Grid::with_labels, nb::arg("axis"), nb::arg("labels"),
            documentation("Grid::with_labels"))
+      .def_prop_ro(
+          "interval", [](const Grid& self) { return self.interval(); }, documentation("Grid::interval"))
+      .def(
+          "with_interval",
+          [](const Grid& self, Like<GridInterval> interval) { return self.with_interval(interval.take()); },
+          nb::arg("interval"), documentation("Grid::with_interval"))
       .def("mean", &Grid::mean, nb::arg("axis"), documentation("Grid::mean"))
       .def(
           "largest",
@@ -139,6 +147,23 @@ void bind_numbers(GridClass& grid) {
           nb::arg("zero"), nb::arg("one"), nb::arg("unit"));
 }
 
+void bind_intervals(nb::module_& module) {
+  bind_enum<IntervalMethod>(module);
+  define(
+      module, "mean_interval", "mean_interval",
+      [](const Grid& grid, IntervalOptions options) { return mean_interval(grid, options); },
+      nb::arg("grid"));
+  bind_result<DifferenceTest>(module);
+  define(
+      module, "difference_test", "difference_test",
+      [](const Grid& left, const Grid& right, PermutationOptions options) {
+        return difference_test(left, right, options);
+      },
+      nb::arg("left"), nb::arg("right"));
+  define_plain(module, "share_interval", "share_interval", &share_interval, nb::arg("hits"),
+               nb::arg("trials"), nb::arg("level") = 0.95);
+}
+
 }  // namespace
 
 void bind_analysis_grids(nb::module_& module) {
@@ -146,6 +171,7 @@ void bind_analysis_grids(nb::module_& module) {
   bind_enum<PlotScale>(module);
   bind_struct<GridAxis>(module);
   bind_result<GridCell>(module);
+  bind_struct<GridInterval>(module);
   bind_struct<HeatMapOptions>(module);
   bind_struct<LinePlotOptions>(module);
   GridClass grid(module, "Grid", documentation("Grid"));
@@ -156,6 +182,7 @@ void bind_analysis_grids(nb::module_& module) {
   grid.def("__repr__", &printed<Grid>);
   // NumPy asks the grid, not each of its elements.
   grid.attr("__array_ufunc__") = nb::none();
+  bind_intervals(module);
   define(
       module, "heat_map_svg", "heat_map_svg",
       [](const Grid& grid, HeatMapOptions options) { return heat_map_svg(grid, options); }, nb::arg("grid"));

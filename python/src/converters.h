@@ -61,8 +61,11 @@ void heed_signals();
 /// A bar and the signals, where an option's progress is shown by nothing else.
 void put_progress(ProgressFunction& option);
 void put_progress(Progress& option);
+/// Of options inside options, too.
 template <typename T>
-void put_progress(T&) {}
+void put_progress(T& option) {
+  if constexpr (requires { option.progress; }) put_progress(option.progress);
+}
 
 /// A BaseException that is not an Exception, such as KeyboardInterrupt: ends the work wherever it is raised.
 /// Not a std::exception, so that nothing takes it for a number that could not be computed.

@@ -53,11 +53,19 @@ inline constexpr std::size_t required_members<GraphEdge> = 2;
 template <>
 inline constexpr std::size_t required_members<GridAxis> = 2;
 template <>
+inline constexpr std::size_t required_members<GridInterval> = 2;
+template <>
 inline constexpr std::size_t required_members<HeadPlace> = 2;
+template <>
+inline constexpr std::size_t required_members<InterchangePairs> = 3;
+template <>
+inline constexpr std::size_t required_members<LinearFit> = 2;
 template <>
 inline constexpr std::size_t required_members<NormStackOptions> = 1;
 template <>
 inline constexpr std::size_t required_members<PlaceOfPair> = 2;
+template <>
+inline constexpr std::size_t required_members<Probe> = 1;
 template <>
 inline constexpr std::size_t required_members<FeatureNodes> = 1;
 template <>
@@ -70,6 +78,8 @@ template <>
 inline constexpr std::size_t required_members<SparseCodes> = 3;
 template <>
 inline constexpr std::size_t required_members<StreamPart> = 1;
+template <>
+inline constexpr std::size_t required_members<Subspace> = 2;
 template <>
 inline constexpr std::size_t required_members<LensMaps::Map> = 1;
 
@@ -85,6 +95,10 @@ inline ReadingNorm blank<ReadingNorm>() {
 template <>
 inline FeatureNodes blank<FeatureNodes>() {
   return {.features = ActivationName()};
+}
+template <>
+inline InterchangePairs blank<InterchangePairs>() {
+  return {.base = at::Tensor(), .source = at::Tensor(), .expected = Answers()};
 }
 template <>
 inline NormStackOptions blank<NormStackOptions>() {

@@ -27,5 +27,7 @@ NB_MODULE(_hooked, module) {
   bind_analysis_weights(module);
   bind_analysis_features(module);
   bind_analysis_graphs(module);
+  bind_analysis_probes(module);
+  bind_analysis_interchange(module);
   bind_native_config(module);
 }

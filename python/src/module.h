@@ -19,15 +19,17 @@ void bind_weights(nanobind::module_& module);        ///< weights by name, model
 void bind_native_config(nanobind::module_& module);  ///< TransformerLens's form of configs
 
 // Analyses.
-void bind_analysis_grids(nanobind::module_& module);      ///< grids and pictures of them
-void bind_analysis_places(nanobind::module_& module);     ///< positions, answers, prompt pairs
-void bind_analysis_metrics(nanobind::module_& module);    ///< metrics
-void bind_analysis_patching(nanobind::module_& module);   ///< sweeps, ablation, paths
-void bind_analysis_gradients(nanobind::module_& module);  ///< estimates by gradients, circuits
-void bind_analysis_reading(nanobind::module_& module);    ///< lenses, heads, repetition
-void bind_analysis_stream(nanobind::module_& module);     ///< what the stream is made of, attribution
-void bind_analysis_weights(nanobind::module_& module);    ///< circuits from weights
-void bind_analysis_features(nanobind::module_& module);   ///< features of dictionaries
-void bind_analysis_graphs(nanobind::module_& module);     ///< attribution graphs of features
+void bind_analysis_grids(nanobind::module_& module);        ///< grids and pictures of them
+void bind_analysis_places(nanobind::module_& module);       ///< positions, answers, prompt pairs
+void bind_analysis_metrics(nanobind::module_& module);      ///< metrics
+void bind_analysis_patching(nanobind::module_& module);     ///< sweeps, ablation, paths
+void bind_analysis_gradients(nanobind::module_& module);    ///< estimates by gradients, circuits
+void bind_analysis_reading(nanobind::module_& module);      ///< lenses, heads, repetition
+void bind_analysis_stream(nanobind::module_& module);       ///< what the stream is made of, attribution
+void bind_analysis_weights(nanobind::module_& module);      ///< circuits from weights
+void bind_analysis_features(nanobind::module_& module);     ///< features of dictionaries
+void bind_analysis_graphs(nanobind::module_& module);       ///< attribution graphs of features
+void bind_analysis_probes(nanobind::module_& module);       ///< fits, probes and directions
+void bind_analysis_interchange(nanobind::module_& module);  ///< interchange interventions
 
 }  // namespace hooked::python

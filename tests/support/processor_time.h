@@ -6,8 +6,8 @@
 
 namespace hooked {
 
-/// A limit for reading what a huge checkpoint says of itself. Slow machines take some ten seconds; reading its
-/// numbers, or comparing each tensor with all others, would take minutes on any.
+/// A limit for reading what a huge checkpoint says of itself. Slow machines take some ten seconds; reading
+/// its numbers, or comparing each tensor with all others, would take minutes on any.
 inline constexpr double kSecondsForHeaders = 60.0;
 
 /// Processor seconds that this process has used, unaffected by other processes.
