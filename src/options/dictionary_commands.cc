@@ -98,7 +98,9 @@ Reader define_graph(CLI::App& app) {
        {"--paths N", options->paths, "how many of the strongest paths are shown (default: 10)", at_least_one},
        {"--out F", options->out,
         "writes the pruned graph as circuit-tracer's page and Neuronpedia read it: .json"},
-       {"--scan TEXT", options->scan, "the name under which such pages know the features", needs({"--out"})},
+       {"--scan TEXT", options->scan,
+        "the name under which such pages know the features; for Neuronpedia its id of the model",
+        needs({"--out"})},
        force_row(options->force, {"--out"}),
        json_row(options->json)});
   return [&app, options, neurons] {

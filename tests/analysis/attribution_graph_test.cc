@@ -53,8 +53,11 @@ class Graph : public testing::TestWithParam<const char*> {
 TEST_P(Graph, EdgesAndConstantAddUpToThePreactivation) {
   for (const DictionaryKind& kind :
        {DictionaryKind{}, DictionaryKind{.skips = true}, DictionaryKind{.jumps = true},
-        DictionaryKind{.crosses = true}, DictionaryKind{.skips = true, .crosses = true}}) {
-    for (const std::int64_t excluded : {0, 1, 2}) {
+        DictionaryKind{.crosses = true}, DictionaryKind{.skips = true, .crosses = true},
+        DictionaryKind{.site = std::string(GetParam()) == "parallel_one_norm" ? "ln1.hook_normalized"
+                                                                              : "ln2.hook_normalized"},
+        DictionaryKind{.jumps = true, .negative = true}}) {
+    for (const std::int64_t excluded : {0, 1, 2, 4}) {
       const auto graph = attribute_graph(model_, random_transcoders(model_.config(), kind), tokens_,
                                          {.batch = 7, .excluded_positions = excluded});
       ASSERT_EQ(graph.features, graph.active);
@@ -66,6 +69,10 @@ TEST_P(Graph, EdgesAndConstantAddUpToThePreactivation) {
         const double value = graph.nodes[static_cast<std::size_t>(node)].value;
         EXPECT_NEAR(graph.preactivations[node].item<double>(), value, 1e-10) << "active features are linear";
       }
+      const auto is_negative = [](const GraphNode& node) {
+        return node.kind == GraphNodeKind::feature && node.value < 0;
+      };
+      EXPECT_EQ(std::ranges::any_of(graph.nodes, is_negative), kind.negative) << kind.text();
     }
   }
 }

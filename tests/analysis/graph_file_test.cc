@@ -32,7 +32,18 @@ void expect_valid(const Document& json) {
   for (const char* key : {"prompt_tokens", "transcoder_list"})
     EXPECT_TRUE(metadata.at(key).is_array()) << key;
   EXPECT_EQ(metadata.at("schema_version"), 1);
+  for (const Document& token : metadata.at("prompt_tokens")) EXPECT_TRUE(token.is_string());
+  EXPECT_TRUE(metadata.at("node_threshold").is_number());
+  for (const char* key : {"node_threshold", "edge_threshold"})
+    EXPECT_TRUE(metadata.at("pruning_settings").at(key).is_number()) << key;
+  for (const char* key : {"name", "version"})
+    EXPECT_TRUE(metadata.at("info").at("generator").at(key).is_string()) << key;
+  for (const auto& [key, value] : json["qParams"].items()) {
+    const bool list = key == "pinnedIds" || key == "supernodes";
+    EXPECT_TRUE(list ? value.is_array() : value.is_string()) << key;
+  }
   std::set<std::string> ids, in_page;
+  std::map<std::string, std::string> types;
   for (const Document& node : json["nodes"]) {
     for (const char* key : {"node_id", "layer", "feature_type", "jsNodeId", "clerp"})
       EXPECT_TRUE(node.at(key).is_string()) << key;
@@ -42,6 +53,7 @@ void expect_valid(const Document& json) {
       EXPECT_TRUE(node.at(key).is_null() || node.at(key).is_number()) << key;
     EXPECT_TRUE(ids.insert(node["node_id"]).second) << "unique";
     in_page.insert(node["jsNodeId"]);
+    types[node["node_id"]] = node["feature_type"];
   }
   std::set<std::string> linked;
   for (const Document& link : json["links"]) {
@@ -50,6 +62,9 @@ void expect_valid(const Document& json) {
       linked.insert(link[key]);
     }
     EXPECT_TRUE(link.at("weight").is_number());
+    EXPECT_NE(types.at(link["source"]), "logit");
+    const std::string target = types.at(link["target"]);
+    EXPECT_TRUE(target == "logit" || target == "cross layer transcoder") << target;
   }
   for (const Document& node : json["nodes"]) {
     const std::string type = node["feature_type"];
@@ -97,6 +112,58 @@ TEST(GraphFile, IsThePublishedForm) {
   EXPECT_EQ(types.size(), 4u) << "the graph has all kinds of nodes";
   EXPECT_EQ(types["embedding"], 6);
   EXPECT_EQ(types["logit"], graph.logits);
+}
+
+/// Two features, a token and a logit, with one edge into each target.
+AttributionGraph graph_by_hand() {
+  AttributionGraph graph;
+  graph.layers = 2;
+  graph.nodes = {{.kind = GraphNodeKind::feature, .layer = 0, .pos = 0, .id = 4, .value = 1.5},
+                 {.kind = GraphNodeKind::feature, .layer = 1, .pos = 0, .id = 9, .value = -2.5},
+                 {.kind = GraphNodeKind::token, .pos = 0, .id = 7},
+                 {.kind = GraphNodeKind::logit, .pos = 0, .id = 3, .value = 1, .text = "x"}};
+  graph.features = graph.active = 2;
+  graph.tokens = graph.logits = 1;
+  graph.prompt_tokens = {"y"};
+  graph.edges = at::tensor({0.0, 0.0, 2.0, 3.0, 0.0, 0.0, 0.0, 5.0, 0.0}, at::kDouble).view({3, 3});
+  return graph;
+}
+
+TEST(GraphFile, LinksGoFromTheSourceToTheTarget) {
+  const Document json = Document::parse(graph_json(graph_by_hand(), {}));
+  expect_valid(json);
+  const auto link = [](const char* source, const char* target, double weight) {
+    return Document{{"source", source}, {"target", target}, {"weight", weight}};
+  };
+  EXPECT_EQ(json["links"],
+            (Document{link("E_7_0", "0_4_0", 2), link("0_4_0", "1_9_0", 3), link("1_9_0", "3_3_0", 5)}));
+  EXPECT_EQ(json["nodes"][0]["activation"], 1.5);
+  EXPECT_EQ(json["nodes"][0]["feature"], 14) << "4 * 5 / 2 + 4";
+  EXPECT_EQ(json["nodes"][1]["activation"], -2.5);
+  EXPECT_EQ(json["nodes"][1]["feature"], 64) << "10 * 11 / 2 + 9";
+}
+
+TEST(GraphFile, WhatJsonCannotHoldIsRefused) {
+  AttributionGraph graph = graph_by_hand();
+  graph.edges[1][0] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(text_thrown_by<ConfigError>([&] { graph_json(graph, {}); }),
+              HasSubstr("the effect of 0_4_0 on 1_9_0 is nan; expected a finite number"));
+}
+
+// Neuronpedia's schema has layers as texts or numbers.
+TEST(GraphFile, LayersMayBeNumbers) {
+  const TempFolder folder;
+  Document json = Document::parse(graph_json(graph_by_hand(), {}));
+  for (Document& node : json["nodes"])
+    if (node["layer"] != "E") node["layer"] = std::stoi(node["layer"].get<std::string>());
+  write_file(folder.path() / "numbers.json", json.dump());
+  const AttributionGraph read = load_graph(folder.path() / "numbers.json");
+  EXPECT_EQ(read.nodes[1].layer, 1);
+  EXPECT_EQ(read.edge(0, 1), 3);
+  json["nodes"][0]["layer"] = 1.5;
+  write_file(folder.path() / "numbers.json", json.dump());
+  EXPECT_THAT(text_thrown_by<CheckpointError>([&] { load_graph(folder.path() / "numbers.json"); }),
+              HasSubstr("layer"));
 }
 
 TEST(GraphFile, IsReadBack) {

@@ -3,8 +3,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cmath>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "hooked/dictionaries/dictionary_set.h"
 #include "tests/dictionaries/golden_dictionaries.h"
@@ -49,6 +51,41 @@ TEST(DictionaryTest, ComputesInItsOwnDtypeAndAnswersInTheInputs) {
   EXPECT_EQ(dictionary.reconstruct(x).scalar_type(), at::kBFloat16);
   EXPECT_TRUE(
       at::equal(dictionary.reconstruct(x), dictionary.reconstruct(x.to(at::kFloat)).to(at::kBFloat16)));
+}
+
+/// A dictionary of one feature and one number: the code is max(0, x + bias), the output the code.
+Dictionary of_one_number(DictionaryConfig config, double bias, double threshold = 0) {
+  config.d_in = config.d_out = config.features = 1;
+  const auto number = [&](double value) { return at::full({1}, value, at::TensorOptions(config.dtype)); };
+  DictionaryWeights w{.W_enc = number(1).view({1, 1}),
+                      .b_enc = number(bias),
+                      .W_dec = number(1).view({1, 1}),
+                      .b_dec = number(0)};
+  if (config.activation == CodeActivation::jump_relu) w.threshold = number(threshold);
+  return {config, w};
+}
+
+// The input loses what the dictionary's dtype does not hold before anything is computed.
+TEST(DictionaryTest, RoundsItsInputToItsOwnDtype) {
+  DictionaryConfig config = small();
+  config.dtype = at::kBFloat16;
+  const at::Tensor x = at::full({1, 1}, 1.00390625, at::kFloat);
+  EXPECT_EQ(of_one_number(config, -1).encode(x).item<double>(), 0);
+  config.dtype = at::kFloat;
+  EXPECT_EQ(of_one_number(config, -1).encode(x).item<double>(), 0.00390625);
+}
+
+// SAELens cuts JumpReLU's codes at 0, circuit-tracer does not; thresholds below 0 tell.
+TEST(DictionaryTest, CodesAboveANegativeThresholdAreRectifiedOrNot) {
+  DictionaryConfig config = small();
+  config.activation = CodeActivation::jump_relu;
+  const at::Tensor x = at::tensor({-0.5, -2.0, 1.0}, at::kDouble).unsqueeze(1);
+  EXPECT_TRUE(at::equal(of_one_number(config, 0, -1).encode(x),
+                        at::tensor({0.0, 0.0, 1.0}, at::kDouble).unsqueeze(1)));
+  config.rectified = false;
+  const Dictionary whole = of_one_number(config, 0, -1);
+  EXPECT_TRUE(at::equal(whole.encode(x), at::tensor({-0.5, 0.0, 1.0}, at::kDouble).unsqueeze(1)));
+  EXPECT_TRUE(at::equal(whole.reconstruct(x), whole.encode(x)));
 }
 
 TEST(DictionaryTest, GradientsPassThroughCodes) {
@@ -113,6 +150,40 @@ TEST(DictionaryTest, AUnitDecoderIsTheSameFunctionWithCodesTimesTheNorms) {
   EXPECT_THAT(text_thrown_by<ConfigError>(
                   [&] { static_cast<void>(Dictionary(config, weights).with_unit_decoder()); }),
               HasSubstr("would choose other features"));
+}
+
+TEST(DictionaryTest, AUnitDecoderOpensTheSameGates) {
+  DictionaryConfig config = small();
+  config.d_in = config.d_out = 2;
+  config.features = 1;
+  config.activation = CodeActivation::gated;
+  const auto numbers = [](std::vector<double> values) { return at::tensor(values, at::kDouble); };
+  DictionaryWeights w{.W_enc = numbers({1, 0}).view({2, 1}),
+                      .b_enc = at::Tensor(),
+                      .W_dec = numbers({3, 4}).view({1, 2}),  // its norm is 5
+                      .b_dec = at::zeros({2}, at::kDouble)};
+  w.b_gate = numbers({-0.5});
+  w.b_mag = numbers({0.25});
+  w.r_mag = numbers({std::log(2.0)});
+  const Dictionary raw(config, w);
+  const Dictionary unit = raw.with_unit_decoder();
+  EXPECT_NEAR(raw.encode(numbers({1, 0})).item<double>(), 2.25, 1e-12);
+  EXPECT_NEAR(unit.encode(numbers({1, 0})).item<double>(), 11.25, 1e-12);
+  EXPECT_EQ(unit.encode(numbers({0.3, 0})).item<double>(), 0) << "the gate is closed";
+  EXPECT_LT(largest(unit.reconstruct(numbers({1, 0})) - raw.reconstruct(numbers({1, 0}))), 1e-12);
+}
+
+// A feature of a cross-layer transcoder has one norm, over all layers that it writes to.
+TEST(DictionaryTest, AUnitDecoderAcrossLayersHasOneNormPerFeature) {
+  DictionaryConfig config = small();
+  config.transcodes = config.crosses_layers = true;
+  DictionaryWeights w = weights_of(config);
+  w.W_dec = drawn({config.features, 3, config.d_out}, 8);
+  const Dictionary raw(config, w);
+  const Dictionary unit = raw.with_unit_decoder();
+  const at::Tensor x = drawn({5, 4}, 11), norms = w.W_dec.flatten(1).norm(2, 1);
+  EXPECT_LT(largest(unit.encode(x) - raw.encode(x) * norms), 1e-12);
+  EXPECT_LT(largest(unit.weights().W_dec - w.W_dec / norms.view({-1, 1, 1})), 1e-12);
 }
 
 TEST(DictionaryTest, WhatDoesNotFitIsRefused) {

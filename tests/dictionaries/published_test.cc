@@ -52,6 +52,8 @@ const std::vector<Published>& published() {
        "blocks.2.hook_resid_post", "blocks.2.hook_resid_post"},
       {"learning_standard", "learning_standard", "dictionary_learning", "sparse autoencoder; ReLU",
        "EleutherAI/pythia-70m", "blocks.8.hook_resid_post", "blocks.8.hook_resid_post"},
+      {"learning_new", "learning_new", "dictionary_learning", "sparse autoencoder; ReLU",
+       "EleutherAI/pythia-70m", "blocks.8.hook_resid_post", "blocks.8.hook_resid_post"},
       {"learning_gated", "learning_gated", "dictionary_learning",
        "sparse autoencoder; gated: magnitudes where a gate is open", "EleutherAI/pythia-70m",
        "blocks.8.hook_resid_post", "blocks.8.hook_resid_post"},
@@ -108,6 +110,7 @@ struct PublishedSet {
   std::string path;
   std::vector<std::int64_t> layers;
   bool crosses;
+  std::string input;  ///< of its last layer
 };
 
 void PrintTo(const PublishedSet& one, std::ostream* out) { *out << one.name; }
@@ -126,6 +129,7 @@ TEST_P(PublishedSets, ComputeTheFormulasOfTheirLibraries) {
     codes.push_back(set.at(layer).encode(wanted.at("x" + at)));
     expect_equal(codes.back(), wanted.at("codes" + at), "codes" + at);
     EXPECT_EQ(set.at(layer).config().layer, layer);
+    EXPECT_EQ(set.at(layer).config().output, "blocks." + std::to_string(layer) + ".hook_mlp_out");
   }
   for (const std::int64_t layer : one.layers) {
     const std::string at = "." + std::to_string(layer);
@@ -134,16 +138,21 @@ TEST_P(PublishedSets, ComputeTheFormulasOfTheirLibraries) {
   // One of them alone.
   const Dictionary last = Dictionary::load((kGolden / one.path).native(), {.layer = one.layers.back()});
   EXPECT_EQ(last.config().layer, one.layers.back());
+  EXPECT_EQ(last.config().input, one.input);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, PublishedSets,
     testing::Values(
-        PublishedSet{"gemma_scope_2_clt", "google/gemma-scope-2-1b-it/clt/width_12_affine", {0, 1, 2}, true},
-        PublishedSet{"llamascopium_clt", "llamascopium_clt", {0, 1, 2}, true},
-        PublishedSet{"circuit_tracer_clt", "circuit_tracer_clt", {0, 1, 2}, true},
-        PublishedSet{"circuit_tracer_set", "circuit_tracer_set", {0, 1}, false},
-        PublishedSet{"circuit_tracer_topk", "circuit_tracer_topk", {0}, false}),
+        PublishedSet{"gemma_scope_2_clt",
+                     "google/gemma-scope-2-1b-it/clt/width_12_affine",
+                     {0, 1, 2},
+                     true,
+                     "blocks.2.mlp.hook_in"},
+        PublishedSet{"llamascopium_clt", "llamascopium_clt", {0, 1, 2}, true, "blocks.2.hook_resid_mid"},
+        PublishedSet{"circuit_tracer_clt", "circuit_tracer_clt", {0, 1, 2}, true, "blocks.2.hook_resid_mid"},
+        PublishedSet{"circuit_tracer_set", "circuit_tracer_set", {0, 1}, false, "blocks.1.mlp.hook_in"},
+        PublishedSet{"circuit_tracer_topk", "circuit_tracer_topk", {0}, false, "blocks.0.mlp.hook_in"}),
     named);
 
 }  // namespace

@@ -108,6 +108,8 @@ TEST(DictionaryRun, WithTheErrorTermIsThePlainRunToTheLastBit) {
     EXPECT_TRUE(at::equal(run.logits(), plain));
     const auto x = run.cache[kHost];
     EXPECT_TRUE(at::equal(run.cache[act::sae_output(kHost)], x));
+    EXPECT_TRUE(at::equal(run.cache[act::sae_acts_post(kHost)], dictionary_of(c).encode(x)))
+        << "codes are computed in the dictionary's dtype";
     EXPECT_TRUE(all_close(run.cache[act::sae_error(kHost)] + run.cache[act::sae_recons(kHost)],
                           x.to(at::kFloat), dtype == at::kBFloat16 ? 1e-2 : 1e-5));
     RunOptions gradients{.gradients = GradientRequest{

@@ -18,6 +18,7 @@ struct DictionaryKind {
   bool skips = false, jumps = false, crosses = false;
   std::string site = "mlp.hook_in";
   std::int64_t features = 20;
+  bool negative = false;  ///< codes too: of JumpReLU with thresholds below 0, not rectified
 
   std::string text() const {
     return fmt::format("skips {} jumps {} crosses {} {} ", skips, jumps, crosses, site);
@@ -79,7 +80,12 @@ inline std::vector<Dictionary> random_transcoders(const ModelConfig& model, cons
     c.input = fmt::format("blocks.{}.{}", layer, kind.site);
     c.output = fmt::format("blocks.{}.hook_mlp_out", layer);
     if (kind.jumps) c.activation = CodeActivation::jump_relu;
+    c.rectified = !kind.negative;
     all.push_back(random_dictionary(c, 100 + 10 * static_cast<std::uint64_t>(layer), model.n_layers - layer));
+    if (!kind.negative) continue;
+    DictionaryWeights w = all.back().weights();
+    w.threshold = -w.threshold;
+    all.back() = Dictionary(c, w);
   }
   return all;
 }

@@ -22,12 +22,12 @@ struct GraphFileOptions {
 
 /// A graph, which should be pruned, in the JSON that circuit-tracer's page and Neuronpedia read. Nodes
 /// without an edge are left out, except tokens and logits. Error nodes have the ids of circuit-tracer since
-/// July 2026, which no feature has.
+/// July 2026, which no feature has. Throws ConfigError for an edge that is not finite.
 std::string graph_json(const AttributionGraph& graph, const GraphFileOptions& options);
 
-/// Writes graph_json() as `file`, a name ending in `.json`, all of it or nothing. Throws IoError, also for an
-/// existing file that `overwrite` does not allow to replace, and for a list next to it that is no list of
-/// graphs.
+/// Writes graph_json() as `file`, a name ending in `.json`, all of it or nothing. Throws as graph_json(), and
+/// IoError, also for an existing file that `overwrite` does not allow to replace, and for a list next to it
+/// that is no list of graphs.
 void save_graph(const AttributionGraph& graph, const std::filesystem::path& file,
                 const GraphFileOptions& options = {}, Overwrite overwrite = Overwrite::ours);
 

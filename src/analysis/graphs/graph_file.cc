@@ -123,6 +123,13 @@ Json document_of(const AttributionGraph& graph, const GraphFileOptions& options)
   const auto* weight = weights.const_data_ptr<double>();
   for (std::int64_t i = 0; i < places.size(0); ++i) {
     const std::int64_t target = graph.target(place[2 * i]), source = place[2 * i + 1];
+    if (!std::isfinite(weight[i])) {
+      throw ConfigError(
+          "graph", fmt::format("the effect of {} on {} is {}; expected a finite number, as JSON "
+                               "holds no others; look at the run with not_finite()",
+                               ids[static_cast<std::size_t>(source)], ids[static_cast<std::size_t>(target)],
+                               weight[i]));
+    }
     linked.insert({source, target});
     links.push_back({{"source", ids[static_cast<std::size_t>(source)]},
                      {"target", ids[static_cast<std::size_t>(target)]},
@@ -198,7 +205,8 @@ GraphNode node_of(const ConfigReader& reader) {
   }
   node.kind = found->value;
   node.pos = reader.count("ctx_idx", kMostNodes);
-  const std::string layer = reader.text("layer");
+  const std::string layer =
+      reader.holds_text("layer") ? reader.text("layer") : std::to_string(reader.count("layer", kMostNodes));
   const auto number = [&] {
     if (layer.empty() || layer.size() > 6 ||
         !std::ranges::all_of(layer, [](char c) { return c >= '0' && c <= '9'; }))

@@ -336,37 +336,48 @@ def cross_layer(shared: dict[str, Any]) -> None:
     )
 
 
+def write_learning(
+    name: str,
+    dict_class: str,
+    stored: dict[str, Any],
+    codes: Any,
+    w: Weights,
+    **trainer: Any,
+) -> None:
+    expect(name, x=w.x, codes=codes, output=w.out(codes))
+    place = folder(name)
+    save_torch(stored, place / "ae.pt")
+    facts = dict(
+        dict_class=dict_class,
+        layer=8,
+        lm_name="EleutherAI/pythia-70m",
+        submodule_name="resid_post_layer_8",
+    )
+    write_json(
+        place / "config.json",
+        dict(trainer=facts | trainer, buffer=dict(ctx_len=128)),
+    )
+
+
+def linear(w: Weights, bias: str) -> dict[str, Any]:
+    return {
+        "encoder.weight": w.W_enc.T,
+        "encoder.bias": w.b_enc,
+        "decoder.weight": w.W_dec.T,
+        bias: w.b_dec,
+    }
+
+
+def dictionary_learning_new() -> None:
+    w = Weights()
+    codes = relu(w.h())  # no b_dec on the input
+    write_learning(
+        "learning_new", "AutoEncoderNew", linear(w, "decoder.bias"), codes, w
+    )
+
+
 def dictionary_learning() -> None:
-    def write(
-        name: str,
-        dict_class: str,
-        stored: dict[str, Any],
-        codes: Any,
-        w: Weights,
-        **trainer: Any,
-    ) -> None:
-        expect(name, x=w.x, codes=codes, output=w.out(codes))
-        place = folder(name)
-        save_torch(stored, place / "ae.pt")
-        facts = dict(
-            dict_class=dict_class,
-            layer=8,
-            lm_name="EleutherAI/pythia-70m",
-            submodule_name="resid_post_layer_8",
-        )
-        write_json(
-            place / "config.json",
-            dict(trainer=facts | trainer, buffer=dict(ctx_len=128)),
-        )
-
-    def linear(w: Weights, bias: str) -> dict[str, Any]:
-        return {
-            "encoder.weight": w.W_enc.T,
-            "encoder.bias": w.b_enc,
-            "decoder.weight": w.W_dec.T,
-            bias: w.b_dec,
-        }
-
+    write = write_learning
     w = Weights()
     write(
         "learning_standard",
@@ -642,6 +653,7 @@ def main() -> None:
     ):
         write()
     saelens_before_6()
+    dictionary_learning_new()
 
 
 if __name__ == "__main__":
