@@ -16,6 +16,8 @@ BINARIES = [ROOT / "build" / preset / "bin" for preset in ("release", "dev", "py
 # Those that take a folder for files after the model.
 WRITE = [
     "analysis_circuits",
+    "analysis_directions",
+    "analysis_features",
     "analysis_gradients",
     "analysis_grid",
     "analysis_heads",
