@@ -35,10 +35,12 @@ void bind_answers(nb::module_& module) {
       .def_static("any_of", &Answers::any_of, nb::arg("tokens"), documentation("Answers::any_of"))
       .def_static("by_row", &Answers::by_row, nb::arg("tokens"), documentation("Answers::by_row"))
       .def_static("sets_by_row", &Answers::sets_by_row, nb::arg("sets"),
+                  nb::arg("texts") = std::vector<std::vector<std::string>>(),
                   documentation("Answers::sets_by_row"))
       .def_static("texts_by_row", &Answers::texts_by_row, nb::arg("texts"),
                   documentation("Answers::texts_by_row"))
       .def("in_", &Answers::in, nb::arg("model"), documentation("Answers::in_"))
+      .def("texts", &Answers::texts, documentation("Answers::texts"))
       .def("rows", &Answers::rows, documentation("Answers::rows"))
       .def(
           "of_row", [](const Answers& self, std::int64_t row) { return self.of_row(row); }, nb::arg("row"),
@@ -99,10 +101,10 @@ void bind_spelling(nb::module_& module) {
                nb::arg("text"));
   define(
       module, "spelling_notes", "spelling_notes",
-      [](const HookedTransformer& model, Like<ModelInput> input, SpellingOptions options) {
-        return spelling_notes(model, input.take().of(model), options);
+      [](const HookedTransformer& model, Like<ModelInput> input, Like<Metrics> metric, RunOptions options) {
+        return spelling_notes(model, input.take().of(model), metric.take(), options);
       },
-      nb::arg("model"), nb::arg("input"));
+      nb::arg("model"), nb::arg("input"), nb::arg("metric"));
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include "cli/progress_bar.h"
 #include "cli/show.h"
 #include "core/json.h"
-#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 
 namespace hooked::cli {
@@ -111,11 +110,8 @@ void perform(const CacheOptions& options) {
   const std::vector<std::string> notes = notes_of(result);
   print_notes(notes);
   if (difference) {
-    SpellingOptions spelling{.position = difference->position, .edits = run.edits};
-    for (const TokenChoice* choice : {&options.answers, &options.against}) {
-      for (const std::string& answer : choice->texts) spelling.answers.emplace(answer, 0);
-    }
-    print_notes(spelling_notes(model, input, spelling));
+    print_notes(
+        answer_notes({&options.answers, &options.against}, model, input, difference->position, run.edits));
   }
 
   SaveCacheOptions save{.provenance = provenance_of(model, given),

@@ -66,10 +66,11 @@ void print_storage(const ModelDescription& model) {
   const bool known = model.stated_bytes.has_value();
   fmt::print("\nstored in the files: {}{}\n", bytes_text(model.stored_bytes),
              known ? fmt::format(" of {}", bytes_text(*model.stated_bytes)) : "");
-  Table table({{"dtype"}, {"tensors", Align::right}, {"size", Align::right}, {"what they are"}});
+  Table table({{"dtype"}, {"tensors", Align::right}, {"size", Align::right}, {"stored as"}});
   for (const auto& row : model.storage)
     table.add({row.dtype, grouped(row.tensors), bytes_text(row.bytes),
-               row.form == "numbers" ? row.form : fmt::format("parts of weights in {}", row.form)});
+               row.form == "numbers" ? std::string("plain numbers")
+                                     : fmt::format("quantised weights, {}", row.form)});
   table.print("  ");
 }
 
@@ -121,17 +122,17 @@ std::string around_line(const Tokenizer& tokenizer, const TokensAround& around) 
 
 void print_tokenizer(const ModelDescription& model) {
   fmt::print("\ntokenizer\n");
-  if (!model.tokenizer_pieces) return print_fields({{"none that can be used", model.tokenizer_problem}});
+  if (!model.tokenizer_pieces) return print_fields({{"no tokenizer", model.tokenizer_problem}});
   fmt::print("  {}, {} pieces, {}\n", model.tokenizer_kind, grouped(*model.tokenizer_pieces),
              model.tokenizer_form);
   fmt::print("  around a text: {}\n", around_line(*model.tokenizer, *model.tokens_around));
   fmt::print("  {}\n", model.chat_template
                            ? fmt::format("chat template in {}; --chat uses it", *model.chat_template)
-                           : std::string("no chat template that can be used"));
+                           : std::string("no chat template, which --chat needs"));
 }
 
 void print_info(const std::string& name, const ModelDescription& model) {
-  fmt::print("{}: {} parameters{}, {} as {}, family {}\n", name, grouped(model.parameters),
+  fmt::print("{}: {} parameters{}, {} in memory as {}, family {}\n", name, grouped(model.parameters),
              is_processed(model.processing) ? " before processing" : "", bytes_text(model.bytes),
              dtype_text(model.config.dtype), model.family);
   fmt::print("a run reads {}\n\n", model.context ? fmt::format("at most {} tokens", grouped(*model.context))
@@ -142,7 +143,7 @@ void print_info(const std::string& name, const ModelDescription& model) {
   print_missing(model);
   print_unread(model);
   print_tokenizer(model);
-  fmt::print("\nprocessing when it is loaded\n");
+  fmt::print("\nprocessing of the weights when they are loaded; the files stay as they are\n");
   print_steps(model.processing);
   const auto centres = [](const StepReport& step) {
     return step.step == ProcessingStep::center_unembed && step.outcome.ends_with("applied");

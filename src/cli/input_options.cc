@@ -18,6 +18,8 @@
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/text_lines.h"
+#include "hooked/analysis/metric.h"
+#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/dictionaries/dictionary.h"
@@ -306,6 +308,16 @@ std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedT
   std::vector<std::int64_t> ids = choice.ids;
   for (const std::string& text : choice.texts) ids.push_back(model.to_token(text));
   return ids;
+}
+
+std::vector<std::string> answer_notes(const std::vector<const TokenChoice*>& choices,
+                                      const HookedTransformer& model, const Input& input,
+                                      const Position& position, const Edits& edits) {
+  std::vector<Metric> asked;
+  for (const TokenChoice* choice : choices) {
+    for (const std::string& text : choice->texts) asked.push_back(logit(Answers(text), position));
+  }
+  return spelling_notes(model, input, asked, {.edits = edits});
 }
 
 std::string text_or_standard_input(const std::string& text) {

@@ -75,6 +75,11 @@ Edits read_edits(const EditOptions& options, const HookedTransformer& model, con
 /// that is not one token.
 std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model);
 
+/// Notes on chosen texts whose other spelling is a token too, at a position (spelling_notes).
+std::vector<std::string> answer_notes(const std::vector<const TokenChoice*>& choices,
+                                      const HookedTransformer& model, const Input& input,
+                                      const Position& position, const Edits& edits);
+
 /// Throws ShapeError for an --answer-token that is not among `logits` [vocab].
 void require_among(std::int64_t token, const at::Tensor& logits);
 

@@ -20,7 +20,6 @@
 #include "core/number_text.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
-#include "hooked/analysis/spelling.h"
 
 namespace hooked::cli {
 namespace {
@@ -30,16 +29,6 @@ Grain grain_of(const std::string& word) {
   if (word == "expert") return Grain::expert;
   if (word == "feature") return Grain::feature;
   return word == "neuron" ? Grain::neuron : Grain::layer;
-}
-
-// Answers with another spelling that is also one token, at the first position.
-std::vector<std::string> notes_on(const std::vector<const TokenChoice*>& choices,
-                                  const HookedTransformer& model, const Input& input,
-                                  SpellingOptions options) {
-  for (const TokenChoice* choice : choices) {
-    for (const std::string& text : choice->texts) options.answers.emplace(text, 0);
-  }
-  return spelling_notes(model, input, options);
 }
 
 Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const GivenInput& given,
@@ -181,8 +170,7 @@ void perform(const LensOptions& options) {
   const auto run = watched_run(model, input, edits, lens.parts == Grain::feature);
   const std::vector<std::string> notes = notes_of(run);
   print_notes(notes);
-  print_notes(
-      notes_on({&options.answers}, model, input, {.position = lens.positions.front(), .edits = edits}));
+  print_notes(answer_notes({&options.answers}, model, input, lens.positions.front(), edits));
   WatchedWork work("lens");
   lens.progress = work.progress();
   const auto made = logit_lens(model, run.cache, lens);
@@ -219,8 +207,7 @@ void perform(const AttributeOptions& options) {
   const auto run = watched_run(model, input, edits, !options.sources && options.grain == "feature");
   const std::vector<std::string> notes = notes_of(run);
   print_notes(notes);
-  print_notes(notes_on({&options.answers, &options.against}, model, input,
-                       {.position = positions.front(), .edits = edits}));
+  print_notes(answer_notes({&options.answers, &options.against}, model, input, positions.front(), edits));
   WatchedWork work("attribution");
   const auto parts =
       options.sources

@@ -373,7 +373,6 @@ void perform(const PatchOptions& options) {
   }
   std::fflush(stdout);
   print_notes(notes);
-  if (!interrupted()) print_notes(prompts.answer_notes());  // which need a run
   for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
     const std::string file = file_of_sweep(options.out, options.sweeps[i], options);
     if (!save_sweep(made.sweeps[i], options, prompts, file)) continue;

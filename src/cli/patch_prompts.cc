@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -173,21 +172,7 @@ at::Tensor PatchPrompts::scores(PromptSide side) const {
 }
 
 std::vector<std::string> PatchPrompts::answer_notes() const {
-  constexpr std::size_t most = 4;  // of a file with many answers, these suffice
-  SpellingOptions options{.position = position(PromptSide::clean, position_), .edits = clean_edits_};
-  std::set<std::string> seen;
-  std::int64_t row = 0;
-  for (const PromptPair& pair : pairs_.pairs()) {
-    for (const auto* tokens : {&pair.answers, &pair.against}) {
-      for (const PromptToken& token : *tokens) {
-        const auto* text = std::get_if<std::string>(&token);
-        if (text == nullptr || options.answers.size() == most || !seen.insert(*text).second) continue;
-        if (other_spelling(model_, *text)) options.answers.emplace(*text, row);
-      }
-    }
-    ++row;
-  }
-  return spelling_notes(model_, pairs_.clean(), options);
+  return spelling_notes(model_, pairs_.clean(), metrics(PromptSide::clean), {.edits = clean_edits_});
 }
 
 PatchSource PatchPrompts::source(PatchWith with, PromptSide side, SourceRun how) const {

@@ -19,7 +19,6 @@
 #include "core/json.h"
 #include "core/number_text.h"
 #include "core/token_ranks.h"
-#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
 
@@ -192,9 +191,8 @@ void perform(const RunCommandOptions& options) {
   const std::vector<std::string> notes = notes_of(result);
   print_notes(notes);
   const auto rows = next_tokens(options, input, model, result.logits());
-  SpellingOptions spelling{.position = read_positions(options.positions, input).front(), .edits = edits};
-  for (const std::string& text : options.answers.texts) spelling.answers.emplace(text, 0);
-  print_notes(spelling_notes(model, input, spelling));
+  print_notes(answer_notes({&options.answers}, model, input, read_positions(options.positions, input).front(),
+                           edits));
   const double loss = loss_of(model.config(), input, result.logits());
   if (options.json) {
     Json json = result_json(model, given, rows, loss);

@@ -12,6 +12,7 @@
 
 #include "hooked/core/version.h"
 #include "options/command.h"
+#include "options/edit_text.h"
 #include "options/option_table.h"
 
 namespace hooked::cli {
@@ -38,12 +39,42 @@ _hooked_models() {
   done < <(compgen -f -- "$1")
 }
 
-# $1 is what there is of the word, $2 how the program was called; kind and choices say what it can become.
+# The activations of the model in the command line, and those of its first layer as globs for all layers. $1 is how the program was called.
+_hooked_activations() {
+  local name rest
+  while read -r name rest; do
+    printf '%s\n' "$name"
+    if [[ $name == *.0.* ]]; then printf '%s\n' "${name/.0./.*.}"; fi
+  done < <("$1" names "$model" 2>/dev/null | tail -n +2)
+}
+
+# An edit, ADDRESS OP VALUE, in quotes ($3): its address, then its operation.
+_hooked_edit() {
+  local address= choice
+  case $1 in
+    *' '*' '*) return ;;
+    *' '*) address=${1% *} ;;
+    *)
+      _hooked_add "$1" '' < <(_hooked_activations "$2")
+      if [[ $3 && ${#COMPREPLY[@]} == 1 ]]; then address=${COMPREPLY[0]} COMPREPLY=(); fi ;;
+  esac
+  if [[ $address ]]; then
+    # Several offers, so that the shell does not close the quotes.
+    choice=${1:${#address}}
+    _hooked_add "${choice# }" "$address " <<<"$choices"
+  fi
+}
+
+# $1 is what there is of the word, $2 how the program was called, $3 the quote before the word; kind, choices and model say what it can become.
 _hooked_complete() {
   local before=
-  if [[ $kind == list && $1 == *,* ]]; then before=${1%,*},; fi
+  case $kind in
+    list|names) if [[ $1 == *,* ]]; then before=${1%,*},; fi ;;
+  esac
   case $kind in
     words|list) _hooked_add "${1#"$before"}" "$before" <<<"$choices" ;;
+    names) _hooked_add "${1#"$before"}" "$before" < <(_hooked_activations "$2") ;;
+    edit) _hooked_edit "$1" "$2" "$3" ;;
     folder) _hooked_add "$1" '' < <(compgen -d -- "$1") ;;
     file) _hooked_add "$1" '' < <(compgen -f -- "$1") ;;
     model)
@@ -52,6 +83,7 @@ _hooked_complete() {
   esac
   if ! type compopt >/dev/null 2>&1; then return; fi
   case $kind in
+    edit) compopt -o nospace 2>/dev/null ;;
     folder|file|model)
       # As names of files bash would write : = and @ with a backslash, and then not cut the word there.
       if [[ "${COMPREPLY[*]}" == *[:=@]* ]]; then
@@ -64,7 +96,7 @@ _hooked_complete() {
 }
 
 _hooked() {
-  local word option= glued= kind= choices=
+  local word option= glued= kind= choices= model= quote=
   local -a args=()
   local -i count=0 place=0
   COMPREPLY=()
@@ -90,6 +122,8 @@ _hooked() {
       _hooked_value "$command $word"
       if [[ $kind ]]; then option=$word; fi
     else
+      _hooked_value "$command $place"
+      if [[ $kind == model ]]; then model=${word//\\/}; fi
       place+=1
     fi
   done
@@ -107,7 +141,11 @@ _hooked() {
     _hooked_options "$command"
   fi
   cur=${cur//\\/}  # backslashes that the shell or the user wrote
-  _hooked_complete "$cur" "${args[0]/#\~/$HOME}"
+  model=${model/#\~/$HOME}
+  case $kind in
+    names|edit) if [[ $cur == [\"\']* ]]; then quote=${cur:0:1} cur=${cur:1}; fi ;;
+  esac
+  _hooked_complete "$cur" "${args[0]/#\~/$HOME}" "$quote"
   if ((${#COMPREPLY[@]})); then
     COMPREPLY=("${COMPREPLY[@]/#/$head}")
     COMPREPLY=("${COMPREPLY[@]#"$cut"}")
@@ -134,9 +172,11 @@ std::string_view kind_of(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return {};
   if (!choices_of(option).empty()) return option.get_delimiter() == ',' ? "list" : "words";
   const auto name = option.get_positional() ? option.get_name() : option.get_option_text();
+  if (name == kNamesWord) return "names";
+  if (name == kEditWord) return "edit";
   if (name == kModelWord) return "model";
   if (name == kFileWord || name == kFileArgument) return "file";
-  if (name == kFolderWord) return "folder";
+  if (name == kFolderWord || name == kDictionaryWord) return "folder";
   return "other";
 }
 
@@ -153,7 +193,8 @@ std::string value_table(const CLI::App& app) {
     for (const auto* option : command->get_options()) {
       const auto kind = kind_of(*option);
       if (kind.empty()) continue;
-      auto& patterns = rows[fmt::format("kind={} choices={}", kind, lines_of(choices_of(*option)))];
+      const auto choices = kind == "edit" ? edit_operations() : choices_of(*option);
+      auto& patterns = rows[fmt::format("kind={} choices={}", kind, lines_of(choices))];
       const auto add = [&](const std::string& word) {
         patterns.push_back(fmt::format("'{} {}'", command->get_name(), word));
       };

@@ -50,6 +50,12 @@ std::size_t address_end(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> edit_operations() {
+  std::vector<std::string> names;
+  for (const OperationRow& row : kOperations) names.emplace_back(row.name);
+  return names;
+}
+
 void refuse_edit(std::string_view text, std::string_view what) {
   throw UsageError(fmt::format("--edit \"{}\": {}; {}", printable(text), what, kForm));
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace hooked::cli {
 
@@ -18,6 +20,9 @@ struct EditText {
 /// Splits an edit's text. Throws UsageError for an unknown operation, and for a value that is missing or
 /// superfluous. The address is not parsed.
 EditText read_edit_text(std::string_view text);
+
+/// The operations that an edit can have.
+std::vector<std::string> edit_operations();
 
 /// Throws UsageError saying that this text of an edit is wrong for the reason `what`.
 [[noreturn]] void refuse_edit(std::string_view text, std::string_view what);

@@ -26,6 +26,9 @@ inline constexpr std::string_view kModelForms =
 inline constexpr const char* kFileWord = "F";
 inline constexpr const char* kFileArgument = "FILE";  // without an option's name before it
 inline constexpr const char* kFolderWord = "DIR";
+inline constexpr const char* kDictionaryWord = "D";
+inline constexpr const char* kNamesWord = "GLOB";  // names of activations
+inline constexpr const char* kEditWord = "E";
 
 /// What a row says about its option in addition to the text. The options of the same table exist already.
 using Trait = std::function<void(CLI::App& app, CLI::Option& option)>;

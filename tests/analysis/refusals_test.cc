@@ -516,7 +516,7 @@ std::vector<Call> patching_calls() {
       {"`other_spelling`, `spelling_notes`",
        [](const Subject& s, const Asking&) {
          if (s.model.has_tokenizer()) other_spelling(s.model, "a");
-         spelling_notes(s.model, s.input, {});
+         spelling_notes(s.model, s.input, s.metric());
        }},
       {"`logits_at`", [](const Subject& s, const Asking&) { logits_at(s.model, s.input); }},
       {"`sweep`",

@@ -11,6 +11,9 @@
 #include <tuple>
 #include <vector>
 
+#include "hooked/analysis/prompt_pairs.h"
+#include "hooked/analysis/spelling.h"
+#include "hooked/analysis/sweep.h"
 #include "hooked/core/error.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/support/thrown_by.h"
@@ -102,9 +105,11 @@ TEST_F(AnswersTest, OfSeveralTokensNameTheSpellingThatIsOne) {
 }
 
 TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
+  const auto note_on = [](const at::Tensor& at) {
+    return fmt::format("'a' is token 1, of rank {}; ' a' is token 5, of rank {}", rank(at, 1), rank(at, 5));
+  };
   const at::Tensor after = logits({3, 6});
-  const std::string note = "'a' is token 1, of rank " + std::to_string(rank(after, 1)) +
-                           "; ' a' is token 5, of rank " + std::to_string(rank(after, 5));
+  const std::string note = note_on(after);
   for (const Words& command :
        {Words{"run", "--text", "c b", "--answer", "a"}, Words{"lens", "--text", "c b", "--answer", "a"},
         Words{"attribute", "--text", "c b", "--answer", "a", "--against", "c"},
@@ -112,7 +117,7 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
         Words{"cache", "--text", "c b", "--out", path("c.safetensors"), "--gradients", "--answer", "a",
               "--against", "c"},
         Words{"patch", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c", "--sweep",
-              "resid_pre"},
+              "resid_pre", "--noising"},
         Words{"circuits", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c"}}) {
     const auto result = hooked(exact(command));
     EXPECT_EQ(result.exit_code, 0) << result.error;
@@ -122,7 +127,8 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
 {"clean": "c b", "corrupted": "c a", "answers": "a", "against": "h"}
 )");
   EXPECT_THAT(hooked(exact({"patch", "--pairs", path("pairs.jsonl"), "--sweep", "resid_pre"})).error,
-              HasSubstr(note));
+              HasSubstr(note_on(logits({3, 5}))))
+      << "in the run that is patched";
   const auto quiet = hooked(exact({"run", "--text", "c b", "--answer", "c"}));
   EXPECT_EQ(quiet.error, "") << "' c' is two tokens";
   // With its leading space an answer has a note if the other spelling is likelier.
@@ -130,6 +136,49 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
     const auto result = hooked(exact({"run", "--text", "c b", "--answer", text}));
     EXPECT_EQ(result.error.empty(), rank(after, own) <= rank(after, other)) << result.error;
   }
+}
+
+/// In C++ as on the command line: a metric knows the texts of its answers, and a report has the notes.
+TEST_F(AnswersTest, OfMetricsKeepTheTextsForNotes) {
+  const auto model = in_float64();
+  const Input input = model.to_tokens("c b");
+  const at::Tensor after = logits({3, 6});
+  const auto note = [](const at::Tensor& at, int own, int other) {
+    const char* text = own == 1 ? "a" : "b";
+    return fmt::format(
+        "the answer '{0}' is token {1}, of rank {2}; ' {0}' is token {3}, of rank {4}: a word "
+        "that follows another one has a blank in front",
+        text, own, rank(at, own), other, rank(at, other));
+  };
+  EXPECT_EQ(spelling_notes(model, input, logit_difference("a", "c")), Words{note(after, 1, 5)});
+  EXPECT_EQ(spelling_notes(model, input, {hooked::rank("b"), logit_difference("a", "b")}),
+            (Words{note(after, 2, 6), note(after, 1, 5)}));
+  EXPECT_EQ(spelling_notes(model, input, logit_difference(1, 3)), Words{}) << "ids have one spelling";
+  EXPECT_EQ(spelling_notes(model, input, loss()), Words{});
+  // An answer of another row, at another position and in an edited run.
+  const Input two = at::tensor({3, 6, 2, 3, 5, 4}, at::kLong).view({2, 3});
+  const Edits edits = zero("blocks.0.hook_attn_out");
+  const at::Tensor edited = model.run(two, {.edits = edits}).logits()[1][1];
+  EXPECT_EQ(spelling_notes(model, two, probability(Answers::texts_by_row({"c", "a"}), 1), {.edits = edits}),
+            Words{note(edited, 1, 5)});
+
+  const auto resolved = Answers::texts_by_row({"c", "a", "c"}).in(model);
+  EXPECT_EQ(resolved, Answers::by_row({3, 1, 3}));
+  using Texts = std::vector<std::pair<std::string, std::int64_t>>;
+  EXPECT_EQ(resolved.texts(), (Texts{{"c", 0}, {"a", 1}}));
+  EXPECT_EQ(resolved.of_rows({1, 1, 0}).texts(), (Texts{{"a", 0}, {"c", 2}}));
+  EXPECT_EQ(Answers::any_of({1, 2}).texts(), Texts{});
+  EXPECT_THROW(Answers::sets_by_row({{1}, {2}}, {{"a"}}), ShapeError);
+
+  const PromptPairs pairs(model, {{.clean = "c b", .corrupted = "c a", .answers = {"a"}, .against = {"c"}}});
+  SweepOptions sweep{.site = act::resid_pre,
+                     .over = {Axis::layer},
+                     .from = model.run_with_cache(pairs.corrupted()).cache,
+                     .into = pairs.clean(),
+                     .metric = logit_difference(pairs.answers(), pairs.against())};
+  EXPECT_EQ(sweep_report(model, sweep).notes, Words{note(after, 1, 5)});
+  sweep.metric = logit_difference(5, 3);
+  EXPECT_EQ(sweep_report(model, sweep).notes, Words{});
 }
 
 TEST_F(AnswersTest, PositionsOfPaddingAreRefused) {

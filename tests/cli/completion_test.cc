@@ -135,6 +135,29 @@ TEST_F(CompletionTest, FilesAndFolders) {
   EXPECT_EQ(offered({"run", "m", "--text", ""}), Words{}) << "only its user knows the text";
 }
 
+// Names of activations are those of the model in the command line.
+TEST_F(CompletionTest, ActivationsOfTheModel) {
+  fs::remove(folder_ / "bin/hooked");
+  write("bin/hooked", "#!/bin/sh\nexec '" HOOKED_CLI "' \"$@\"\n");
+  fs::permissions(folder_ / "bin/hooked", fs::perms::owner_all);
+  EXPECT_EQ(offered({"cache", model(), "--names", "blocks.1.hook_resid"}),
+            (Words{"blocks.1.hook_resid_mid", "blocks.1.hook_resid_post", "blocks.1.hook_resid_pre"}));
+  EXPECT_EQ(offered({"cache", model(), "--names", "hook_embed,blocks.*.attn.hook_p"}),
+            Words{"hook_embed,blocks.*.attn.hook_pattern"});
+  EXPECT_EQ(offered({"names", "--names", "hook_e"}), Words{}) << "of which model?";
+  EXPECT_EQ(offered({"run", model(), "--edit", "blocks.1.mlp.hook_po"}), Words{"blocks.1.mlp.hook_post"});
+  const Words operations{"add", "project_out", "replace", "scale", "set", "zero"};
+  Words edits;
+  for (const auto& operation : operations) edits.push_back("hook_embed " + operation);
+  EXPECT_EQ(offered({"run", model(), "--edit", "\"hook_em"}), edits);
+  EXPECT_EQ(offered({"run", model(), "--edit", "\"hook_embed s"}),
+            (Words{"hook_embed scale", "hook_embed set"}));
+  EXPECT_EQ(offered({"generate", model(), "--prompt-edit", "\"resid_pre0[pos=1] z"}),
+            Words{"resid_pre0[pos=1] zero"});
+  EXPECT_EQ(offered({"run", model(), "--edit", "\"hook_embed scale 0"}), Words{});
+  EXPECT_EQ(offered({"run", "m", "--dictionary", "su"}), Words{"sub"});
+}
+
 // A name in a cache comes from a stranger. The shell must not run it.
 TEST_F(CompletionTest, NamesAreNoShellCode) {
   add_model("models--org--small", "$(touch ran)`touch ran`");

@@ -109,7 +109,7 @@ TEST_F(TextInput, ATemplateThatCannotBeReadStopsOnlyChats) {
     expect_failure({"run", model(), "--chat", "--text", "w2"}, 1, reason);
     const auto info = succeed({"info", model()}).out;
     for (const std::string& part :
-         {std::string("11 pieces"), std::string("no chat template that can be used"),
+         {std::string("11 pieces"), std::string("no chat template, which --chat needs"),
           "the chat template cannot be used: [" + file, reason}) {
       EXPECT_NE(info.find(part), std::string::npos) << part << " is not in " << info;
     }

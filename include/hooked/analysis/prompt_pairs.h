@@ -90,9 +90,9 @@ class PromptPairs {
   Input corrupted() const&& { return corrupted_.input; }  ///< the same of a temporary, as a copy
 
   /// Each pair's answers. Throws ShapeError naming a pair without one.
-  Answers answers() const { return answers_of(answers_, "answers"); }
+  Answers answers() const { return answers_of(answers_, &PromptPair::answers, "answers"); }
   /// What each pair's answers are compared with. Throws as answers().
-  Answers against() const { return answers_of(against_, "against"); }
+  Answers against() const { return answers_of(against_, &PromptPair::against, "against"); }
 
   /// The names of the places that every pair has.
   std::vector<std::string> place_names() const;
@@ -113,7 +113,8 @@ class PromptPairs {
     std::vector<std::map<std::string, std::int64_t, std::less<>>> places;  ///< columns, by pair
   };
 
-  Answers answers_of(const std::vector<std::vector<std::int64_t>>& sets, const char* what) const;
+  Answers answers_of(const std::vector<std::vector<std::int64_t>>& sets,
+                     std::vector<PromptToken> PromptPair::*given, const char* what) const;
   Position place(const Side& side, std::string_view name) const;
 
   std::vector<PromptPair> pairs_;

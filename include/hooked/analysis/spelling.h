@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "hooked/analysis/position.h"
+#include "hooked/analysis/metric.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 
@@ -24,18 +23,15 @@ struct OtherSpelling {
 /// or both are the same one. Throws TokenizerError if the model has no tokenizer.
 std::optional<OtherSpelling> other_spelling(const HookedTransformer& model, std::string_view text);
 
-/// Which answers are looked at, and where. For designated initialisers.
-struct SpellingOptions {
-  std::map<std::string, std::int64_t> answers = {};  ///< each text, and the row of the input that it is for
-  Position position = Position::last();              ///< after which token
-  Edits edits = {};                                  ///< active in the run
-};
-
-/// Notes on answers whose other spelling is one token too, with the ids and ranks (from 0) of both: on each
-/// that has no leading space, because in most tokenizers a word in running text has one, and on each whose
-/// other spelling is likelier. Runs the model if there is one to note. Throws as Metric::score() and
-/// other_spelling().
+/// Notes on answers of these metrics that were given as texts and whose other spelling is one token too, with
+/// the ids and ranks (from 0) of both: on each that has no leading space, because in most tokenizers a word
+/// in running text has one, and on each whose other spelling is likelier. At most four texts are noted, each
+/// in the first row that it is for. Reports of sweeps have these notes among theirs.
+///
+///     spelling_notes(model, "When John and Mary went to the shop, John gave a bag to", logit("Mary"))
+///
+/// If there is one to note, runs the model once; `options` may edit and hook. Throws as Metric::score().
 std::vector<std::string> spelling_notes(const HookedTransformer& model, const Input& input,
-                                        const SpellingOptions& options);
+                                        const Metrics& metrics, const RunOptions& options = {});
 
 }  // namespace hooked

@@ -113,7 +113,8 @@ struct SweepReport {
   double seconds;                  ///< in total
   bool complete;                   ///< not ended by `progress`
   std::int64_t rows = 0;           ///< the first rows, whose cells are all done
-  /// Notes on how the runs were computed (RunResult::notes), each note once.
+  /// Notes on how the runs were computed (RunResult::notes), each note once, and after a complete sweep on
+  /// answers whose other spelling is a token too (spelling_notes).
   std::vector<std::string> notes = {};
   std::string source = {};  ///< what was patched in: PatchSource::description()
 };

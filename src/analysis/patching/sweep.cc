@@ -12,6 +12,7 @@
 #include "analysis/patching/sweep_grid.h"
 #include "analysis/values/row_major.h"
 #include "analysis/work/as_memory_allows.h"
+#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -142,7 +143,14 @@ SweepReport swept(const HookedTransformer& model, const SweepOptions& options, c
                   const CellPlan& plan, OnFailure on_failure) {
   require_source(options.from, model);
   const SweepLayout layout(options, into, plan);
-  return layout.report(run_cells({model, options, into, plan, layout.rows()}, on_failure));
+  SweepReport report = layout.report(run_cells({model, options, into, plan, layout.rows()}, on_failure));
+  // They need a run, which is made only if failures are listed: then the caller gets the report.
+  if (on_failure == OnFailure::is_listed && report.complete) {
+    const RunOptions run{.hooks = options.hooks, .edits = options.edits};
+    for (std::string& note : spelling_notes(model, into.all(), options.metric, run))
+      report.notes.push_back(std::move(note));
+  }
+  return report;
 }
 
 Grid sweep(const HookedTransformer& model, const SweepOptions& options) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "hooked/core/error.h"
@@ -32,14 +33,22 @@ Answers Answers::by_row(const std::vector<std::int64_t>& tokens) {
   return Answers(std::move(sets), true);
 }
 
-Answers Answers::sets_by_row(std::vector<std::vector<std::int64_t>> sets) {
-  return Answers(std::move(sets), true);
+Answers Answers::sets_by_row(std::vector<std::vector<std::int64_t>> sets,
+                             std::vector<std::vector<std::string>> texts) {
+  Answers answers(std::move(sets), true);
+  if (!texts.empty() && texts.size() != answers.sets_.size()) {
+    throw ShapeError("answers", fmt::format("there are texts for {} rows; expected one list for each of {}",
+                                            texts.size(), answers.sets_.size()));
+  }
+  answers.texts_ = std::move(texts);
+  return answers;
 }
 
 Answers Answers::texts_by_row(std::vector<std::string> texts) {
   if (texts.empty()) throw ShapeError("answers", "there is no row; expected at least one");
   Answers answers(std::string_view{});
-  answers.texts_ = std::move(texts);
+  answers.texts_.clear();
+  for (std::string& text : texts) answers.texts_.push_back({std::move(text)});
   answers.by_row_ = true;
   return answers;
 }
@@ -51,10 +60,31 @@ void Answers::require_said() const {
 
 Answers Answers::in(const HookedTransformer& model) const {
   require_said();
-  if (texts_.empty()) return *this;
-  std::vector<std::int64_t> ids;
-  for (const std::string& text : texts_) ids.push_back(model.to_token(text));
-  return by_row_ ? by_row(ids) : Answers(ids.front());
+  if (are_ids()) return *this;
+  std::vector<std::vector<std::int64_t>> ids;
+  for (const auto& of_row : texts_) {
+    ids.emplace_back();
+    for (const std::string& text : of_row) ids.back().push_back(model.to_token(text));
+  }
+  Answers answers(std::move(ids), by_row_);
+  answers.texts_ = texts_;
+  return answers;
+}
+
+std::vector<std::pair<std::string, std::int64_t>> Answers::texts() const {
+  std::vector<std::pair<std::string, std::int64_t>> all;
+  std::set<std::string> seen;
+  for (std::size_t row = 0; row < texts_.size(); ++row) {
+    for (const std::string& text : texts_[row]) {
+      if (seen.insert(text).second) all.emplace_back(text, static_cast<std::int64_t>(row));
+    }
+  }
+  return all;
+}
+
+bool Answers::operator==(const Answers& other) const {
+  return none_ == other.none_ && by_row_ == other.by_row_ && sets_ == other.sets_ &&
+         (are_ids() || texts_ == other.texts_);
 }
 
 std::int64_t Answers::rows() const {
@@ -75,22 +105,24 @@ void Answers::require_row(std::int64_t row) const {
 
 void Answers::require_ids() const {
   require_said();
-  if (texts_.empty()) return;
+  if (are_ids()) return;
   throw HookError(
       "answers", fmt::format("'{0}' is a text, and no model says here which token it is; expected an id; use "
                              "model.to_token(\"{0}\"), or answers.in(model) for all of them",
-                             texts_.front()));
+                             texts_.front().front()));
 }
 
 Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {
   require_ids();
   if (!by_row_) return *this;
   std::vector<std::vector<std::int64_t>> sets;
+  std::vector<std::vector<std::string>> texts;
   for (const auto row : rows) {
     require_row(row);
     sets.push_back(sets_[static_cast<std::size_t>(row)]);
+    if (!texts_.empty()) texts.push_back(texts_[static_cast<std::size_t>(row)]);
   }
-  return Answers(std::move(sets), true);
+  return sets_by_row(std::move(sets), std::move(texts));
 }
 
 void Answers::require_fit(std::int64_t rows, std::int64_t vocab, std::string_view where) const {

@@ -202,12 +202,17 @@ PromptPairs PromptPairs::load(const HookedTransformer& model, const std::filesys
   return {model, read_prompt_pairs(file), options};
 }
 
-Answers PromptPairs::answers_of(const std::vector<std::vector<std::int64_t>>& sets, const char* what) const {
+Answers PromptPairs::answers_of(const std::vector<std::vector<std::int64_t>>& sets,
+                                std::vector<PromptToken> PromptPair::*given, const char* what) const {
+  std::vector<std::vector<std::string>> texts(sets.size());
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (sets[i].empty())
       throw ShapeError(pair_name(i), fmt::format("the pair has no `{}`; expected at least one token", what));
+    for (const PromptToken& token : pairs_[i].*given) {
+      if (const auto* text = std::get_if<std::string>(&token)) texts[i].push_back(*text);
+    }
   }
-  return Answers::sets_by_row(sets);
+  return Answers::sets_by_row(sets, std::move(texts));
 }
 
 std::vector<std::string> PromptPairs::place_names() const {

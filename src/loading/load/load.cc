@@ -192,7 +192,7 @@ struct PlannedModel {
 // Why there is no tokenizer that can be used; empty if there is one.
 std::string problem_of(const TokenizerFiles& text) {
   if (text.tokenizer) return {};
-  return text.problem ? text.problem->what() : "there are no files of one; pass ids with --tokens";
+  return text.problem ? text.problem->what() : "the model's files have none; give ids with --tokens";
 }
 
 // How the files store their tensors.
