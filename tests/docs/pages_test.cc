@@ -209,23 +209,41 @@ TEST(Decisions, ANumberWithoutAPageIsNamed) {
   EXPECT_EQ(named, missing);
 }
 
-TEST(FirstHour, EveryCommandRuns) {
-  const TempFolder folder;
-  std::string script = "set -e\nhooked() { '" HOOKED_CLI "' \"$@\"; }\nHF_HOME='" + folder.path().string() +
+/// The commands of a page as a script that runs them in a folder.
+std::string script_of(const char* page, const std::filesystem::path& folder) {
+  std::string script = "set -e\nhooked() { '" HOOKED_CLI "' \"$@\"; }\nHF_HOME='" + folder.string() +
                        "'\nexport HF_HOME\ncd \"$HF_HOME\"\n";
-  for (const PageBlock& block : blocks_of(read("docs/first-hour.md"))) {
+  for (const PageBlock& block : blocks_of(read(page))) {
     if (block.language == "bash") script += joined(block.lines);
   }
+  return script;
+}
+
+void expect_runs(const std::string& script, const std::filesystem::path& folder,
+                 const std::vector<const char*>& files) {
+  std::ofstream(folder / "script") << script;
+  EXPECT_GT(output_of("bash '" + (folder / "script").string() + "'").size(), 50U);
+  for (const char* file : files) EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
+}
+
+TEST(Tour, EveryCommandRuns) {
+  const TempFolder folder;
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "examples"))
+    std::filesystem::create_symlink(entry.path(), folder / entry.path().filename());
+  expect_runs(script_of("docs/tour.md", folder.path()), folder.path(),
+              {"run.safetensors", "attention.svg", "patching.svg", "graph.json"});
+}
+
+TEST(FirstHour, EveryCommandRuns) {
+  const TempFolder folder;
+  std::string script = script_of("docs/first-hour.md", folder.path());
   for (const auto& [theirs, ours] :
        {std::pair<std::string, std::string>{"hf download [^\n]*", "true"},
         {"openai-community/gpt2", "'" + (kRoot / "examples/toy_model").string() + "'"},
         {R"(blocks\.9\.attn\.hook_z\[head=9)", "blocks.1.attn.hook_z[head=3"}})
     script = std::regex_replace(script, std::regex(theirs), ours);
   EXPECT_EQ(script.find("gpt2"), std::string::npos);
-  std::ofstream(folder / "script") << script;
-  EXPECT_GT(output_of("bash '" + (folder / "script").string() + "'").size(), 50U);
-  for (const char* file : {"resid_pre.svg", "heads.svg", "run.safetensors"})
-    EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
+  expect_runs(script, folder.path(), {"resid_pre.svg", "heads.svg", "run.safetensors"});
 }
 
 TEST(Readme, NumberOfModelTypesIsThatOfTheTable) {

@@ -455,6 +455,16 @@ TEST_F(Guide, ScoresPairs) {
   EXPECT_LT(head.score(model, pairs.clean()).max().item<double>(), 0.5) << "it looks at the other name";
 }
 
+// docs/tour.md.
+TEST_F(Guide, DoesTheTasksOfTheTour) {
+  const auto output = output_of("tour");
+  const auto mary = hooked::HookedTransformer::load(kModel.string()).to_token(" Mary");
+  EXPECT_EQ(output.find(std::to_string(mary)), output.find_first_of("0123456789")) << output;
+  EXPECT_THAT(output, HasSubstr("[1, 15, 128]"));
+  EXPECT_THAT(read(folder_ / "attention.svg"), HasSubstr("Mary"));
+  EXPECT_THAT(read(folder_ / "patching.svg"), HasSubstr("<svg"));
+}
+
 TEST_F(Guide, CollectsARowForEachPrompt) {
   EXPECT_THAT(output_of("guide_collect"), HasSubstr("wrote [500, 128]"));
   const auto file = hooked::SafetensorsFile::open(folder_ / "collected.safetensors");

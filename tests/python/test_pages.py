@@ -1,4 +1,4 @@
-"""The Python of README and docs/python.md runs, in the order of each page."""
+"""The Python of pages runs, in the order of each page."""
 
 import re
 import subprocess
@@ -10,9 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
-def test_code_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/tour.md"])
+def test_code_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.S | re.M)
     assert blocks
     namespace: dict[str, Any] = {}
