@@ -224,8 +224,17 @@ std::vector<ProcessingStep> steps_left_out(const std::vector<GivenDictionary>& d
 
 std::vector<GivenDictionary> read_dictionaries(const ModelOptions& options) {
   std::vector<GivenDictionary> dictionaries;
-  for (const std::string& text : options.dictionaries)
+  std::vector<std::string> notes;
+  for (const std::string& text : options.dictionaries) {
     dictionaries.push_back(given_dictionary(text, options.with_error));
+    for (const Dictionary& member : dictionaries.back().members) {
+      for (const std::string& note : member.config().notes) {
+        const std::string line = fmt::format("[{}] {}", printable(text), note);
+        if (std::ranges::find(notes, line) == notes.end()) notes.push_back(line);
+      }
+    }
+  }
+  print_notes(notes);
   return dictionaries;
 }
 

@@ -231,6 +231,18 @@ DictionaryPlan plan_entry(const std::filesystem::path& file, std::int64_t layer)
 /// Everything is in the folder itself.
 void plan_folder(const std::filesystem::path& folder, const SetConfig& set, DictionaryPlans& plans) {
   const auto encoders = numbered_files(folder, kEncoderBefore, kSafetensorsEnding);
+  const auto decoders = numbered_files(folder, kDecoderBefore, kSafetensorsEnding);
+  const auto require_all = [&](const auto& there, const auto& needed_for, std::string_view before) {
+    for (const auto& [layer, file] : needed_for) {
+      if (there.contains(layer)) continue;
+      throw CheckpointError(path_text(folder),
+                            fmt::format("{}{}{} is missing; expected one next to {}; "
+                                        "download it as well",
+                                        before, layer, kSafetensorsEnding, path_text(file.filename())));
+    }
+  };
+  require_all(encoders, decoders, kEncoderBefore);
+  require_all(decoders, encoders, kDecoderBefore);
   for (const auto& [layer, encoder] : encoders) {
     plans.members.push_back(plan_cross_layer_file(
         encoder, folder / fmt::format("{}{}{}", kDecoderBefore, layer, kSafetensorsEnding), layer));

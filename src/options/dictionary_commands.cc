@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,13 @@ Reader define_sae(CLI::App& app) {
             "no dictionary is given; expected --dictionary FOLDER[@ACTIVATION]");
     for (const std::int64_t feature : *ablated) options->changes.push_back({feature, 0});
     for (const std::string& text : *clamped) options->changes.push_back(read_clamp(text));
+    std::set<std::int64_t> changed;
+    for (const auto& [feature, value] : options->changes) {
+      require(feature >= 0,
+              fmt::format("--ablate and --clamp: feature {} is none; expected 0 or more", feature));
+      require(changed.insert(feature).second,
+              fmt::format("--ablate and --clamp: feature {} is there twice; expected each once", feature));
+    }
     require(options->answers.empty() || !options->changes.empty(),
             "--answer shows what changes of features do; expected --ablate or --clamp");
     return *options;

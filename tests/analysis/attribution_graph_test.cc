@@ -96,6 +96,32 @@ TEST(GraphOf, RandomModels) {
   EXPECT_GT(tried, 12);
 }
 
+TEST(GraphOf, NumbersThatAreNotFiniteIsRefused) {
+  const HookedTransformer model = random_model();
+  for (const bool decoder : {false, true}) {
+    auto transcoders = random_transcoders(model.config(), {});
+    DictionaryWeights weights = transcoders[1].weights();
+    at::Tensor& wrong = decoder ? weights.W_dec : weights.W_enc;
+    wrong = wrong.clone();
+    wrong[0][0] = std::numeric_limits<double>::quiet_NaN();
+    transcoders[1] = Dictionary(transcoders[1].config(), weights);
+    EXPECT_THAT(text_thrown_by<ConfigError>([&] {
+                  attribute_graph(model, transcoders, random_tokens(model.config(), {1, 6}));
+                }),
+                AllOf(HasSubstr("[blocks.1.hook_mlp_out]"),
+                      HasSubstr(decoder ? "W_dec of the transcoder" : "W_enc of the transcoder")));
+  }
+}
+
+TEST(GraphOf, ATargetTwiceIsRefused) {
+  const HookedTransformer model = random_model();
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                attribute_graph(model, random_transcoders(model.config(), {}),
+                                random_tokens(model.config(), {1, 6}), {.logit_tokens = {3, 4, 3}});
+              }),
+              HasSubstr("token 3 is there twice"));
+}
+
 TEST(GraphOf, NeuronsIsExact) {
   const ModelConfig config = of_kind("gpt2");
   const HookedTransformer model = random_model(config);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "hooked/analysis/graph_pruning.h"
@@ -196,6 +197,15 @@ TEST(GraphFile, IsReadBack) {
       EXPECT_EQ(read.nodes[static_cast<std::size_t>(places.at(key(from)))].influence, from.influence);
     }
   }
+}
+
+TEST(GraphFile, AListThatIsNoneIsFoundBeforeTheWork) {
+  const TempFolder folder;
+  write_file(folder.path() / "graph-metadata.json", R"({"graphs": "no"})");
+  EXPECT_THAT(text_thrown_by<IoError>([&] { require_can_save_graph(folder.path() / "one.json"); }),
+              HasSubstr("it has no list `graphs`"));
+  save_graph(graph_by_hand(), folder.path() / "one.json", {.add_to_list = false});
+  EXPECT_EQ(load_graph(folder.path() / "one.json").features, 2);
 }
 
 std::string with_old_ids(const AttributionGraph& graph) {

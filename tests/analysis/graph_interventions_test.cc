@@ -55,6 +55,23 @@ TEST_P(Interventions, EdgesPredictTheConstrainedChange) {
   }
 }
 
+TEST_P(Interventions, AGraphOfAnotherRunIsRefused) {
+  const at::Tensor other = random_tokens(model_.config(), {1, 6}, 9);
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { intervene(model_, features_, other, graph_, {}); }),
+              HasSubstr("in the graph and not in the run; expected the graph of this model, prompt and"));
+  const GraphFeatures others = random_transcoders(model_.config(), {.features = 23});
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { intervene(model_, others, tokens_, graph_, {}); }),
+              HasSubstr("in the run; expected the graph of this model, prompt and features"));
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { edge_heads(model_, features_, other, graph_, {}); }),
+              HasSubstr("heads of a graph's edges"));
+  const GraphNode& node = graph_.nodes.front();
+  const FeatureIntervention change{node.layer, node.pos, node.id, 1};
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                intervene(model_, features_, tokens_, graph_, {change, change});
+              }),
+              HasSubstr("is changed twice"));
+}
+
 TEST_P(Interventions, SeveralChangesAddUp) {
   std::vector<FeatureIntervention> changes;
   at::Tensor predicted = at::zeros({graph_.edges.size(0)}, at::kDouble);

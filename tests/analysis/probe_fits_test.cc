@@ -255,7 +255,12 @@ TEST(Probe, BelongsToItsModel) {
               AllOf(HasSubstr("fitted to another model"), HasSubstr("processing: no step there, fold_ln")));
   EXPECT_THAT(text_thrown_by<HookError>([&] { processed.run(s.tokens, {.edits = probe.steer(s.model, 1)}); }),
               HasSubstr("another model"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { probe.measure().score(processed, s.tokens); }),
+              HasSubstr("made for the model of fingerprint"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { probe.score().score(processed, s.tokens); }),
+              HasSubstr("assigned_to()"));
   const Probe meant = probe.assigned_to(processed);
+  EXPECT_NO_THROW(meant.measure().score(processed, s.tokens));
   EXPECT_NO_THROW(processed.run(s.tokens, {.edits = meant.steer(processed, 1)}));
   EXPECT_THAT(text_thrown_by<HookError>([&] { probe.assigned_to(random_model()); }),
               HasSubstr("expected vectors of 8, got 16"));

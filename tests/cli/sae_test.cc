@@ -130,6 +130,9 @@ TEST_F(Sae, RefusesWhatDoesNotFit) {
   expect_failure(with({"--ablate", "20"}), 1, "20");
   expect_failure(with({"--clamp", "3"}), 2, "expected FEATURE=VALUE such as 182=2.5");
   expect_failure(with({"--clamp", "3=x"}), 2, "expected FEATURE=VALUE");
+  expect_failure(with({"--ablate", "3", "--clamp", "3=2"}), 2,
+                 "feature 3 is there twice; expected each once");
+  expect_failure(with({"--ablate", "-1"}), 2, "feature -1 is none; expected 0 or more");
   expect_failure(with({"--answer", "w3"}), 2, "expected --ablate or --clamp");
   expect_failure(with({"--dictionary", path("transcoder"), "--ablate", "1"}), 2, "there are several");
 }

@@ -153,6 +153,18 @@ TEST_F(HostileDictionary, WeightsAreChecked) {
 }
 
 // Every prefix of a config, and every byte of it changed, is read or refused with a sentence.
+TEST_F(HostileDictionary, HalvesOfACrossLayerSetAreNamed) {
+  for (const auto& [missing, there] : {std::pair<std::string, std::string>{"W_enc_0", "W_dec_0"},
+                                       {"W_enc_2", "W_dec_2"},
+                                       {"W_dec_1", "W_enc_1"}}) {
+    const fs::path folder = copy("published/circuit_tracer_clt");
+    fs::remove(folder / (missing + ".safetensors"));
+    EXPECT_THAT(text_thrown_by<Error>([&] { static_cast<void>(DictionarySet::load(folder.native())); }),
+                HasSubstr(missing + ".safetensors is missing; expected one next to " + there));
+    fs::remove_all(folder);
+  }
+}
+
 TEST_F(HostileDictionary, DamagedConfigsAreRefusedOrRead) {
   const fs::path folder = copy("saelens/standard");
   const std::string text = text_of(folder / "cfg.json");

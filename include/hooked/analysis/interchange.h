@@ -70,9 +70,11 @@ struct AlignmentOptions {
   double held_out = 0.25;              ///< share of the pairs that judge it and are not learned from
   std::int64_t epochs = 30;            ///< times that each of the others is learned from
   std::int64_t pairs_per_step = 16;    ///< learned from together
-  double learning_rate = 0.02;         ///< Adam's first; it falls to 0 in equal steps
-  std::uint64_t seed = 0;              ///< of the split, the order of pairs, and where the search starts
-  at::Tensor start = {};               ///< [d, dimensions] to start from, such as directions of a probe
+  /// By how many radians a step turns a column at most, about, at first; it falls to 0 in equal steps. Adam's
+  /// rate for each entry is this divided by the square root of d.
+  double learning_rate = 0.05;
+  std::uint64_t seed = 0;  ///< of the split, the order of pairs, and where the search starts
+  at::Tensor start = {};   ///< [d, dimensions] to start from, such as directions of a probe
   std::function<bool(const SweepProgress&)> progress = nullptr;  ///< after each step; false ends the search
 };
 

@@ -86,6 +86,8 @@ class Metric {
     /// The least that it can be, if it has no slope there: 0 for a divergence of a run from itself.
     std::optional<double> minimum = std::nullopt;
     std::int64_t rows = 0;  ///< that the run must have: those of the reference; 0: any number
+    /// The fingerprint of the model that its numbers belong to; empty: any model.
+    std::string fingerprint = {};
   };
   /// A metric of any part of a run. Throws HookError if it reads only its answers' logits and has no answers.
   explicit Metric(Definition definition);
@@ -100,8 +102,9 @@ class Metric {
   Definition definition() const&& { return *definition_; }
 
   /// The metric for one input: its positions as columns of each row. Throws HookError if it reads logits and
-  /// the model has no unembedding; ShapeError if a position is outside or padding, or answers do not fit;
-  /// TokenizerError for a text without a tokenizer, and for an answer that is not one token.
+  /// the model has no unembedding, and for another model than that of its fingerprint; ShapeError if a
+  /// position is outside or padding, or answers do not fit; TokenizerError for a text without a tokenizer,
+  /// and for an answer that is not one token.
   BoundMetric on(const HookedTransformer& model, const Input& input) const;
 
   /// Runs the model and scores each row, [row]. `options` may edit and hook; what the metric reads is added.

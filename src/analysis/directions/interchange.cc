@@ -156,6 +156,7 @@ Alignment align_subspace(const HookedTransformer& model, const InterchangePairs&
   const WorkSteps steps(all_steps, options.progress);
   at::Tensor losses = numberless({options.epochs});
   Adam adam(columns);
+  const double rate = options.learning_rate / std::sqrt(static_cast<double>(d));
   bool complete = true;
   std::int64_t done = 0;
   for (std::int64_t epoch = 0; complete && epoch < options.epochs; ++epoch) {
@@ -173,7 +174,7 @@ Alignment align_subspace(const HookedTransformer& model, const InterchangePairs&
       loss.backward();
       sum += loss.detach().item<double>() * static_cast<double>(end - begin);
       const double left = 1 - static_cast<double>(done) / static_cast<double>(all_steps);
-      const at::Tensor moved = columns + adam.step(leaf.grad(), options.learning_rate * left);
+      const at::Tensor moved = columns + adam.step(leaf.grad(), rate * left);
       columns = orthonormal(moved.detach());
       // QR may turn a column around; Adam remembers it as it was.
       columns = columns * (columns * moved.detach()).sum(0).sign();

@@ -116,7 +116,9 @@ std::int64_t checked_classes(const at::Tensor& labels, std::int64_t rows, std::s
       !c10::isIntegralType(labels.scalar_type(), /*includeBool=*/true)) {
     throw ShapeError(where,
                      fmt::format("labels do not fit the rows; expected integers [{}], got {}", rows,
-                                 labels.defined() ? shape_text(labels.sizes()) : "an undefined tensor"));
+                                 labels.defined() ? fmt::format("{} {}", dtype_text(labels.scalar_type()),
+                                                                shape_text(labels.sizes()))
+                                                  : "an undefined tensor"));
   }
   const at::Tensor numbers = labels.to(at::kCPU, at::kLong);
   if (const auto least = numbers.min().item<std::int64_t>(); least < 0) {

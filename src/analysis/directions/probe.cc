@@ -45,6 +45,13 @@ void require_same_activation(const Probe& probe, const Address& where) {
                                                  probe.place.to_string()));
 }
 
+/// A metric whose numbers belong to a model.
+Metric of_model(const Metric& metric, const std::string& fingerprint) {
+  Metric::Definition definition = metric.definition();
+  definition.fingerprint = fingerprint;
+  return Metric(std::move(definition));
+}
+
 /// The processing that weights had: `fold_ln, center_unembed`.
 std::string basis_of(const std::vector<std::pair<std::string, std::string>>& processing) {
   std::string names;
@@ -94,12 +101,13 @@ Edits Probe::project_out(const HookedTransformer& model, const Address& where) c
 }
 
 Metric Probe::measure(Position position, std::int64_t output) const {
-  return projection(place, direction(output), std::move(position));
+  return of_model(projection(place, direction(output), std::move(position)), origin.fingerprint);
 }
 
 Metric Probe::score(Position position, std::int64_t output) const {
   const Metric along = projection(place, output_of(*this, output), std::move(position));
   Metric::Definition definition = along.definition();
+  definition.fingerprint = origin.fingerprint;
   definition.name = fmt::format("probe of {}", place.to_string());
   definition.function = [function = definition.function, add = fit.intercept[output].item<double>()](
                             const MetricInput& run) { return at::Tensor(function(run) + add); };

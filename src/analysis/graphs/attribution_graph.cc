@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -156,7 +157,10 @@ ChosenFeatures choose(const GraphSources& sources, const GraphRows& rows, const 
   };
   made.complete = batches.run(rows.directions(logits.directions, logits.biases), take);
   if (!made.complete)
-    throw HookError(kGraph, "it was ended before the edges of the logits; expected to be watched longer");
+    throw HookError(
+        kGraph,
+        "it was ended before the edges into the logits were known, so that there is no graph yet; expected "
+        "`watch` to go on for longer");
   std::vector<bool> chosen(static_cast<std::size_t>(sources.features()));
   while (made.complete && std::ssize(made.features) < most) {
     const std::int64_t left = most - std::ssize(made.features);
@@ -290,6 +294,11 @@ AttributionGraph attribute_graph(const HookedTransformer& model, const GraphFeat
                                                 const at::Tensor& edges) {
       graph.edges.narrow(0, begin, std::ssize(some)).copy_(edges.index_select(1, columns));
     }) && chosen.complete;
+  }
+  if (!std::isfinite(graph.edges.sum(at::kDouble).item<double>())) {
+    throw HookError(kGraph,
+                    "edges are not finite, because the run is not; expected finite activations; "
+                    "RunResult::not_finite() names the first that is not");
   }
   std::vector<double> constants, preactivations;
   for (const GraphTarget& target : in_order) {

@@ -39,6 +39,7 @@ Grid edge_heads(const HookedTransformer& model, const GraphFeatures& features, c
                 const AttributionGraph& graph, const std::vector<GraphEdge>& edges) {
   const std::unique_ptr<GraphCoders> coders = graph_coders(model, features);
   const HeldRun held(model, *coders, graph_input(model, input, kEdgeHeads), graph.excluded_positions);
+  require_graph_of(held, graph, kEdgeHeads);
   const GraphSources sources(held);
   const std::int64_t layers = held.layers();
   std::int64_t heads = 0;

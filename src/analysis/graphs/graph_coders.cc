@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "analysis/work/obstacles.h"
@@ -22,6 +23,24 @@ namespace {
 ActiveFeatures from_first(const at::Tensor& pos, const at::Tensor& features, const at::Tensor& values,
                           std::int64_t first) {
   return {pos + first, features, values};
+}
+
+/// A feature whose numbers are not finite would not be active, and the graph would lack it without a word.
+void require_finite(const DictionaryWeights& w, const std::string& where) {
+  for (const auto& [name, weight] : {std::pair<const char*, at::Tensor>{"W_enc", w.W_enc},
+                                     {"b_enc", w.b_enc},
+                                     {"W_dec", w.W_dec},
+                                     {"b_dec", w.b_dec},
+                                     {"W_skip", w.W_skip},
+                                     {"b_mag", w.b_mag},
+                                     {"b_gate", w.b_gate},
+                                     {"r_mag", w.r_mag}}) {
+    if (!weight.defined() || std::isfinite(weight.sum(at::kDouble).item<double>())) continue;
+    throw ConfigError(where,
+                      fmt::format("{} of the transcoder has numbers that are not finite; expected finite "
+                                  "ones; the file may be damaged",
+                                  name));
+  }
 }
 
 class TranscoderCoders : public GraphCoders {
@@ -126,6 +145,7 @@ class TranscoderCoders : public GraphCoders {
                         "the transcoder's features do not read a direction of its input (its input is normed "
                         "or shifted, or features are chosen one after another); expected another kind");
     }
+    require_finite(standing.dictionary.weights(), where);
     auto& place = of_layer_.at(static_cast<std::size_t>(standing.output.layer));
     if (place)
       throw HookError(where, "there are two transcoders in this layer; expected at most one for each layer");

@@ -248,6 +248,12 @@ GraphNode node_of(const ConfigReader& reader) {
   return node;
 }
 
+void require_graph_name(const std::filesystem::path& file, Overwrite overwrite) {
+  require_replaceable(file, {.name = "a graph", .endings = {".json"}, .is_ours = is_own_graph}, overwrite);
+  if (file.filename() == kGraphList)
+    throw IoError(file.string(), "this is the name of the list of graphs; expected another name");
+}
+
 }  // namespace
 
 std::string graph_json(const AttributionGraph& graph, const GraphFileOptions& options) {
@@ -255,14 +261,13 @@ std::string graph_json(const AttributionGraph& graph, const GraphFileOptions& op
 }
 
 void require_can_save_graph(const std::filesystem::path& file, Overwrite overwrite) {
-  require_replaceable(file, {.name = "a graph", .endings = {".json"}, .is_ours = is_own_graph}, overwrite);
-  if (file.filename() == kGraphList)
-    throw IoError(file.string(), "this is the name of the list of graphs; expected another name");
+  require_graph_name(file, overwrite);
+  list_with(file.parent_path() / kGraphList, {{"slug", ""}});
 }
 
 void save_graph(const AttributionGraph& graph, const std::filesystem::path& file,
                 const GraphFileOptions& given, Overwrite overwrite) {
-  require_can_save_graph(file, overwrite);
+  require_graph_name(file, overwrite);
   GraphFileOptions options = given;
   if (options.slug.empty()) options.slug = file.stem().string();
   const std::filesystem::path list = file.parent_path() / kGraphList;

@@ -7,10 +7,13 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "analysis/graphs/graph_rows.h"
 #include "analysis/graphs/graph_targets.h"
@@ -22,6 +25,7 @@ namespace {
 constexpr const char* kIntervention = "intervention in a graph";
 
 void require_there(const HeldRun& held, const std::vector<FeatureIntervention>& changes) {
+  std::set<std::array<std::int64_t, 3>> there;
   for (const FeatureIntervention& change : changes) {
     if (change.layer < 0 || change.layer >= held.layers() || !held.coders().codes(change.layer)) {
       throw ShapeError(kIntervention,
@@ -36,6 +40,12 @@ void require_there(const HeldRun& held, const std::vector<FeatureIntervention>& 
     if (change.pos < 0 || change.pos >= held.length()) {
       throw ShapeError(kIntervention,
                        fmt::format("there is no column {}; expected 0 to {}", change.pos, held.length() - 1));
+    }
+    if (!there.insert({change.layer, change.pos, change.feature}).second) {
+      throw ShapeError(kIntervention,
+                       fmt::format("feature {}.{} @{} is changed twice; expected each feature of "
+                                   "a column once",
+                                   change.layer, change.feature, change.pos));
     }
   }
 }
@@ -137,6 +147,7 @@ InterventionEffect intervene(const HookedTransformer& model, const GraphFeatures
                              const std::vector<FeatureIntervention>& changes, GraphHold hold) {
   const std::unique_ptr<GraphCoders> coders = graph_coders(model, features);
   const HeldRun held(model, *coders, graph_input(model, input, kIntervention), graph.excluded_positions);
+  require_graph_of(held, graph, kIntervention);
   require_there(held, changes);
   const ChangedRun changed(held, changes, hold);
   const std::int64_t rows = graph.features + graph.logits;

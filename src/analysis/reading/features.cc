@@ -189,7 +189,7 @@ DictionaryQuality dictionary_quality(const HookedTransformer& model, const Addre
   const auto tokens = static_cast<double>(quality.tokens), predicted = static_cast<double>(predictions);
   quality.l0 = firing / tokens;
   const double variance = sum.defined() ? squares - sum.square().sum().item<double>() / tokens : NAN;
-  quality.explained_variance = 1 - errors / variance;
+  quality.explained_variance = variance > 0 ? 1 - errors / variance : NAN;
   quality.loss = losses[0] / predicted;
   quality.spliced_loss = losses[1] / predicted;
   quality.zero_loss = losses[2] / predicted;

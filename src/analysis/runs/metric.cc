@@ -186,6 +186,14 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
                     "this metric reads logits, and the model has no unembedding; expected a metric of "
                     "activations, or a model with one");
   }
+  const std::string& fingerprint = metric_.definition().fingerprint;
+  if (const auto identity = model.identity(); !fingerprint.empty() && fingerprint != identity->fingerprint) {
+    throw HookError(
+        metric_.name(),
+        fmt::format("this metric was made for the model of fingerprint {}; expected that one, got {}; "
+                    "fit the probe to this model, or say that it is meant with assigned_to()",
+                    fingerprint.substr(0, 8), identity->text()));
+  }
   first_column_ = input.first_column();
   TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
   if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);
