@@ -298,7 +298,7 @@ AttributionGraph attribute_graph(const HookedTransformer& model, const GraphFeat
   if (!std::isfinite(graph.edges.sum(at::kDouble).item<double>())) {
     throw HookError(kGraph,
                     "edges are not finite, because the run is not; expected finite activations; "
-                    "RunResult::not_finite() names the first that is not");
+                    "not_finite() of a run names the first that is not");
   }
   std::vector<double> constants, preactivations;
   for (const GraphTarget& target : in_order) {
