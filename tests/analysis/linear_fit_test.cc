@@ -171,7 +171,7 @@ TEST(LinearFit, RefusesWhatItCannotFit) {
               HasSubstr("class 1 of 3 has no row"));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { mean_difference(x, labels - 1); }), HasSubstr("below zero"));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { mean_difference(x, labels.slice(0, 1)); }),
-              HasSubstr("expected integers [60], got [59]"));
+              HasSubstr("expected integers [60], got int64 [59]"));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { principal_components(x.slice(0, 0, 1), 1); }),
               HasSubstr("one row has no variance"));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { principal_components(x, 6); }), HasSubstr("1 to 5, got 6"));
