@@ -30,7 +30,7 @@ print(
     f"without the median of {len(lost)} features {lost[len(lost) // 2][0]:.6g}"
 )
 
-# 2. Which features lead to the answer? Transcoders stand in the place of the MLPs.
+# 2. Which features lead to the answer? Transcoders take the place of the MLPs.
 transcoders = hooked.DictionarySet.load(str(toy.parent / "toy_transcoders"))
 graph = hooked.attribute_graph(raw, transcoders, tokens)
 scores = hooked.graph_scores(graph)

@@ -131,7 +131,7 @@ CircuitEdgeLike: TypeAlias = Union[CircuitEdge, tuple[str, str], dict[str, Any]]
 """A writer and a reader: `("head 0.1", "head 1.3 q")`."""
 
 GraphFeaturesLike: TypeAlias = Union[GraphFeatures, DictionarySet, Sequence[Dictionary]]
-"""What stands in the place of MLPs: transcoders, or `GraphFeatures.neurons()`."""
+"""What replaces the MLPs: transcoders, or `GraphFeatures.neurons()`."""
 
 GraphEdgeLike: TypeAlias = Union[GraphEdge, tuple[int, int], dict[str, Any]]
 """An edge of a graph, by its nodes: `(source, target)`."""

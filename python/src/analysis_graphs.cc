@@ -1,23 +1,8 @@
 // Attribution graphs: made, pruned, kept in files, and checked by interventions.
-#include "python/src/graph_forms.h"
+#include "python/src/bind.h"
 #include "python/src/module.h"
 
 namespace hooked::python {
-
-bool Converter<GraphFeatures>::apply(nb::handle source, std::optional<GraphFeatures>& value) {
-  if (nb::isinstance<GraphFeatures>(source)) {
-    value.emplace(nb::cast<const GraphFeatures&>(source));
-    return true;
-  }
-  if (nb::isinstance<DictionarySet>(source)) {
-    value.emplace(nb::cast<const DictionarySet&>(source).members());
-    return true;
-  }
-  std::optional<std::vector<Dictionary>> transcoders;
-  if (!Converter<std::vector<Dictionary>>::apply(source, transcoders)) return false;
-  value.emplace(*std::move(transcoders));
-  return true;
-}
 
 namespace {
 

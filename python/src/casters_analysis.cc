@@ -122,6 +122,18 @@ bool Converter<PatchSource>::apply(nb::handle source, std::optional<PatchSource>
   return true;
 }
 
+bool Converter<GraphFeatures>::apply(nb::handle source, std::optional<GraphFeatures>& value) {
+  if (is_already(source, value)) return true;
+  if (nb::isinstance<DictionarySet>(source)) {
+    value.emplace(nb::cast<const DictionarySet&>(source).members());
+    return true;
+  }
+  std::optional<std::vector<Dictionary>> transcoders;
+  if (!Converter<std::vector<Dictionary>>::apply(source, transcoders)) return false;
+  value.emplace(*std::move(transcoders));
+  return true;
+}
+
 bool Converter<PatchingPreset>::apply(nb::handle source, std::optional<PatchingPreset>& value) {
   if (is_already(source, value)) return true;
   if (!nb::isinstance<nb::str>(source)) return false;

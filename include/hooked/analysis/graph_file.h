@@ -27,7 +27,7 @@ std::string graph_json(const AttributionGraph& graph, const GraphFileOptions& op
 
 /// Writes graph_json() as `file`, a name ending in `.json`, all of it or nothing. Throws as graph_json(), and
 /// IoError, also for an existing file that `overwrite` does not allow to replace, and for a list next to it
-/// that is no list of graphs.
+/// that is not a list of graphs.
 void save_graph(const AttributionGraph& graph, const std::filesystem::path& file,
                 const GraphFileOptions& options = {}, Overwrite overwrite = Overwrite::ours);
 

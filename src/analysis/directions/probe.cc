@@ -45,11 +45,11 @@ void require_same_activation(const Probe& probe, const Address& where) {
                                                  probe.place.to_string()));
 }
 
-/// A metric whose numbers belong to a model.
-Metric of_model(const Metric& metric, const std::string& fingerprint) {
-  Metric::Definition definition = metric.definition();
-  definition.fingerprint = fingerprint;
-  return Metric(std::move(definition));
+/// How far the activation is along a vector, in the model that the probe was fitted to.
+Metric::Definition along(const Probe& probe, const at::Tensor& vector, Position position) {
+  Metric::Definition definition = projection(probe.place, vector, std::move(position)).definition();
+  definition.fingerprint = probe.origin.fingerprint;
+  return definition;
 }
 
 /// The processing that weights had: `fold_ln, center_unembed`.
@@ -101,13 +101,11 @@ Edits Probe::project_out(const HookedTransformer& model, const Address& where) c
 }
 
 Metric Probe::measure(Position position, std::int64_t output) const {
-  return of_model(projection(place, direction(output), std::move(position)), origin.fingerprint);
+  return Metric(along(*this, direction(output), std::move(position)));
 }
 
 Metric Probe::score(Position position, std::int64_t output) const {
-  const Metric along = projection(place, output_of(*this, output), std::move(position));
-  Metric::Definition definition = along.definition();
-  definition.fingerprint = origin.fingerprint;
+  Metric::Definition definition = along(*this, output_of(*this, output), std::move(position));
   definition.name = fmt::format("probe of {}", place.to_string());
   definition.function = [function = definition.function, add = fit.intercept[output].item<double>()](
                             const MetricInput& run) { return at::Tensor(function(run) + add); };

@@ -74,7 +74,7 @@ std::vector<std::string> spelling_notes(const HookedTransformer& model, const In
     const auto& [text, spelling, position, row] = all[i];
     const at::Tensor here = logits[row][static_cast<std::int64_t>(i)];
     const auto rank_of = [&here = here](std::int64_t token) {
-      return token_ranks(here[token].unsqueeze(0), here).item<double>();  // NaN beside a NaN
+      return token_ranks(here[token].unsqueeze(0), here).item<double>();  // NaN next to a NaN
     };
     const double own = rank_of(spelling.token), other = rank_of(spelling.other_token);
     if (text.starts_with(' ') && own <= other) continue;
