@@ -271,6 +271,12 @@ TEST(GraphFile, RefusesWhatIsNoGraph) {
   bad = good;
   bad["nodes"][0]["layer"] = "-1";
   EXPECT_THAT(refusal(bad.dump()), HasSubstr("expected a number"));
+  bad = good;
+  bad["nodes"][0]["ctx_idx"] = 6;
+  EXPECT_THAT(refusal(bad.dump()), HasSubstr("there is no token 6; expected less than 6"));
+  bad = good;
+  bad["links"].push_back(bad["links"][0]);
+  EXPECT_THAT(refusal(bad.dump()), HasSubstr("this link is there twice"));
   write_file(folder.path() / "other.json", "{}");
   EXPECT_THROW(save_graph(small_graph(), folder.path() / "other.json"), IoError) << "not ours";
   write_file(folder.path() / "graph-metadata.json", "7");

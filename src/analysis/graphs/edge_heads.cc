@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kEdgeHeads = "heads of a graph's edges";
 
-/// The number of a graph's source among all sources.
+/// The number among all sources of a source of a graph that this run has.
 std::int64_t number_of(const GraphSources& sources, const AttributionGraph& graph, std::int64_t column) {
   const GraphNode& node = graph.nodes[static_cast<std::size_t>(column)];
   if (node.kind == GraphNodeKind::token) return sources.features() + sources.errors() + node.pos;

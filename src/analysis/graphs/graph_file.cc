@@ -283,8 +283,14 @@ AttributionGraph load_graph(const std::filesystem::path& file) {
   graph.prompt = metadata.text("prompt");
   graph.prompt_tokens = metadata.texts("prompt_tokens");
   std::vector<std::pair<std::string, GraphNode>> nodes;
-  for (const ConfigReader& each : reader.objects("nodes"))
+  for (const ConfigReader& each : reader.objects("nodes")) {
     nodes.emplace_back(each.text("node_id"), node_of(each));
+    if (nodes.back().second.pos >= std::ssize(graph.prompt_tokens))
+      throw CheckpointError(each.where("ctx_idx"),
+                            fmt::format("there is no token {}; expected less than {}, the number of "
+                                        "`prompt_tokens`",
+                                        nodes.back().second.pos, graph.prompt_tokens.size()));
+  }
   if (std::ssize(nodes) > kMostNodes)
     throw CheckpointError(
         file.string(), fmt::format("{} nodes are too many; expected at most {}", nodes.size(), kMostNodes));
@@ -324,10 +330,15 @@ AttributionGraph load_graph(const std::filesystem::path& file) {
     return found.front();
   };
   auto* edges = graph.edges.mutable_data_ptr<double>();
+  std::vector<bool> read(static_cast<std::size_t>(graph.edges.numel()));
   for (const ConfigReader& link : reader.objects("links")) {
     const std::int64_t row = graph.row_of(place(link, "target", true));
     const std::int64_t column = graph.column_of(place(link, "source", false));
-    edges[row * graph.edges.size(1) + column] = link.number("weight");
+    const std::int64_t at = row * graph.edges.size(1) + column;
+    if (read[static_cast<std::size_t>(at)])
+      throw CheckpointError(link.where("source"), "this link is there twice; expected each link once");
+    read[static_cast<std::size_t>(at)] = true;
+    edges[at] = link.number("weight");
   }
   return graph;
 }

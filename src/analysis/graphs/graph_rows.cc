@@ -3,7 +3,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/searchsorted.h>
@@ -45,14 +44,11 @@ GraphSources::GraphSources(const HeldRun& held) : held_(held), embedded_(held.em
   const at::Tensor ends = at::arange(held.length() + 1, at::kLong);
   offsets_.push_back(0);
   for (std::int64_t layer = 0; layer < held.layers(); ++layer) {
-    ActiveFeatures active{at::empty({0}, at::kLong), at::empty({0}, at::kLong),
-                          at::empty({0}, held.coders().dtype())};
-    if (held.coders().codes(layer)) active = held.coders().active(layer, held.run(), held.first());
+    const ActiveFeatures& active = held.active(layer);
     const at::Tensor before = at::searchsorted(active.pos.to(at::kCPU).contiguous(), ends);
     positions_.emplace_back(before.const_data_ptr<std::int64_t>(),
                             before.const_data_ptr<std::int64_t>() + before.numel());
     offsets_.push_back(offsets_.back() + active.size());
-    active_.push_back(std::move(active));
   }
   if (!held.coders().has_errors()) return;
   for (std::int64_t target = 0; target < held.layers(); ++target) {

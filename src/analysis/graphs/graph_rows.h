@@ -19,9 +19,7 @@ class GraphSources {
   std::int64_t features() const { return offsets_.back(); }
   std::int64_t errors() const { return held_.coders().has_errors() ? held_.layers() * held_.length() : 0; }
   std::int64_t size() const { return features() + errors() + held_.length(); }
-  const ActiveFeatures& of_layer(std::int64_t layer) const {
-    return active_.at(static_cast<std::size_t>(layer));
-  }
+  const ActiveFeatures& of_layer(std::int64_t layer) const { return held_.active(layer); }
   std::int64_t offset(std::int64_t layer) const { return offsets_.at(static_cast<std::size_t>(layer)); }
   /// The layer of an active feature.
   std::int64_t layer_of(std::int64_t feature) const;
@@ -40,7 +38,6 @@ class GraphSources {
   void for_each_position(std::int64_t source, std::int64_t target, const Use& use) const;
 
   const HeldRun& held_;
-  std::vector<ActiveFeatures> active_;
   std::vector<std::int64_t> offsets_;                 // of each layer's features, and their number
   std::vector<std::vector<std::int64_t>> positions_;  // [layer][pos]: features before the position, and all
   std::vector<at::Tensor> errors_;

@@ -118,7 +118,7 @@ void require_graph_of(const HeldRun& held, const AttributionGraph& graph, const 
     const auto& nodes = of_layer[static_cast<std::size_t>(layer)];
     if (nodes.empty()) continue;
     const std::int64_t features = held.coders().features(layer);
-    const ActiveFeatures active = held.coders().active(layer, held.run(), held.first());
+    const ActiveFeatures& active = held.active(layer);
     std::map<std::int64_t, double> value_of;  // by column and number
     for (const GraphNode* node : nodes) value_of[node->pos * features + node->id] = std::nan("");
     std::vector<std::int64_t> wanted;

@@ -2,6 +2,7 @@
 #include "analysis/graphs/held_run.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -78,6 +79,12 @@ HeldRun::HeldRun(const HookedTransformer& model, const GraphCoders& coders, Inpu
       model.run(input_, {.capture = kept, .logit_positions = std::vector<std::int64_t>{length_ - 1}});
   run_ = result.cache;
   logits_ = result.logits().select(0, 0).select(0, 0).to(coders.dtype());
+  for (std::int64_t layer = 0; layer < layers(); ++layer) {
+    active_.push_back(coders.codes(layer) ? coders.active(layer, run_, first_)
+                                          : ActiveFeatures{.pos = at::empty({0}, at::kLong),
+                                                           .features = at::empty({0}, at::kLong),
+                                                           .values = at::empty({0}, coders.dtype())});
+  }
 }
 
 ActivationName HeldRun::in_layer(Site site, std::int64_t layer) const {

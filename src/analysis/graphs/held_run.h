@@ -31,6 +31,10 @@ class HeldRun {
   std::int64_t layers() const { return coders_.layers(); }
   /// The first position at which MLPs have nodes.
   std::int64_t first() const { return first_; }
+  /// A layer's active features; none in a layer without features.
+  const ActiveFeatures& active(std::int64_t layer) const {
+    return active_.at(static_cast<std::size_t>(layer));
+  }
 
   // All of them without the axis of the row, in the dtype of the coders.
   at::Tensor embedded() const;                   ///< [pos, d_model]: what tokens write
@@ -64,6 +68,7 @@ class HeldRun {
   std::vector<ActivationName> held_;
   ActivationCache run_;
   at::Tensor logits_;
+  std::vector<ActiveFeatures> active_;
 };
 
 /// Where gradients begin: a direction that is read.

@@ -191,7 +191,7 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
     throw HookError(
         metric_.name(),
         fmt::format("this metric was made for the model of fingerprint {}; expected that one, got {}; "
-                    "fit the probe to this model, or say that it is meant with assigned_to()",
+                    "make it for this model, or say that it is meant with assigned_to()",
                     fingerprint.substr(0, 8), identity->text()));
   }
   first_column_ = input.first_column();
