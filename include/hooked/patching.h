@@ -6,6 +6,7 @@
 #include "hooked/analysis/ablation.h"
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/attribution_patching.h"
+#include "hooked/analysis/bar_plot.h"
 #include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/feature_patching.h"
 #include "hooked/analysis/grid.h"
