@@ -25,7 +25,7 @@ set(HOOKED_ROOM_families_SOURCES_PER_OBJECT 28)
 
 # Rooms whose sources begin with LibTorch's headers, which are compiled once for them. For the others loading the compiled
 # headers costs more than it saves.
-set(hooked_rooms_with_header hooks dictionaries weights models engine loading analysis cli)
+set(hooked_rooms_with_header hooks dictionaries weights models engine loading analysis report cli)
 hooked_add_header(hooked_room_header HEADERS ${hooked_common_headers})
 
 # hooked_compile_together(<target> [<sources per object>]): several of the target's sources are one object, unless
@@ -48,6 +48,22 @@ function(hooked_add_room room)
     configure_file(${PROJECT_SOURCE_DIR}/src/core/version.cc.in ${PROJECT_BINARY_DIR}/src/core/version.cc @ONLY)
     list(APPEND sources ${PROJECT_BINARY_DIR}/src/core/version.cc)
   endif()
+  if(room STREQUAL report)
+    # The script and the style sheet of pages are texts in the library.
+    file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/page/*.js)
+    set(style ${PROJECT_SOURCE_DIR}/${folder}/page/page.css)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} ${style})
+    file(READ ${style} page_style)
+    set(page_script "(() => {\n'use strict';\n")
+    foreach(script ${scripts})
+      file(READ ${script} text)
+      string(APPEND page_script "${text}")
+    endforeach()
+    string(APPEND page_script "})();\n")
+    configure_file(${PROJECT_SOURCE_DIR}/src/report/page_files.cc.in ${PROJECT_BINARY_DIR}/src/report/page_files.cc @ONLY)
+    list(APPEND sources ${PROJECT_BINARY_DIR}/src/report/page_files.cc)
+  endif()
+
   # Separate objects, because bin/hooked uses them without LibTorch.
   set(alone ${HOOKED_ROOM_${room}_WITHOUT_TORCH})
   if(alone)

@@ -21,3 +21,5 @@
 #include "hooked/analysis/superposition.h"
 #include "hooked/analysis/token_axis.h"
 #include "hooked/circuits.h"
+#include "hooked/report/page.h"
+#include "hooked/report/report.h"

@@ -70,6 +70,21 @@ void bind_pruning(nb::module_& module) {
                nb::arg("count") = 10);
 }
 
+void bind_links(nb::module_& module) {
+  bind_struct<LinkedNode>(module);
+  bind_struct<NodeLink>(module);
+  bind_struct<NodeLinks>(module).def("_repr_svg_", &node_link_svg);
+  define_plain(module, "node_link_svg", "node_link_svg", &node_link_svg, nb::arg("figure"));
+  define_plain(
+      module, "node_links", "node_links",
+      [](const AttributionGraph& graph, std::int64_t most) { return node_links(graph, most); },
+      nb::arg("graph"), nb::arg("most") = 300);
+  define_plain(
+      module, "node_links", "node_links",
+      [](const Circuit& circuit, const Grid& scores) { return node_links(circuit, scores); },
+      nb::arg("circuit"), nb::arg("scores"));
+}
+
 void bind_graph_files(nb::module_& module) {
   define(
       module, "graph_json", "graph_json",
@@ -118,6 +133,7 @@ void bind_interventions(nb::module_& module) {
 
 void bind_analysis_graphs(nb::module_& module) {
   bind_graph(module);
+  bind_links(module);
   bind_pruning(module);
   bind_graph_files(module);
   bind_interventions(module);

@@ -191,6 +191,9 @@ void bind_analysis_grids(nb::module_& module) {
       [](const Grid& grid, LinePlotOptions options) { return line_plot_svg(grid, options); },
       nb::arg("grid"));
   define_plain(
+      module, "bar_plot_svg", "bar_plot_svg", [](const Grid& grid) { return bar_plot_svg(grid); },
+      nb::arg("grid"));
+  define_plain(
       module, "token_axis", "token_axis",
       [](const HookedTransformer& model, const at::Tensor& ids, std::string name) {
         return token_axis(model, ids, std::move(name));

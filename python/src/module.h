@@ -32,4 +32,6 @@ void bind_analysis_graphs(nanobind::module_& module);       ///< attribution gra
 void bind_analysis_probes(nanobind::module_& module);       ///< fits, probes and directions
 void bind_analysis_interchange(nanobind::module_& module);  ///< interchange interventions
 
+void bind_pages(nanobind::module_& module);  ///< pages and reports
+
 }  // namespace hooked::python

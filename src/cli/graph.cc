@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/actions.h"
+#include "cli/graph_features.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
 #include "cli/json_output.h"
@@ -189,7 +190,9 @@ Json found_json(const HookedTransformer& model, const FoundGraph& found) {
   return json;
 }
 
-GraphFeatures features_of(const std::vector<GivenDictionary>& dictionaries) {
+}  // namespace
+
+GraphFeatures graph_features(const std::vector<GivenDictionary>& dictionaries) {
   if (dictionaries.empty()) return GraphFeatures::neurons();
   std::vector<Dictionary> transcoders;
   for (const auto& [members, place] : dictionaries) {
@@ -202,8 +205,6 @@ GraphFeatures features_of(const std::vector<GivenDictionary>& dictionaries) {
   return transcoders;
 }
 
-}  // namespace
-
 void perform(const GraphOptions& options) {
   const auto reads =
       CommandReads(options.model).add_path(options.input.text_file).add_path(options.input.tokens_file);
@@ -211,7 +212,7 @@ void perform(const GraphOptions& options) {
   const auto dictionaries = read_dictionaries(options.model);
   const auto model = load_model_for(dictionaries, options.model);
   const auto given = read_input(options.input, model);
-  const GraphFeatures features = features_of(dictionaries);
+  const GraphFeatures features = graph_features(dictionaries);
   const InterruptGuard guard;
   WatchedWork work("attribution graph");
   AttributionGraphOptions how{.desired_probability = options.probability,

@@ -316,11 +316,23 @@ struct GraphOptions : OutOptions {
   bool json = false;
 };
 
+struct ReportCommandOptions : OutOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::optional<std::string> corrupted;
+  IntegerList corrupted_tokens;
+  TokenChoice answers, against;
+  bool neurons = false;  ///< an attribution graph over them
+  std::int64_t features = 20;
+  std::string title;
+  bool json = false;
+};
+
 /// The options of the command that was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
-                 PatchOptions, CircuitsOptions, WeightsOptions, SaeOptions, GraphOptions, SaveOptions,
-                 BenchOptions>;
+                 PatchOptions, CircuitsOptions, WeightsOptions, SaeOptions, GraphOptions,
+                 ReportCommandOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -105,6 +105,15 @@ std::span<const Command> commands() {
               "  hooked graph examples/toy_model --neurons --answer \" Mary\" \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"",
               define_graph, kEndsEarly},
+      Command{"report",
+              "one page about a prompt that opens from disk: lens, attention, attribution, patching",
+              "  hooked report examples/toy_model --out report.html \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"
+              "  hooked report examples/toy_model --out pair.html --answer \" Mary\" --against \" John\" \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\" \\\n"
+              "      --corrupted \"When John and Mary went to the shop, Mary gave a bag to\" \\\n"
+              "      --dictionary examples/toy_sae --with-error --neurons",
+              define_report, kEndsEarly},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "  hooked save examples/toy_model --out toy_model_processed", define_save},
       Command{"bench", "times plain and cached runs on this machine",

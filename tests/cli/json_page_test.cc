@@ -197,6 +197,7 @@ std::vector<Words> JsonPage::calls() const {
        "0,1,2,3,4,5,6,7"},
       {"graph", m, "--dictionary", path("transcoders"), "--text", "w2 w3 w4", "--no-processing", "--paths",
        "400", "--node-share", "1", "--edge-share", "1"},
+      {"report", m, "--text", "w2 w3 w4", "--out", path("r.html")},
       {"save", m, "--out", path("saved")},
       {"bench", m, "--iterations", "1", "--length", "2"},
   };

@@ -57,6 +57,7 @@ const std::map<std::string_view, Call> kCalls = {
     {"weights", {{"--composition", "q", "--draws", "2", "--json"}, true}},
     {"sae", {{"--tokens", "1,2,3", "--dictionary", "SAE", "--no-processing", "--json"}, true}},
     {"graph", {{"--tokens", "1,2,3", "--dictionary", "TRANSCODERS", "--no-processing", "--json"}, true}},
+    {"report", {{"--tokens", "1,2,3", "--out", "OUT.html", "--json"}, false}},
     {"save", {{"--out", "OUT", "--json"}, false}},
     {"bench", {{"--length", "4", "--iterations", "1", "--json"}, false}},
 };

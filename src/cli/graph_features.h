@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "cli/input_options.h"
+#include "hooked/analysis/attribution_graph.h"
+
+namespace hooked::cli {
+
+/// Dictionaries of the command line as what stands in the place of a graph's MLPs; without any the neurons.
+GraphFeatures graph_features(const std::vector<GivenDictionary>& dictionaries);
+
+}  // namespace hooked::cli

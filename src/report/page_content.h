@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/report/page.h"
+
+namespace hooked {
+
+/// What errors of pages are about.
+inline constexpr const char* kPage = "page";
+
+/// A number of a page: five digits.
+Json rounded(double value);
+
+/// What a page says, as its JSON has it.
+struct Page::Content {
+  Content(const HookedTransformer& model, const ActivationCache& cache, const PageOptions& options);
+
+  /// Makes the text of a token known to the page.
+  void name_token(std::int64_t id);
+  /// [[id, probability], ...]
+  Json predictions(const at::Tensor& ids, const at::Tensor& probabilities);
+  /// Adds a part to the last section.
+  void add(Json part);
+  /// The number of the prompt's tokens.
+  std::int64_t length() const { return std::ssize(ids); }
+
+  HookedTransformer model;
+  std::string title;
+  Json about_model;
+  std::vector<std::int64_t> columns, ids;  // of the tokens that are no padding
+  Json pieces = Json::object();
+  std::vector<std::string> notes;
+  Json sections = Json::array();
+};
+
+}  // namespace hooked

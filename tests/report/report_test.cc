@@ -1,0 +1,157 @@
+// Reports: which sections they have, that their numbers are those of the analyses, and what is refused.
+#include "hooked/report/report.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hooked/analysis/attribution.h"
+#include "hooked/analysis/metric.h"
+#include "hooked/analysis/patching_presets.h"
+#include "tests/support/random_dictionaries.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+#include "tests/support/tiny_model.h"
+
+namespace hooked::report_test {
+namespace {
+
+using Document = nlohmann::json;
+using testing::ElementsAre;
+using testing::Not;
+
+Document data_of(const Page& page) {
+  const std::string html = page.html();
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const auto begin = html.find(open) + open.size();
+  return Document::parse(html.substr(begin, html.find("</script>", begin) - begin));
+}
+
+const Prompt kPrompt = std::vector<std::int64_t>{1, 2, 3, 4, 5, 6};
+const Prompt kOther = std::vector<std::int64_t>{1, 2, 7, 4, 5, 6};
+
+TEST(Report, HasTheSectionsOfAPrompt) {
+  const HookedTransformer model = random_model();
+  const Page page = report(model, kPrompt);
+  EXPECT_THAT(page.sections(),
+              ElementsAre("Tokens", "Logit lens", "Attention", "Scores of heads", "What writes the answer"));
+  const Document data = data_of(page);
+  for (const Document& section : data["sections"]) {
+    EXPECT_FALSE(section["parts"].empty()) << section["title"];
+    for (const char* language : {"shell", "cpp", "python"}) EXPECT_TRUE(section["code"].contains(language));
+    for (const Document& part : section["parts"])
+      EXPECT_THAT(part.value("text", ""), Not(HasSubstr("Not in this report")));
+  }
+  // The answer is the likeliest next token.
+  const at::Tensor logits = model.run(at::tensor({1, 2, 3, 4, 5, 6}, at::kLong).view({1, 6})).logits();
+  const auto likeliest = logits[0][-1].argmax().item<std::int64_t>();
+  EXPECT_THAT(data["sections"][4]["code"]["shell"].get<std::string>(),
+              HasSubstr("--answer-token " + std::to_string(likeliest)));
+}
+
+TEST(Report, APairIsPatched) {
+  const HookedTransformer model = random_model();
+  const Page page = report(model, kPrompt, {.corrupted = kOther, .answers = {8}, .against = {9}});
+  EXPECT_EQ(page.sections().back(), "Activation patching");
+  const Document parts = data_of(page)["sections"].back()["parts"];
+  ASSERT_EQ(parts.size(), 3U);
+  const PromptPairs pairs(model, {{.clean = kPrompt, .corrupted = kOther, .answers = {8}, .against = {9}}});
+  const Metrics metric = logit_difference(pairs.answers(), pairs.against());
+  const Grid heads = sweep(model, patching_preset("attn_head_out_all_pos"),
+                           {.from = model.run_with_cache(pairs.clean(), act::z).cache,
+                            .into = pairs.corrupted(),
+                            .metric = metric});
+  const double zero = scores(model, pairs.corrupted(), metric).values().item<double>(),
+               one = scores(model, pairs.clean(), metric).values().item<double>();
+  for (std::int64_t layer = 0; layer < 3; ++layer) {
+    for (std::int64_t head = 0; head < 4; ++head)
+      EXPECT_NEAR(
+          parts[2]["values"][static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)].get<double>(),
+          (heads.at({layer, head}) - zero) / (one - zero), 1e-3);
+  }
+}
+
+TEST(Report, HeadsHaveTheirPartsOfTheLogit) {
+  const HookedTransformer model = random_model();
+  const Document parts =
+      data_of(report(model, kPrompt, {.answers = {8}, .against = {9}}))["sections"].back()["parts"];
+  const auto run = model.run_with_cache(at::tensor({1, 2, 3, 4, 5, 6}, at::kLong).view({1, 6}));
+  const Grid whole =
+      direct_logit_attribution(model, run.cache, {.answer = 8, .against = 9, .grain = Grain::head});
+  const Grid one = whole.slice("part", "head 1.2");
+  EXPECT_NEAR(parts[1]["values"][1][2].get<double>(), one.values().item<double>(), 1e-4);
+}
+
+TEST(Report, DictionariesHaveFeaturesAndTranscodersAGraph) {
+  const HookedTransformer model = random_model();
+  const auto spliced =
+      model.with_dictionary(random_autoencoder("blocks.0.hook_resid_post", 8), {.with_error = true});
+  const Page page = report(spliced, kPrompt, {.graph = random_transcoders(model.config(), {})});
+  EXPECT_EQ(page.sections()[5], "Features of blocks.0.hook_resid_post");
+  EXPECT_EQ(page.sections()[6], "Attribution graph");
+  const Document sections = data_of(page)["sections"];
+  EXPECT_EQ(sections[5]["parts"][0]["kind"], "features");
+  EXPECT_EQ(sections[6]["parts"].back()["kind"], "svg");
+}
+
+TEST(Report, WhatAModelLacksIsSaid) {
+  ModelConfig config = small_config();
+  config.unembedding.reset();
+  const Document data = data_of(report(random_model(config), kPrompt));
+  EXPECT_THAT(data["sections"][0]["parts"][0]["text"].get<std::string>(),
+              HasSubstr("Not in this report: [tokens] the model has no unembedding"));
+  EXPECT_EQ(data["sections"][2]["parts"][0]["kind"], "attention");
+}
+
+TEST(Report, EndsEarly) {
+  int calls = 0;
+  const Page page =
+      report(random_model(), kPrompt, {.progress = [&](const SweepProgress&) { return ++calls < 2; }});
+  EXPECT_LT(page.sections().size(), 5U);
+  EXPECT_THAT(data_of(page)["notes"].dump(), HasSubstr("ended early"));
+  std::int64_t done = 0, total = 0;
+  report(random_model(), kPrompt, {.progress = [&](const SweepProgress& progress) {
+           EXPECT_GE(progress.done, done);
+           done = progress.done;
+           total = progress.total;
+           return true;
+         }});
+  EXPECT_EQ(done, 5);
+  EXPECT_EQ(total, 5);
+}
+
+TEST(Report, RefusesWhatItCannotBeAbout) {
+  EXPECT_THROW(report(random_model(), kPrompt, {.corrupted = kOther}), HookError);
+  EXPECT_THROW(report(random_model(), kPrompt, {.against = {3}}), HookError);
+  EXPECT_THROW(report(random_model(two_stack_config()), kPrompt), HookError);
+  EXPECT_THROW(report(random_model(), std::vector<std::int64_t>{1, 99}), ShapeError);
+}
+
+/// A report of 12 layers of 12 heads. HOOKED_PAGES names a folder where the page is kept.
+std::uintmax_t bytes_of_report(std::int64_t length) {
+  ModelConfig config = small_config();
+  config.n_layers = config.n_heads = config.n_kv_heads = 12;
+  config.n_ctx = length;
+  config.d_model = 48;
+  config.d_head = 4;
+  config.dtype = at::kFloat;
+  const HookedTransformer model = random_model(config);
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < length; ++i) ids.push_back(i * i % 11);
+  const TempFolder folder;
+  const char* kept = std::getenv("HOOKED_PAGES");
+  const std::filesystem::path file =
+      (kept == nullptr ? folder.path() : std::filesystem::path(kept)) / (std::to_string(length) + ".html");
+  report(model, ids).save(file);
+  return std::filesystem::file_size(file);
+}
+
+TEST(ReportSizes, OfTwelveLayers) {
+  EXPECT_LT(bytes_of_report(64), 5U << 20);
+  const auto bytes = bytes_of_report(1024);
+  EXPECT_LT(bytes, 40U << 20);
+  EXPECT_GT(bytes, 20U << 20) << "the strongest keys are there";
+}
+
+}  // namespace
+}  // namespace hooked::report_test
