@@ -1,0 +1,96 @@
+// The worked examples find what docs/worked-examples.md says: what they print is read here.
+#include <ATen/core/Tensor.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "examples/modular_addition/addition_task.h"
+#include "hooked/hooked.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temp_folder.h"
+
+namespace hooked::worked_examples_test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::filesystem::path kExamples = std::filesystem::path(HOOKED_SOURCE_DIR) / "examples";
+
+/// What a program prints, with a folder of examples/ as its only argument; or without one.
+std::string printed_by(const std::string& program, const char* folder = nullptr) {
+  const auto finished =
+      run_program(program, folder == nullptr ? "" : "\"" + (kExamples / folder).string() + "\"");
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  return finished.output;
+}
+
+/// The numbers at the groups of a pattern, of each match.
+std::vector<std::vector<double>> numbers_in(const std::string& text, const std::string& pattern) {
+  std::vector<std::vector<double>> found;
+  const std::regex regex(pattern);
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) {
+    found.emplace_back();
+    for (std::size_t i = 1; i < match->size(); ++i) found.back().push_back(std::stod((*match)[i]));
+  }
+  EXPECT_FALSE(found.empty()) << pattern << " is not in:\n" << text;
+  if (found.empty()) found.emplace_back(std::count(pattern.begin(), pattern.end(), '('), 0.0);
+  return found;
+}
+
+TEST(ModularAddition, AFewFrequenciesAreTheRule) {
+  const auto output = printed_by("modular_addition", "modular_addition/model");
+  const auto right =
+      numbers_in(output, "right: ([0-9.]+) % of ([0-9]+) pairs, ([0-9.]+) % of ([0-9]+)").front();
+  EXPECT_EQ(right[0], 100) << "of all pairs";
+  EXPECT_EQ(right[2], 100) << "of pairs that the training saw in neither order";
+  EXPECT_GT(right[3], 1000);
+  const auto waves = numbers_in(output, "([0-9]+) of 33 frequencies explain ([0-9.]+) %").front();
+  EXPECT_GE(waves[0], 1);
+  EXPECT_LE(waves[0], 6);
+  EXPECT_GE(waves[1], 95);
+  const auto neurons = numbers_in(output, "([0-9]+) of ([0-9]+) active neurons have a key").front();
+  EXPECT_GE(neurons[0], 0.9 * neurons[1]);
+  EXPECT_LE(numbers_in(output, "without the key frequencies in the embedding: ([0-9.]+) %").front()[0], 10);
+  EXPECT_GE(numbers_in(output, "without all other frequencies in the embedding: ([0-9.]+) %").front()[0], 90);
+}
+
+TEST(ModularAddition, TheTrainingSeesTwoFifthsOfThePairs) {
+  const auto pairs = addition::all_pairs(7);
+  EXPECT_EQ(pairs.tokens[16][0].item<std::int64_t>(), 2);
+  EXPECT_EQ(pairs.tokens[16][1].item<std::int64_t>(), 2);
+  EXPECT_EQ(pairs.tokens[16][2].item<std::int64_t>(), 7);
+  EXPECT_EQ(pairs.sums[16].item<std::int64_t>(), 4);
+  EXPECT_EQ(pairs.sums[48].item<std::int64_t>(), 5) << "6 + 6 mod 7";
+  const auto seen = addition::seen_in_training(67);
+  EXPECT_NEAR(seen.sum().item<double>() / (67 * 67), 0.4, 0.03);
+}
+
+TEST(ModularAddition, TheModelIsSmall) {
+  EXPECT_LE(std::filesystem::file_size(kExamples / "modular_addition/model/model.safetensors"), 250'000u);
+}
+
+TEST(TrainModularAddition, TwentyStepsLowerTheLossAndWriteAModelThatLoads) {
+  const TempFolder folder;
+  const auto finished =
+      run_program("train_modular_addition", "--steps 20 --out \"" + folder.path().string() + "\"");
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  const auto losses = numbers_in(finished.output, "loss: seen ([0-9.e+-]+)");
+  ASSERT_EQ(losses.size(), 20u);
+  EXPECT_LT(losses.back()[0], losses.front()[0] - 0.02);
+  const auto model = HookedTransformer::load(folder.path().string());
+  EXPECT_EQ(model.config(),
+            HookedTransformer::load((kExamples / "modular_addition/model").string()).config());
+  EXPECT_TRUE(addition::sum_logits(model, addition::all_pairs(model.config().d_vocab_out()))
+                  .isfinite()
+                  .all()
+                  .item<bool>());
+  EXPECT_NE(run_program("train_modular_addition", "--steps 20").status, 0);
+}
+
+}  // namespace
+}  // namespace hooked::worked_examples_test
