@@ -92,5 +92,25 @@ TEST(TrainModularAddition, TwentyStepsLowerTheLossAndWriteAModelThatLoads) {
   EXPECT_NE(run_program("train_modular_addition", "--steps 20").status, 0);
 }
 
+TEST(ToySuperposition, SparseFeaturesShareDimensionsAndDenseOnesDoNot) {
+  const auto output = printed_by("toy_superposition");
+  const auto error = numbers_in(output, "step [0-9]+: error ([0-9.]+)");
+  EXPECT_LT(error.back()[0], error.front()[0] / 2);
+  const auto models = numbers_in(
+      output,
+      "zero ([0-9]+) % of the time: ([0-9]+) features in ([0-9]+) dimensions, largest cosine ([0-9.]+) "
+      "\\(at least ([0-9.]+)\\), expected interference ([0-9.]+)");
+  ASSERT_EQ(models.size(), 4u);
+  EXPECT_EQ(models[0][1], models[0][2]) << "dense: a dimension for each";
+  EXPECT_LT(models[0][3], 0.05);
+  for (std::size_t i = 1; i < models.size(); ++i) {
+    EXPECT_GT(models[i][1], models[i - 1][1]) << "the sparser, the more";
+    EXPECT_GE(models[i][3] + 0.005, models[i][4]) << "Welch's bound";
+  }
+  EXPECT_GE(models[3][1], 3 * models[3][2]);
+  const auto dense = numbers_in(output, "never zero: expected interference ([0-9.]+)").front()[0];
+  EXPECT_GE(dense, 10 * models[3][5]);
+}
+
 }  // namespace
 }  // namespace hooked::worked_examples_test
