@@ -112,5 +112,40 @@ TEST(ToySuperposition, SparseFeaturesShareDimensionsAndDenseOnesDoNot) {
   EXPECT_GE(dense, 10 * models[3][5]);
 }
 
+// The found set of heads is held against all others of its size.
+TEST(IndirectObjectCircuit, NoOtherSetOfItsSizeDoesTheSame) {
+  const auto output = printed_by("indirect_object_circuit", "toy_model");
+  const auto lead =
+      numbers_in(output, "right name ahead by ([0-9.-]+) logits; other giver: ([0-9.-]+)").front();
+  EXPECT_GT(lead[0], 4);
+  EXPECT_LT(lead[1], -4);
+  const auto found = numbers_in(
+      output,
+      "head ([0-9])\\.([0-9]) carries ([0-9.]+) %; at the end it attends to the giver with ([0-9.]+) %");
+  EXPECT_EQ(found.size(), 2u);
+  for (const auto& head : found) EXPECT_GE(head[3], 90);
+  const auto paths = numbers_in(output, "([0-9.]+) % goes");
+  ASSERT_EQ(paths.size(), 2u);
+  EXPECT_LT(paths[0][0], 30) << "straight";
+  EXPECT_GT(paths[1][0], 90) << "through MLPs";
+
+  const auto sets = numbers_in(
+      output,
+      "the found set loses ([0-9.-]+), ([0-9]+) sets disjoint from it ([0-9.-]+) in the median, any of "
+      "([0-9]+) other sets at most ([0-9.-]+)");
+  const auto alone = numbers_in(output, "alone it keeps ([0-9.-]+) %, any other set at most ([0-9.-]+) %");
+  ASSERT_EQ(sets.size(), 2u);
+  ASSERT_EQ(alone.size(), 2u);
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    EXPECT_GE(sets[i][0], 3 * std::max(sets[i][2], 0.0));
+    EXPECT_EQ(sets[i][1], 15);  // of 6 heads, 2
+    EXPECT_EQ(sets[i][3], 27);  // of 8 heads, 2, without the found ones
+    EXPECT_GT(sets[i][0], sets[i][4]) << "no other set costs as much";
+    EXPECT_GT(alone[i][0], alone[i][1]) << "no other set keeps as much";
+  }
+  EXPECT_GE(alone[0][0], 80) << "everything else reads the prompt with the other giver";
+  EXPECT_NEAR(alone[1][0], 79, 3) << "everything else reads any prompt: docs/worked-examples.md says why";
+}
+
 }  // namespace
 }  // namespace hooked::worked_examples_test
