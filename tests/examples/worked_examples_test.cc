@@ -147,5 +147,26 @@ TEST(IndirectObjectCircuit, NoOtherSetOfItsSizeDoesTheSame) {
   EXPECT_NEAR(alone[1][0], 79, 3) << "everything else reads any prompt: docs/worked-examples.md says why";
 }
 
+TEST(InductionHeads, AreFoundFromActivationsFromWeightsAndByPatching) {
+  const auto output = printed_by("analysis_induction", "toy_model");
+  const auto head = numbers_in(output, "head ([0-9])\\.([0-9]) gives it ([0-9.]+)").front();
+  EXPECT_GE(head[2], 0.9);
+  const auto keys = numbers_in(output, "Composition by keys: head ([0-9])\\.([0-9]), ([0-9.]+) dev").front();
+  EXPECT_LT(keys[0], head[0]) << "an earlier layer";
+  EXPECT_GE(keys[2], 10);
+  const auto patched = numbers_in(output,
+                                  "what followed: ([0-9.e-]+), without head ([0-9])\\.([0-9]) ([0-9.e-]+), "
+                                  "without ([0-9]+) such heads "
+                                  "([0-9.e-]+), without what its keys read ([0-9.e-]+)")
+                           .front();
+  EXPECT_NEAR(patched[0], 0, 0.01);
+  EXPECT_EQ(patched[1], head[0]);
+  EXPECT_EQ(patched[2], head[1]);
+  EXPECT_NEAR(patched[3], 0, 0.01) << "others stand in for it";
+  EXPECT_EQ(patched[4], 4);
+  EXPECT_LT(patched[5], -5);
+  EXPECT_LT(patched[6], -3) << "nothing stands in for the head that looks at the token before";
+}
+
 }  // namespace
 }  // namespace hooked::worked_examples_test
