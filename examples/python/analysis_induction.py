@@ -2,6 +2,8 @@
 
 import sys
 
+import torch
+
 import hooked
 from hooked import act
 
@@ -12,7 +14,8 @@ repeated = hooked.repeated_tokens_of(model)
 repeated.rows = 1
 tokens = hooked.repeated_random_tokens(repeated)
 cache = model.run_with_cache(tokens).cache
-best = hooked.head_scores(cache, "induction", tokens=tokens).largest(1)[0]
+looks = hooked.head_scores(cache, "induction", tokens=tokens)
+best = looks.largest(1)[0]
 layer, head = best.index
 print(f"head {best.labels[0]}.{best.labels[1]} gives it {best.value:g}")
 
@@ -26,6 +29,7 @@ for cell in above.largest(3):
     print(f"{cell.labels[0]} looks for {cell.labels[1]}: {cell.value:g}")
 
 # Which heads it reads with its keys, and with its queries, compared with random weights.
+read = []
 for input in ("key", "query"):
     composed = hooked.composition_scores(model, input)
     into = composed.scores.slice("to_layer", layer).slice("to_head", head)
@@ -35,3 +39,31 @@ for input in ("key", "query"):
         f"{composed.scores.title}: head {writer.labels[0]}.{writer.labels[1]}, "
         f"{above_random:g} deviations above random"
     )
+    read.append(writer.index)
+
+# Patching: heads read a row whose first half is other words, so that nothing is repeated. The head by itself, all heads
+# that look there, and the one that it reads with its keys.
+repeated.seed += 1
+other = hooked.repeated_random_tokens(repeated)
+unrepeated = torch.cat([other[:, :followed], tokens[:, followed:]], 1)
+
+
+def head_at(index: list[int]) -> hooked.Address:
+    return act.z(index[0]).head(index[1])
+
+
+alike = [head_at(cell.index) for cell in looks.largest(8) if cell.value > 0.5]
+without = hooked.ablate(
+    model,
+    sets=[[], [head_at(best.index)], alike, [head_at(read[0])]],
+    sweep={
+        "from_": model.run_with_cache(unrepeated, act.z).cache,
+        "into": tokens,
+        "metric": hooked.log_probability(tokens[0, followed].item()),
+    },
+)
+print(
+    f"log-probability of what followed: {without.at([0]):g}, without head {best.labels[0]}.{best.labels[1]} "
+    f"{without.at([1]):g}, without {len(alike)} such heads {without.at([2]):g}, "
+    f"without what its keys read {without.at([3]):g}"
+)

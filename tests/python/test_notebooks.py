@@ -1,17 +1,22 @@
 """The notebooks run, and show what is stored in them."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import notebook
 
-NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples" / "notebooks").glob("*.ipynb"))
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+# Those that are a C++ program, too.
+PROGRAMS = ["indirect_object_circuit", "modular_addition", "toy_superposition"]
 
 
-def test_there_are_three() -> None:
-    assert [file.stem for file in NOTEBOOKS] == ["attribution_and_lens", "cache_and_patch", "hooks_and_steering"]
+def test_there_are_seven() -> None:
+    names = ["attribution_and_lens", "cache_and_patch", "hooks_and_steering", "induction_heads", *PROGRAMS]
+    assert [file.stem for file in NOTEBOOKS] == sorted(names)
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
@@ -22,6 +27,18 @@ def test_cells_show_what_is_stored(file: Path) -> None:
     for cell, shown in zip(cells, outputs, strict=True):
         stored, now = notebook.texts(cell["outputs"]), notebook.texts(shown)
         assert notebook.same_up_to_rounding(stored, now), f"{''.join(cell['source'])}\nstored:\n{stored}\nnow:\n{now}"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_prints_what_is_stored(name: str) -> None:
+    folders = [ROOT / "build" / preset / "bin" for preset in ("release", "dev", "python")]
+    program = next((folder / name for folder in folders if (folder / name).exists()), None)
+    if program is None:
+        pytest.skip(f"the C++ example {name} is not built")
+    printed = subprocess.run([program], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    content = json.loads((ROOT / "examples" / "notebooks" / f"{name}.ipynb").read_text())
+    stored = "".join("".join(output["text"]) for cell in content["cells"] for output in cell.get("outputs", []) if "text" in output)
+    assert notebook.same_up_to_rounding(stored, printed), f"stored:\n{stored}\nprinted:\n{printed}"
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)

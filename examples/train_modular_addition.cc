@@ -1,0 +1,114 @@
+// Trains the model of examples/modular_addition/model on a + b mod 67, until it has grokked: first it knows
+// the pairs that it sees by heart, and after more steps, with weight decay, it finds a rule and knows all
+// others too (Power et al. 2022, Nanda et al. 2023).
+//
+//   train_modular_addition --out FOLDER [--steps N] [--seed S]
+//
+// The folder must be new or empty.
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/optim/adamw.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "examples/modular_addition/addition_task.h"
+#include "hooked/hooked.h"
+
+namespace {
+
+constexpr std::int64_t kModulus = 67;
+
+struct Options {
+  std::int64_t steps = 9001;
+  std::uint64_t seed = 1;
+  std::filesystem::path out;
+};
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i], value = argv[i + 1];
+    if (name == "--steps") {
+      options.steps = std::stoll(value);
+    } else if (name == "--seed") {
+      options.seed = std::stoull(value);
+    } else if (name == "--out") {
+      options.out = value;
+    } else {
+      throw std::invalid_argument(fmt::format("unknown option {}", name));
+    }
+  }
+  if (argc % 2 == 0 || options.out.empty() || options.steps < 1)
+    throw std::invalid_argument("usage: train_modular_addition --out FOLDER [--steps N] [--seed S]");
+  // Found here, and not when the model is trained and saving it is refused.
+  if (std::filesystem::exists(options.out) && !std::filesystem::is_empty(options.out))
+    throw std::invalid_argument(
+        fmt::format("{} holds something; expected a new or empty folder", options.out.string()));
+  return options;
+}
+
+/// One block without norms, so that whatever reads the stream is linear in it.
+hooked::ModelConfig addition_config() {
+  hooked::ModelConfig config;
+  config.n_layers = 1;
+  config.d_model = 64;
+  config.n_ctx = 3;
+  config.n_heads = config.n_kv_heads = 2;
+  config.d_head = 32;
+  config.attn_scale = std::sqrt(32.0);
+  config.d_mlp = 192;
+  config.activation = hooked::Activation::relu;
+  config.norm = config.final_norm = hooked::NormKind::none;
+  config.qkv_bias = config.attn_out_bias = false;
+  config.d_vocab = kModulus + 1;  // the numbers, and "="
+  config.unembedding = hooked::Unembedding{.d_vocab = kModulus, .bias = false};
+  config.default_prepend_bos = false;
+  return config;
+}
+
+void train(const hooked::TrainableTransformer& model, const Options& options) {
+  const auto all = addition::all_pairs(kModulus);
+  const auto is_seen = addition::seen_in_training(kModulus);
+  const auto seen = addition::chosen(all, is_seen), others = addition::chosen(all, is_seen.logical_not());
+  constexpr double kRate = 1e-3;
+  torch::optim::AdamW optimizer(model.parameters(),
+                                torch::optim::AdamWOptions(kRate).betas({0.9, 0.98}).weight_decay(1.0));
+  const std::int64_t every = std::max<std::int64_t>(1, options.steps / 20);
+  for (std::int64_t step = 0; step < options.steps; ++step) {
+    const double warm_up = std::min(1.0, static_cast<double>(step + 1) / 10);
+    for (auto& group : optimizer.param_groups()) group.options().set_lr(kRate * warm_up);
+    optimizer.zero_grad();
+    const auto loss = at::cross_entropy_loss(model.forward(seen.tokens).select(1, -1), seen.sums);
+    loss.backward();
+    optimizer.step();
+    if ((step + 1) % every != 0 && step != 0) continue;
+    const auto logits = addition::sum_logits(model.freeze(), others);
+    fmt::print(stderr, "step {:>5}/{}  loss: seen {:.2e}, others {:.2e} nats  others right: {:.2f} %\n",
+               step + 1, options.steps, loss.item<double>(),
+               at::cross_entropy_loss(logits, others.sums).item<double>(),
+               100 * addition::accuracy(logits, others.sums));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const auto options = parse_options(argc, argv);
+  at::set_num_threads(1);  // small matrices gain nothing from more
+  const auto model = hooked::TrainableTransformer::create(addition_config(), {.seed = options.seed});
+  fmt::print(stderr, "training {} parameters for {} steps\n", model.config().parameter_count(),
+             options.steps);
+  train(model, options);
+  model.freeze().save(options.out);
+  fmt::print("wrote {}\n", options.out.string());
+} catch (const std::exception& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  return 1;
+}
