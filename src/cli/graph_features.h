@@ -7,7 +7,7 @@
 
 namespace hooked::cli {
 
-/// Dictionaries of the command line as what stands in the place of a graph's MLPs; without any the neurons.
+/// Dictionaries of the command line, which replace the MLPs of a graph; without any the neurons.
 GraphFeatures graph_features(const std::vector<GivenDictionary>& dictionaries);
 
 }  // namespace hooked::cli

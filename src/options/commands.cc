@@ -105,11 +105,11 @@ std::span<const Command> commands() {
               "  hooked graph examples/toy_model --neurons --answer \" Mary\" \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"",
               define_graph, kEndsEarly},
-      Command{"report",
-              "one page about a prompt that opens from disk: lens, attention, attribution, patching",
+      Command{"report", "one page about a prompt: tokens, lens, attention, attribution, patching",
               "  hooked report examples/toy_model --out report.html \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"
-              "  hooked report examples/toy_model --out pair.html --answer \" Mary\" --against \" John\" \\\n"
+              "  hooked report examples/toy_model --out pair.html \\\n"
+              "      --answer \" Mary\" --against \" John\" \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\" \\\n"
               "      --corrupted \"When John and Mary went to the shop, Mary gave a bag to\" \\\n"
               "      --dictionary examples/toy_sae --with-error --neurons",

@@ -122,6 +122,7 @@ Reader define_save(CLI::App& app) {
 Reader define_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   add_model_options(app, options->model);
+  add_dictionary_options(app, options->model);
   add_options(app,
               {{"--batch B", options->batch, "rows (default: 1)", at_least_one},
                {"--length T", options->length,

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostWhole = 256;  // tokens of a prompt whose patterns are kept whole
 constexpr std::int64_t kMostKept = 32;    // keys of each query of longer ones
-constexpr std::int64_t kBlock = 32;       // queries and keys of which a mean is kept
+constexpr std::int64_t kBlock = 32;       // the side of a block whose mean is kept
 // Bytes of a file's patterns before base64, which adds a third: below 40 MB in all.
 constexpr std::int64_t kMostBytes = std::int64_t{27} << 20;
 constexpr std::uint16_t kNoKey = 65535;

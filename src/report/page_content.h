@@ -34,7 +34,7 @@ struct Page::Content {
   HookedTransformer model;
   std::string title;
   Json about_model;
-  std::vector<std::int64_t> columns, ids;  // of the tokens that are no padding
+  std::vector<std::int64_t> columns, ids;  // of the tokens that are not padding
   Json pieces = Json::object();
   std::vector<std::string> notes;
   Json sections = Json::array();

@@ -154,7 +154,7 @@ class ReportWork {
     return selection;
   }
 
-  /// Whether the work goes on.
+  /// Whether the work continues.
   bool goes_on() {
     if (!ended_ && options_.progress && !options_.progress(clock_.at(done_, total_))) ended_ = true;
     return !ended_;
@@ -280,7 +280,7 @@ class ReportWork {
     page_.add_picture(node_link_svg(node_links(pruned(whole), 150)));
   }
 
-  /// The model without dictionaries, which a graph puts in the place of MLPs itself.
+  /// The model without dictionaries: a graph replaces MLPs itself.
   HookedTransformer plain() const {
     HookedTransformer plain = model_;
     while (!plain.dictionaries().empty())

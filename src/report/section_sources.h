@@ -6,7 +6,7 @@ namespace hooked {
 
 /// What makes a section of a report again: a command and its options, and what follows the lines that load
 /// the model and make its tokens (`model` and `tokens`, or `pairs`) in C++ and Python. `{answer}` and the
-/// like stand for what the report is about; braces of the languages are doubled.
+/// like are filled in; braces of the languages are doubled.
 struct SectionSource {
   std::string_view command, cpp, python;
 };
@@ -90,7 +90,7 @@ inline constexpr std::string_view kLoadInPython = R"(model = hooked.HookedTransf
 tokens = {tokens}
 )";
 inline constexpr std::string_view kTextTokens = R"(model.to_tokens({text}))";
-inline constexpr std::string_view kIdsInCpp = R"(torch::tensor({{{{{ids}}}}}, torch::kLong))";
+inline constexpr std::string_view kIdsInCpp = R"(at::tensor({{{ids}}}, at::kLong).unsqueeze(0))";
 inline constexpr std::string_view kIdsInPython = R"(torch.tensor([[{ids}]]))";
 
 /// The same for a pair of prompts: `{clean}`, `{corrupted}`.

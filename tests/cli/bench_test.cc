@@ -1,4 +1,5 @@
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/random_dictionaries.h"
 
 namespace hooked::bench_test {
 namespace {
@@ -30,6 +31,17 @@ TEST_F(BenchTest, TheTableHasTheRatio) {
   for (const auto* part : {"plain run", "with cache", "ratio", "largest difference"}) {
     EXPECT_NE(out.find(part), std::string::npos) << out;
   }
+}
+
+TEST_F(BenchTest, ADictionaryIsTimedInItsPlace) {
+  random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(path("sae"));
+  const std::vector<std::string> plain{"bench",        model(), "--length",        "4",
+                                       "--iterations", "1",     "--no-processing", "--json"};
+  std::vector<std::string> spliced = plain;
+  spliced.insert(spliced.end(), {"--dictionary", path("sae")});
+  const auto json = succeed(spliced).json();
+  EXPECT_GT(json["plain_ms"]["min"].get<double>(), 0);
+  EXPECT_GE(json["points"].get<int>(), succeed(plain).json()["points"].get<int>());
 }
 
 TEST_F(BenchTest, ALengthBeyondTheContextIsRefused) {

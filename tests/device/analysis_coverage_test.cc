@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 /// Why a function has nothing to do with devices.
 const std::map<std::string, std::string>& on_the_host() {
   static const std::map<std::string, std::string> kWhy{
+      {"bar_plot_svg", "a picture of a grid"},
       {"choose_circuit", "a grid's numbers"},
       {"contrast_components", "fits in float64 on the host"},
       {"contrast_mean", "fits in float64 on the host"},
@@ -35,6 +36,8 @@ const std::map<std::string, std::string>& on_the_host() {
       {"mean_difference", "fits in float64 on the host"},
       {"mean_interval", "a grid's numbers"},
       {"model_parts", "names"},
+      {"node_link_svg", "a picture"},
+      {"node_links", "a graph's or a circuit's numbers"},
       {"node_name", "a text"},
       {"other_spelling", "a text and ids"},
       {"parts_besides", "names"},

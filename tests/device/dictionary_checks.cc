@@ -2,11 +2,14 @@
 #include <ATen/ops/tensor.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "hooked/analysis/attribution_graph.h"
 #include "hooked/analysis/features.h"
 #include "hooked/analysis/graph_interventions.h"
+#include "hooked/report/report.h"
 #include "tests/device/analysis_inputs.h"
 #include "tests/support/random_dictionaries.h"
 
@@ -78,12 +81,32 @@ NamedTensors graphs(const Subject& s) {
   return all;
 }
 
+/// What a report says comes next, and how many parts each of its sections has.
+NamedTensors reports(const Subject& s) {
+  const at::Tensor ids = s.golden.tokens[0].to(at::kCPU).contiguous();
+  const auto* first = ids.const_data_ptr<std::int64_t>();
+  const std::string html = report(s.model, std::vector<std::int64_t>(first, first + ids.numel())).html();
+  const std::string open = "id=\"data\">";
+  const auto begin = html.find(open) + open.size();
+  const auto data = nlohmann::json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+  std::vector<double> parts, next;
+  for (const auto& section : data["sections"]) {
+    parts.push_back(static_cast<double>(section["parts"].size()));
+    for (const auto& part : section["parts"]) {
+      if (part["kind"] != "next") continue;
+      for (const auto& after : part["top"]) next.push_back(after[0][0].get<double>());
+    }
+  }
+  return {{"parts", at::tensor(parts, at::kDouble)}, {"next", at::tensor(next, at::kDouble)}};
+}
+
 bool has_graphs(const Subject& s) { return swept_here(s) && s.causal() && s.config().has_mlp(); }
 
-constexpr std::array<Check, 3> kChecks{{
+constexpr std::array<Check, 4> kChecks{{
     {"features", swept_here, features},
     {"measured", [](const Subject& s) { return swept_here(s) && s.causal(); }, measured},
     {"graphs", has_graphs, graphs},
+    {"reports", [](const Subject& s) { return s.one_stack() && s.predicts(); }, reports},
 }};
 
 }  // namespace

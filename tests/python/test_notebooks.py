@@ -14,8 +14,8 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 PROGRAMS = ["indirect_object_circuit", "modular_addition", "toy_superposition"]
 
 
-def test_there_are_seven() -> None:
-    names = ["attribution_and_lens", "cache_and_patch", "hooks_and_steering", "induction_heads", *PROGRAMS]
+def test_there_are_eight() -> None:
+    names = ["attribution_and_lens", "cache_and_patch", "features", "hooks_and_steering", "induction_heads", *PROGRAMS]
     assert [file.stem for file in NOTEBOOKS] == sorted(names)
 
 

@@ -42,6 +42,10 @@ TEST(Report, HasTheSectionsOfAPrompt) {
     for (const Document& part : section["parts"])
       EXPECT_THAT(part.value("text", ""), Not(HasSubstr("Not in this report")));
   }
+  EXPECT_THAT(data["sections"][0]["code"]["cpp"].get<std::string>(),
+              HasSubstr("const auto tokens = at::tensor({1, 2, 3, 4, 5, 6}, at::kLong).unsqueeze(0);"));
+  EXPECT_THAT(data["sections"][0]["code"]["python"].get<std::string>(),
+              HasSubstr("tokens = torch.tensor([[1, 2, 3, 4, 5, 6]])"));
   // The answer is the likeliest next token.
   const at::Tensor logits = model.run(at::tensor({1, 2, 3, 4, 5, 6}, at::kLong).view({1, 6})).logits();
   const auto likeliest = logits[0][-1].argmax().item<std::int64_t>();

@@ -42,8 +42,9 @@ function levelTable(kind) {
   return table;
 }
 
-/** How numbers become colours. Diverging if there is a centre or a number below 0; `low`, `high` widen the range. */
-function scaleFor(values, { centre, low = Infinity, high = -Infinity } = {}) {
+/** How numbers become colours. Diverging if there is a centre or a number below 0; `low`, `high` widen the range. With `root`
+    small numbers differ more, by their square roots. */
+function scaleFor(values, { centre, low = Infinity, high = -Infinity, root = false } = {}) {
   for (const x of values) {
     if (!Number.isFinite(x)) continue;
     if (x < low) low = x;
@@ -59,9 +60,9 @@ function scaleFor(values, { centre, low = Infinity, high = -Infinity } = {}) {
     if (low < high / 8 || low === high) low = 0;  // a round end where it costs no colours
     if (low === high) high = 1;
   }
-  const level = (x) => Math.round(clamp((x - low) / (high - low), 0, 1) * (kLevels - 1));
+  const level = (x) => Math.round(clamp((x - low) / (high - low), 0, 1) ** (root ? 0.5 : 1) * (kLevels - 1));
   const table = () => levelTable(diverging ? 'diverging' : 'sequential');
-  return { low, high, middle: (low + high) / 2, level, table };
+  return { low, high, middle: root ? low + (high - low) / 4 : (low + high) / 2, level, table };
 }
 
 /** Fills an element with the colour of a number; no number, no colour. */

@@ -136,7 +136,8 @@ function largeView(part, patterns, say, rest, onPick) {
   };
   const show = (head, name) => {
     view = patterns.pooled(head, kLargest);
-    scale = scaleFor(view.best, { low: 0 });
+    // One strong cell among a million would leave the others without a colour.
+    scale = scaleFor(view.best, { low: 0, root: part.keys > 128 });
     map ??= heatMap({
       rows: labels(view.rows, view.bin), columns: labels(view.columns, view.bin), rowName: 'query', columnName: 'key',
       label: 'Attention pattern', cell: { least: 0.5, most: 28, square: true },
