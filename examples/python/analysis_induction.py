@@ -49,7 +49,8 @@ unrepeated = torch.cat([other[:, :followed], tokens[:, followed:]], 1)
 
 
 def head_at(index: list[int]) -> hooked.Address:
-    return act.z(index[0]).head(index[1])
+    head: hooked.Address = act.z(index[0]).head(index[1])
+    return head
 
 
 alike = [head_at(cell.index) for cell in looks.largest(8) if cell.value > 0.5]
@@ -59,7 +60,7 @@ without = hooked.ablate(
     sweep={
         "from_": model.run_with_cache(unrepeated, act.z).cache,
         "into": tokens,
-        "metric": hooked.log_probability(tokens[0, followed].item()),
+        "metric": hooked.log_probability(int(tokens[0, followed].item())),
     },
 )
 print(
