@@ -115,9 +115,9 @@ Json Page::Content::predictions(const at::Tensor& ids_found, const at::Tensor& p
   return list;
 }
 
-void Page::Content::add(Json part) {
+Json& Page::Content::parts() {
   if (sections.empty()) sections.push_back({{"id", "section-0"}, {"title", title}, {"parts", Json::array()}});
-  sections.back()["parts"].push_back(std::move(part));
+  return sections.back()["parts"];
 }
 
 Json rounded(double value) {
@@ -144,12 +144,14 @@ void Page::begin(const PageSection& section) {
 
 void Page::add_note(const std::string& note) { content_->notes.push_back(note); }
 
-void Page::add_text(const std::string& text) { content_->add({{"kind", "text"}, {"text", text}}); }
+void Page::add_text(const std::string& text) {
+  content_->parts().push_back({{"kind", "text"}, {"text", text}});
+}
 
 void Page::add_picture(const std::string& svg) {
   if (!svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hooked-picture "))
     throw ConfigError(kPage, "this is not a picture that hooked made; expected the text of a *_svg function");
-  content_->add({{"kind", "svg"}, {"svg", svg}});
+  content_->parts().push_back({{"kind", "svg"}, {"svg", svg}});
 }
 
 void Page::add_bars(const Grid& grid) { add_picture(bar_plot_svg(grid)); }

@@ -26,8 +26,9 @@ struct Page::Content {
   void name_token(std::int64_t id);
   /// [[id, probability], ...]
   Json predictions(const at::Tensor& ids, const at::Tensor& probabilities);
-  /// Adds a part to the last section.
-  void add(Json part);
+  /// The parts of the last section. (A function that takes JSON would be a symbol of the shared library that
+  /// names nlohmann.)
+  Json& parts();
   /// The number of the prompt's tokens.
   std::int64_t length() const { return std::ssize(ids); }
 

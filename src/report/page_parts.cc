@@ -89,7 +89,7 @@ void Page::add_tokens(const Grid& values) {
         {{"label", n == 1 ? values.title() : values.axes()[0].labels[static_cast<std::size_t>(row)]},
          {"values", list_of(numbers[row])}});
   }
-  content_->add({{"kind", "tokens"}, {"unit", values.unit()}, {"rows", rows}});
+  content_->parts().push_back({{"kind", "tokens"}, {"unit", values.unit()}, {"rows", rows}});
 }
 
 void Page::add_next(const at::Tensor& logits, std::int64_t top_k) {
@@ -102,7 +102,7 @@ void Page::add_next(const at::Tensor& logits, std::int64_t top_k) {
     const auto [largest, ids] = at::topk(probabilities, std::min(top_k, probabilities.size(0)));
     top.push_back(content_->predictions(ids, largest));
   }
-  content_->add({{"kind", "next"}, {"top", top}});
+  content_->parts().push_back({{"kind", "next"}, {"top", top}});
 }
 
 void Page::add_lens(const LogitLens& lens) {
@@ -137,7 +137,7 @@ void Page::add_lens(const LogitLens& lens) {
       cell.push_back({guess.token, rounded(guess.probability)});
     }
   }
-  content_->add({{"kind", "lens"}, {"points", points}, {"columns", columns}, {"top", top}});
+  content_->parts().push_back({{"kind", "lens"}, {"points", points}, {"columns", columns}, {"top", top}});
 }
 
 void Page::add_attention(const ActivationCache& cache) {
@@ -145,7 +145,7 @@ void Page::add_attention(const ActivationCache& cache) {
   std::erase_if(names, [&](const ActivationName& name) { return !cache.contains(name); });
   AttentionBytes bytes = bytes_for(names, content_->model.config(), content_->length());
   for (const ActivationName& name : names) bytes.add(name, pattern_of(cache, name, content_->columns));
-  content_->add(bytes.part());
+  content_->parts().push_back(bytes.part());
 }
 
 void Page::add_attention(const Input& input) {
@@ -165,7 +165,7 @@ void Page::add_attention(const Input& input) {
     for (std::size_t i = begin; i < end; ++i)
       bytes.add(names[i], pattern_of(run.cache, names[i], content_->columns));
   }
-  content_->add(bytes.part());
+  content_->parts().push_back(bytes.part());
 }
 
 void Page::add_heat_map(const Grid& grid) {
@@ -177,11 +177,11 @@ void Page::add_heat_map(const Grid& grid) {
     const at::Tensor later = at::ones({values.size(-2), values.size(-1)}, at::kBool).triu(1);
     values = values.masked_fill(later, std::nan(""));
   }
-  content_->add({{"kind", "grid"},
-                 {"title", grid.title()},
-                 {"unit", grid.unit()},
-                 {"axes", axes},
-                 {"values", nested(values)}});
+  content_->parts().push_back({{"kind", "grid"},
+                               {"title", grid.title()},
+                               {"unit", grid.unit()},
+                               {"axes", axes},
+                               {"values", nested(values)}});
 }
 
 void Page::add_features(const ActivationCache& cache, const Address& features, const FiringOptions& which,
@@ -215,7 +215,7 @@ void Page::add_features(const ActivationCache& cache, const Address& features, c
   }
   if (list.empty())
     return add_text(fmt::format("No feature of {} fires on this text.", features.to_string()));
-  content_->add({{"kind", "features"}, {"title", features.to_string()}, {"features", list}});
+  content_->parts().push_back({{"kind", "features"}, {"title", features.to_string()}, {"features", list}});
 }
 
 }  // namespace hooked
