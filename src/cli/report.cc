@@ -18,6 +18,7 @@
 #include "cli/progress_bar.h"
 #include "core/size_text.h"
 #include "hooked/core/error.h"
+#include "options/command.h"
 
 namespace hooked::cli {
 namespace {
