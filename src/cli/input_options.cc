@@ -249,7 +249,10 @@ HookedTransformer load_model_for(const std::vector<GivenDictionary>& dictionarie
 }
 
 HookedTransformer load_model(const ModelOptions& options) {
-  const std::vector<GivenDictionary> dictionaries = read_dictionaries(options);
+  return load_model(read_dictionaries(options), options);
+}
+
+HookedTransformer load_model(const std::vector<GivenDictionary>& dictionaries, const ModelOptions& options) {
   HookedTransformer model = load_model_for(dictionaries, options);
   for (const auto& [members, place] : dictionaries) {
     model = members.size() == 1 ? model.with_dictionary(members.front(), place)

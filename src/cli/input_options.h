@@ -38,6 +38,8 @@ HookedTransformer load_model_for(const std::vector<GivenDictionary>& dictionarie
 
 /// Loads the model with the dictionaries in place.
 HookedTransformer load_model(const ModelOptions& options);
+/// The same with dictionaries that are read already.
+HookedTransformer load_model(const std::vector<GivenDictionary>& dictionaries, const ModelOptions& options);
 
 /// The input of a command.
 struct GivenInput {

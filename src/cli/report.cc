@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/actions.h"
+#include "cli/caption.h"
 #include "cli/graph_features.h"
 #include "cli/input_options.h"
 #include "cli/interrupt.h"
@@ -32,12 +33,6 @@ Prompt prompt_of(const ReportCommandOptions& options, const GivenInput& given) {
   const at::Tensor ids = given.input.tokens.to(at::kCPU).flatten().contiguous();
   return std::vector<std::int64_t>(ids.const_data_ptr<std::int64_t>(),
                                    ids.const_data_ptr<std::int64_t>() + ids.numel());
-}
-
-std::vector<PromptToken> all_tokens(const TokenChoice& choice) {
-  std::vector<PromptToken> tokens(choice.texts.begin(), choice.texts.end());
-  tokens.insert(tokens.end(), choice.ids.begin(), choice.ids.end());
-  return tokens;
 }
 
 // The options that the model was loaded with, for other commands.
@@ -72,19 +67,19 @@ void perform(const ReportCommandOptions& options) {
   const auto reads =
       CommandReads(options.model).add_path(options.input.text_file).add_path(options.input.tokens_file);
   require_can_write(options.out, Page::require_can_save, reads, options.force);
-  const auto model = load_model(options.model);
+  const auto dictionaries = read_dictionaries(options.model);
+  const auto model = load_model(dictionaries, options.model);
   const auto given = read_input(options.input, model);
   ReportOptions how{.title = options.title,
                     .model_name = options.model.model,
-                    .answers = all_tokens(options.answers),
-                    .against = all_tokens(options.against),
+                    .answers = tokens_of(options.answers),
+                    .against = tokens_of(options.against),
                     .prepend_bos = prepend_bos_of(options.input.prepend_bos),
                     .shell_options = shell_options(options.model),
                     .shell_dictionaries = shell_dictionaries(options.model),
                     .features = options.features};
   if (options.corrupted) how.corrupted = *options.corrupted;
   if (!options.corrupted_tokens.empty()) how.corrupted = options.corrupted_tokens;
-  const auto dictionaries = read_dictionaries(options.model);
   if (options.neurons)
     how.graph = GraphFeatures::neurons();
   else if (are_transcoders(dictionaries))

@@ -1,22 +1,21 @@
 #include "hooked/report/page.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
+#include "analysis/figures/svg.h"
+#include "analysis/graphs/graph_targets.h"
 #include "core/json.h"
 #include "core/json_number.h"
 #include "hooked/analysis/bar_plot.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "io/files/replaceable.h"
-#include "report/attention_bytes.h"
 #include "report/page_content.h"
 #include "report/page_files.h"
 
@@ -42,14 +41,14 @@ Json words_of(const HookedTransformer& model) {
 }
 
 /// A JSON text as the content of a script element, which no text in it can end.
-std::string in_script(std::string text) {
+std::string in_script(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '<')
+  for (const char c : text) {
+    if (c == '<')
       safe += "\\u003c";
     else
-      safe += text[i];
+      safe += c;
   }
   return safe;
 }
@@ -102,7 +101,7 @@ Page::Content::Content(const HookedTransformer& of, const ActivationCache& cache
 void Page::Content::name_token(std::int64_t id) {
   const std::string key = std::to_string(id);
   if (pieces.contains(key)) return;
-  pieces[key] = model.has_tokenizer() ? model.to_str_tokens(at::tensor({id}, at::kLong)).front() : key;
+  pieces[key] = token_texts(model, at::tensor({id}, at::kLong)).front();
 }
 
 Json Page::Content::predictions(const at::Tensor& ids_found, const at::Tensor& probabilities) {
@@ -121,7 +120,7 @@ Json& Page::Content::parts() {
 }
 
 Json rounded(double value) {
-  // Four digits are more than one can see; the files that hold the numbers have all of them.
+  // Five digits are more than one can see; the files that hold the numbers have all of them.
   if (!std::isfinite(value)) return number_json(value);
   return Json(std::stod(fmt::format("{:.5g}", value)));
 }
@@ -149,7 +148,7 @@ void Page::add_text(const std::string& text) {
 }
 
 void Page::add_picture(const std::string& svg) {
-  if (!svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hooked-picture "))
+  if (!svg.starts_with(kPictureStart))
     throw ConfigError(kPage, "this is not a picture that hooked made; expected the text of a *_svg function");
   content_->parts().push_back({{"kind", "svg"}, {"svg", svg}});
 }

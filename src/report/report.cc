@@ -10,6 +10,8 @@
 #include <limits>
 #include <utility>
 
+#include "analysis/graphs/graph_targets.h"
+#include "analysis/places/row_columns.h"
 #include "analysis/work/work_clock.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/graph_links.h"
@@ -50,9 +52,8 @@ Grid surprises(const at::Tensor& logits, const at::Tensor& tokens) {
   if (length > 1)
     values.slice(0, 1).copy_(
         -token_log_probs(logits[0].slice(0, 0, length - 1).to(at::kCPU), tokens[0].slice(0, 1).to(at::kCPU)));
-  GridAxis axis{.name = "pos", .labels = {}};
-  for (std::int64_t pos = 0; pos < length; ++pos) axis.labels.push_back(std::to_string(pos));
-  return Grid(values, {axis}, {.title = "surprise: -log p of the token", .unit = "nats"});
+  return Grid(values, {numbered_axis("pos", length)},
+              {.title = "surprise: -log p of the token", .unit = "nats"});
 }
 
 /// The parts of heads in an attribution [part] as [layer, head].
@@ -70,12 +71,7 @@ Grid by_head(const Grid& parts, const HookedTransformer& model) {
       continue;
     values[name.layer][*number] = parts.at({static_cast<std::int64_t>(i)});
   }
-  const auto counted = [](std::string name, std::int64_t size) {
-    GridAxis made{.name = std::move(name), .labels = {}};
-    for (std::int64_t i = 0; i < size; ++i) made.labels.push_back(std::to_string(i));
-    return made;
-  };
-  return Grid(values, {counted("layer", config.n_layers), counted("head", config.n_heads)},
+  return Grid(values, {numbered_axis("layer", config.n_layers), numbered_axis("head", config.n_heads)},
               {.title = "Heads: " + parts.title(), .unit = parts.unit()});
 }
 
@@ -93,10 +89,6 @@ class ReportWork {
         page_(model, run_.cache, {.title = options.title, .model_name = options.model_name}),
         code_(options.model_name.empty() ? model.identity()->name : options.model_name, prompt_, options_),
         total_(5 + (options.corrupted ? 1 : 0) + std::ssize(model.dictionaries()) + (options.graph ? 1 : 0)) {
-    if (options.answers.empty() && (options.corrupted || !options.against.empty()))
-      throw HookError("report",
-                      "no answer says what is scored; expected answers in addition to a corrupted "
-                      "prompt and to what an answer is compared with");
     if (options.answers.empty() && model.config().has_unembedding())
       options_.answers = {run_.logits()[0][-1].argmax().item<std::int64_t>()};
     for (const std::string& note : run_.notes) page_.add_note(note);
@@ -219,9 +211,7 @@ class ReportWork {
   /// `“ Mary”`: the first token of an answer.
   std::string words_of(const std::vector<PromptToken>& tokens) const {
     const auto id = answers_of(model_, tokens).of_row(0).front();
-    return fmt::format("“{}”", model_.has_tokenizer()
-                                   ? model_.to_str_tokens(at::tensor({id}, at::kLong)).front()
-                                   : std::to_string(id));
+    return fmt::format("“{}”", token_texts(model_, at::tensor({id}, at::kLong)).front());
   }
 
   void attribution() {
@@ -307,6 +297,11 @@ Page report(const HookedTransformer& model, const Prompt& prompt, const ReportOp
     throw HookError("report",
                     "the model has two stacks; expected one with a single stack, whose tokens a page is "
                     "about");
+  if (options.answers.empty() && (options.corrupted || !options.against.empty()))
+    throw HookError(
+        "report",
+        "no answer says what is scored; expected answers in addition to a corrupted prompt and to "
+        "what an answer is compared with");
   return ReportWork(model, prompt, options).page();
 }
 
