@@ -41,7 +41,7 @@ for input in ("key", "query"):
     )
     read.append(writer.index)
 
-# Patching: heads read a row whose first half is other words, so that nothing is repeated. The head by itself, all heads
+# Patching: heads read a row whose first half is other words, so that nothing is repeated. The head alone, all heads
 # that look there, and the one that it reads with its keys.
 repeated.seed += 1
 other = hooked.repeated_random_tokens(repeated)

@@ -1,6 +1,7 @@
 // hooked report: the page it writes, the commands inside it, and what is refused.
 #include "hooked/io/file.h"
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/page_data.h"
 #include "tests/support/random_dictionaries.h"
 
 namespace hooked::report_command_test {
@@ -12,11 +13,8 @@ class ReportCommand : public CliTest {
  protected:
   ReportCommand() { write_tokenizer(); }
 
-  Json data_of(const std::string& file) const {
-    const std::string html = read_text_file(path(file), 1 << 24);
-    const std::string open = "<script type=\"application/json\" id=\"data\">";
-    const auto begin = html.find(open) + open.size();
-    return Json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+  nlohmann::json data_of(const std::string& file) const {
+    return page_data(read_text_file(path(file), 1 << 24));
   }
 };
 
@@ -48,10 +46,10 @@ TEST_F(ReportCommand, ItsCommandsRun) {
   EXPECT_EQ(json["complete"], true);
   EXPECT_EQ(json["out"], path("r.html"));
   EXPECT_EQ(json["bytes"], fs::file_size(path("r.html")));
-  const Json data = data_of("r.html");
+  const auto data = data_of("r.html");
   ASSERT_EQ(data["sections"].size(), 8U);
   ASSERT_EQ(json["sections"].size(), 8U);
-  for (const Json& section : data["sections"]) {
+  for (const auto& section : data["sections"]) {
     const auto line = section["code"]["shell"].get<std::string>();
     const auto again = hooked(words_of(line));
     EXPECT_EQ(again.exit_code, 0) << line << '\n' << again.error;

@@ -2,8 +2,6 @@
 #include <ATen/ops/tensor.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "hooked/analysis/attribution_graph.h"
@@ -11,6 +9,7 @@
 #include "hooked/analysis/graph_interventions.h"
 #include "hooked/report/report.h"
 #include "tests/device/analysis_inputs.h"
+#include "tests/support/page_data.h"
 #include "tests/support/random_dictionaries.h"
 
 // Dictionaries in runs, their features, and graphs of them.
@@ -85,10 +84,7 @@ NamedTensors graphs(const Subject& s) {
 NamedTensors reports(const Subject& s) {
   const at::Tensor ids = s.golden.tokens[0].to(at::kCPU).contiguous();
   const auto* first = ids.const_data_ptr<std::int64_t>();
-  const std::string html = report(s.model, std::vector<std::int64_t>(first, first + ids.numel())).html();
-  const std::string open = "id=\"data\">";
-  const auto begin = html.find(open) + open.size();
-  const auto data = nlohmann::json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+  const auto data = page_data(report(s.model, std::vector<std::int64_t>(first, first + ids.numel())).html());
   std::vector<double> parts, next;
   for (const auto& section : data["sections"]) {
     parts.push_back(static_cast<double>(section["parts"].size()));

@@ -162,10 +162,10 @@ TEST(InductionHeads, AreFoundFromActivationsFromWeightsAndByPatching) {
   EXPECT_NEAR(patched[0], 0, 0.01);
   EXPECT_EQ(patched[1], head[0]);
   EXPECT_EQ(patched[2], head[1]);
-  EXPECT_NEAR(patched[3], 0, 0.01) << "others stand in for it";
+  EXPECT_NEAR(patched[3], 0, 0.01) << "others replace it";
   EXPECT_EQ(patched[4], 4);
   EXPECT_LT(patched[5], -5);
-  EXPECT_LT(patched[6], -3) << "nothing stands in for the head that looks at the token before";
+  EXPECT_LT(patched[6], -3) << "nothing replaces the head that looks at the token before";
 }
 
 }  // namespace

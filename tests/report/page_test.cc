@@ -7,6 +7,7 @@
 #include "hooked/analysis/bar_plot.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/io/file.h"
+#include "tests/support/page_data.h"
 #include "tests/support/random_dictionaries.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -17,13 +18,7 @@ namespace {
 
 using Document = nlohmann::json;
 
-/// The JSON inside a page.
-Document data_of(const Page& page) {
-  const std::string html = page.html();
-  const std::string open = "<script type=\"application/json\" id=\"data\">";
-  const auto begin = html.find(open) + open.size();
-  return Document::parse(html.substr(begin, html.find("</script>", begin) - begin));
-}
+Document data_of(const Page& page) { return page_data(page.html()); }
 
 /// The parts of the last section.
 Document parts_of(const Page& page) { return data_of(page)["sections"].back()["parts"]; }

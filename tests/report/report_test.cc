@@ -8,6 +8,7 @@
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/analysis/patching_presets.h"
+#include "tests/support/page_data.h"
 #include "tests/support/random_dictionaries.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -20,12 +21,7 @@ using Document = nlohmann::json;
 using testing::ElementsAre;
 using testing::Not;
 
-Document data_of(const Page& page) {
-  const std::string html = page.html();
-  const std::string open = "<script type=\"application/json\" id=\"data\">";
-  const auto begin = html.find(open) + open.size();
-  return Document::parse(html.substr(begin, html.find("</script>", begin) - begin));
-}
+Document data_of(const Page& page) { return page_data(page.html()); }
 
 const Prompt kPrompt = std::vector<std::int64_t>{1, 2, 3, 4, 5, 6};
 const Prompt kOther = std::vector<std::int64_t>{1, 2, 7, 4, 5, 6};

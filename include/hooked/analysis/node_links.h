@@ -43,7 +43,7 @@ struct NodeLinks {
 
 /// A self-contained SVG picture without scripts, whose colours follow the reader's light or dark scheme.
 /// Pointing at a node or a link shows what it is. Throws ShapeError for a node outside the rows and columns,
-/// and for a link of a node that is not there.
+/// and for a link of a missing node.
 std::string node_link_svg(const NodeLinks& figure);
 
 }  // namespace hooked

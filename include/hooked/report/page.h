@@ -66,7 +66,7 @@ class Page {
 
   /// A sentence.
   void add_text(const std::string& text);
-  /// Tokens coloured by numbers: `values` [pos] or [row, pos], each row of which one can choose. Throws
+  /// Tokens coloured by numbers: `values` [pos], or [row, pos] where the reader chooses the row. Throws
   /// ShapeError for another number of positions.
   void add_tokens(const Grid& values);
   /// What comes next after each token: the `top_k` likeliest, from logits [1, pos, vocab] of all positions.
@@ -81,7 +81,7 @@ class Page {
   /// The same of runs of their own, of a few layers at a time, so that all patterns of a long prompt need not
   /// fit into memory. `input` is what the page is about.
   void add_attention(const Input& input);
-  /// A grid as a heat map, of which one can point at each cell.
+  /// A grid as a heat map that shows the number of each cell.
   void add_heat_map(const Grid& grid);
   /// A grid of one or two axes as bars (bar_plot_svg).
   void add_bars(const Grid& grid);

@@ -30,16 +30,16 @@ struct ReportOptions {
   std::optional<GraphFeatures> graph = std::nullopt;
   /// Options of the model for the commands of the page, as a shell reads them: `--dtype float64`.
   std::string shell_options = {};
-  /// The same of the dictionaries that stand in the model: `--dictionary sae --with-error`.
+  /// The same of the model's dictionaries: `--dictionary sae --with-error`.
   std::string shell_dictionaries = {};
   std::int64_t features = 20;  ///< of each dictionary in the model, at most
-  /// Called between parts of the work and while it goes on; false ends it, and the page has what is there.
+  /// Called before each section and during it; false ends the work, and the page has what is done.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// A page about a prompt: its tokens and what comes next, a lens, attention, scores of heads, which parts
-/// write the answer; for a pair of prompts activation patching, for the dictionaries that stand in the model
-/// their features, and an attribution graph. Each section says how it is made again. What the model does not
+/// write the answer; for a pair of prompts activation patching, for the model's dictionaries their
+/// features, and an attribution graph. Each section says how it is made again. What the model does not
 /// have is said in its section. Throws HookError for a model of two stacks and for a corrupted prompt without
 /// answers, and what the prompts, answers and the run throw.
 ///

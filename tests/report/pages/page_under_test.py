@@ -199,7 +199,7 @@ class Page:
         return self.browser.run("const e = document.scrollingElement; return Math.max(e.scrollWidth - innerWidth, 0)")
 
     def faint_texts(self):
-        """Texts whose contrast with what is behind them is below 4.5."""
+        """Texts whose contrast with their background is below 4.5."""
         return self.browser.run(r"""
           const channels = (css) => { const n = css.match(/[\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1]; };
           const over = (a, b) => [0, 1, 2].map(i => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
