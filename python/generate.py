@@ -47,11 +47,10 @@ def fields(declarations: list[headers.Declaration]) -> str:
     for owner, names in members.items():
         if kinds.get(owner) != "struct" or owner.startswith("act::"):
             continue
-        entries = ",\n      ".join(f'Field{{"{python_name(name)}", &{owner}::{name}}}' for name in names)
-        entries = f"(\n      {entries})" if names else "<>()"
+        calls = "".join(f'\n    visit(Field{{"{python_name(name)}", &{owner}::{name}}});' for name in names)
         lines.append(
             f"template <>\nstruct Fields<{owner}> {{\n  static constexpr const char* type = \"{owner}\";\n"
-            f"  static constexpr auto list = std::tuple{entries};\n}};"
+            f"  template <typename Visit>\n  static void visit(const Visit& visit) {{{calls}\n  }}\n}};"
         )
     for owner, names in enumerators.items():
         if owner in ("Axis", "Site"):  # their tables say more than their names
@@ -61,7 +60,7 @@ def fields(declarations: list[headers.Declaration]) -> str:
             f"template <>\nstruct Enumerators<{owner}> {{\n  static constexpr const char* type = \"{owner}\";\n"
             f"  static constexpr std::pair<const char*, {owner}> list[] = {{\n      {entries}}};\n}};"
         )
-    return "#include <tuple>\n\nnamespace hooked::python {\n\n" + "\n\n".join(lines) + "\n\n}  // namespace hooked::python\n"
+    return "namespace hooked::python {\n\n" + "\n\n".join(lines) + "\n\n}  // namespace hooked::python\n"
 
 
 def documentation(declarations: list[headers.Declaration]) -> str:

@@ -33,7 +33,7 @@ void bind_graph(nb::module_& module) {
   bind_struct<GraphDirection>(module);
   bind_graph_features(module);
   nb::class_<AttributionGraph> graph(module, "AttributionGraph", documentation("AttributionGraph"));
-  for_each_field<AttributionGraph>([&](const auto& field) {
+  Fields<AttributionGraph>::visit([&](const auto& field) {
     graph.def_ro(field.name, field.member, documentation(std::string("AttributionGraph::") + field.name));
   });
   const auto place = [&](const char* name, auto function, auto... arguments) {

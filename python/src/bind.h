@@ -53,12 +53,6 @@ std::string printed(const T& value) {
   return text;
 }
 
-/// Calls `visit` with each member that Python sets: with a Field.
-template <typename Struct, typename Visit>
-void for_each_field(const Visit& visit) {
-  std::apply([&](const auto&... field) { (visit(field), ...); }, Fields<Struct>::list);
-}
-
 template <typename Function>
 struct Signature : Signature<decltype(&Function::operator())> {};
 template <typename Class, typename Result, typename... Arguments>
@@ -103,7 +97,7 @@ template <typename Options>
 Options options_from(nb::handle given, const char* of) {
   Options options = blank<Options>();
   std::size_t left = nb::len(given);
-  for_each_field<Options>([&](const auto& field) {
+  Fields<Options>::visit([&](const auto& field) {
     put_progress(options.*(field.member));
     if (left == 0) return;
     const nb::handle value = PyDict_GetItemString(given.ptr(), field.name);
@@ -120,7 +114,7 @@ template <typename Options>
 void add_options(SignatureText& text, bool positional = false) {
   const Options defaults = blank<Options>();
   std::size_t required = required_members<Options>;
-  for_each_field<Options>([&](const auto& field) {
+  Fields<Options>::visit([&](const auto& field) {
     using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
     if (required == 0 || !positional) text.keywords_follow();
     if (required > 0) {
@@ -202,7 +196,7 @@ void define_plain(Where& where, const char* name, std::string_view declared, Fun
 template <typename Struct>
 nb::class_<Struct> bind_result(nb::handle module, const char* name = Fields<Struct>::type) {
   nb::class_<Struct> result(module, name, documentation(Fields<Struct>::type));
-  for_each_field<Struct>([&](const auto& field) {
+  Fields<Struct>::visit([&](const auto& field) {
     result.def_ro(field.name, field.member,
                   documentation(std::string(Fields<Struct>::type) + "::" + field.name));
   });
@@ -219,7 +213,7 @@ nb::object member_object(const T& value, nb::handle owner, const char* name) {
     return std::visit([&](const auto& one) { return member_object(one, owner, name); }, value);
   } else {
     nb::object object = nb::cast(value);
-    if constexpr (requires { Fields<T>::list; }) remember_owner(object, owner, name);
+    if constexpr (requires { Fields<T>::type; }) remember_owner(object, owner, name);
     return object;
   }
 }
@@ -252,7 +246,7 @@ nb::class_<Struct> bind_struct(nb::handle module, const char* name = Fields<Stru
         new (self) Struct(options_from<Struct>(named, name));
       },
       nb::arg("positional"), nb::arg("options"), nb::sig(text.returning("None").c_str()));
-  for_each_field<Struct>([&](const auto& field) {
+  Fields<Struct>::visit([&](const auto& field) {
     using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
     const std::string type = type_text<Given<Member>>();
     result.def_prop_rw(

@@ -78,7 +78,7 @@ requires(std::is_enum_v<T>&& requires { hooked::python::Enumerators<T>::list; })
   static constexpr auto Name = make_caster<T>::Name + const_name(" | str");
 };
 template <typename T>
-requires requires { hooked::python::Fields<T>::list; }
+requires requires { hooked::python::Fields<T>::type; }
 struct like_name<T> {
   static constexpr auto Name = make_caster<T>::Name + const_name(" | dict[str, typing.Any]");
 };

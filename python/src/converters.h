@@ -118,7 +118,7 @@ struct Converter {
         return true;
       }
     }
-    if constexpr (requires { Fields<T>::list; }) {
+    if constexpr (requires { Fields<T>::type; }) {
       if (nb::isinstance<nb::dict>(source)) {
         value = nb::cast<T>(nb::type<T>()(**nb::borrow<nb::dict>(source)));
         return true;

@@ -5,7 +5,6 @@
 
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,8 +19,12 @@ struct Field {
   const char* name;
   T member;
 };
+template <typename T>
+Field(const char*, T) -> Field<T>;  // Clang 14 cannot do without
 
-/// The data members of a struct, in the order of their declaration: a tuple of Field.
+/// `Fields<T>::visit(f)` calls `f` with a Field for each data member of a struct, in the order of their
+/// declaration. A tuple of them would be instantiated for every struct in every source, which takes GCC
+/// minutes.
 template <typename T>
 struct Fields {};
 
@@ -119,8 +122,9 @@ const char* documentation_with_options(std::string_view name, std::string_view o
 /// The names of a struct's members.
 template <typename Struct>
 std::vector<const char*> field_names() {
-  return std::apply([](const auto&... field) { return std::vector<const char*>{field.name...}; },
-                    Fields<Struct>::list);
+  std::vector<const char*> names;
+  Fields<Struct>::visit([&](const auto& field) { names.push_back(field.name); });
+  return names;
 }
 
 /// The enumerator of that name. Throws ConfigError with all of them.

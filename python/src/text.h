@@ -21,7 +21,7 @@ void define_chat(nb::class_<Class>& where, const char* name, std::string_view de
   text.add("messages", "collections.abc.Iterable[ChatMessage | collections.abc.Mapping[str, typing.Any]]",
            {});
   text.keywords_follow();
-  for_each_field<ChatOptions>([&](const auto& field) {
+  Fields<ChatOptions>::visit([&](const auto& field) {
     const std::string_view option = field.name;
     const bool json = option == "tools" || option == "documents" || option == "variables";
     using Member = FieldType<std::remove_cvref_t<decltype(field)>>;
