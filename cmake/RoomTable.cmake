@@ -1,6 +1,6 @@
 # The rooms of docs/architecture.md, lowest first, and which rooms each may include. Read twice: by Rooms.cmake, which
 # makes one library per room that links exactly its row, and by tests/architecture, which checks every #include.
-set(HOOKED_ROOMS core io hooks dictionaries weights text models families loading engine analysis report options cli python)
+set(HOOKED_ROOMS core io hooks dictionaries weights text models families loading engine analysis harvest report options cli python)
 set(HOOKED_ROOM_core_MAY_INCLUDE "")
 set(HOOKED_ROOM_io_MAY_INCLUDE core)
 set(HOOKED_ROOM_hooks_MAY_INCLUDE core io)
@@ -12,10 +12,11 @@ set(HOOKED_ROOM_families_MAY_INCLUDE core)
 set(HOOKED_ROOM_loading_MAY_INCLUDE core io hooks weights text models families)
 set(HOOKED_ROOM_engine_MAY_INCLUDE core hooks dictionaries models weights io text loading)
 set(HOOKED_ROOM_analysis_MAY_INCLUDE core hooks dictionaries io text engine)
+set(HOOKED_ROOM_harvest_MAY_INCLUDE core hooks io text engine)
 set(HOOKED_ROOM_report_MAY_INCLUDE core hooks dictionaries io engine analysis)
 set(HOOKED_ROOM_options_MAY_INCLUDE core io)
-set(HOOKED_ROOM_cli_MAY_INCLUDE options core hooks dictionaries weights io text loading engine analysis report)
-set(HOOKED_ROOM_python_MAY_INCLUDE core hooks dictionaries weights io text families loading engine analysis report)
+set(HOOKED_ROOM_cli_MAY_INCLUDE options core hooks dictionaries weights io text loading engine analysis harvest report)
+set(HOOKED_ROOM_python_MAY_INCLUDE core hooks dictionaries weights io text families loading engine analysis harvest report)
 # The private headers of other rooms than core that it reads: for TransformerLens's form of configs, and its short names of models.
 set(HOOKED_ROOM_python_SEES families/shared/native_config.h io/files/short_names.h)
 # Not a library but the module of the Python package (Python.cmake).

@@ -25,7 +25,7 @@ set(HOOKED_ROOM_families_SOURCES_PER_OBJECT 28)
 
 # Rooms whose sources begin with LibTorch's headers, which are compiled once for them. For the others loading the compiled
 # headers costs more than it saves.
-set(hooked_rooms_with_header hooks dictionaries weights models engine loading analysis report cli)
+set(hooked_rooms_with_header hooks dictionaries weights models engine loading analysis harvest report cli)
 hooked_add_header(hooked_room_header HEADERS ${hooked_common_headers})
 
 # hooked_compile_together(<target> [<sources per object>]): several of the target's sources are one object, unless

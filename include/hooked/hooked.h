@@ -21,5 +21,8 @@
 #include "hooked/analysis/superposition.h"
 #include "hooked/analysis/token_axis.h"
 #include "hooked/circuits.h"
+#include "hooked/harvest/activation_store.h"
+#include "hooked/harvest/harvest.h"
+#include "hooked/harvest/reductions.h"
 #include "hooked/report/page.h"
 #include "hooked/report/report.h"

@@ -12,6 +12,8 @@ _hooked = _builds.load(_torch.__version__)
 from hooked._hooked import *  # noqa: E402, F403
 from hooked._hooked import __version__, act  # noqa: E402
 
+from hooked._harvest import as_corpus, harvest, to_dataset  # noqa: E402
+
 # Users find everything here.
 for _value in list(vars(_hooked).values()):
     if isinstance(_value, type):

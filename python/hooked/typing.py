@@ -22,6 +22,7 @@ from hooked._hooked import (
     GraphEdge,
     GraphFeatures,
     GridAxis,
+    HarvestProgress,
     HeadPlace,
     Hook,
     HookDirection,
@@ -162,6 +163,9 @@ SweptAxisLike: TypeAlias = Union[SweptAxis, str, tuple[str, Sequence[SweptPlaceL
 
 ProgressLike: TypeAlias = Union[Callable[[SweepProgress], Union[bool, None]], bool]
 """Called between steps, and ends the work by returning False; False instead of a function shows nothing, None a bar."""
+
+HarvestProgressLike: TypeAlias = Union[Callable[[HarvestProgress], Union[bool, None]], bool]
+"""The same for a harvest."""
 
 LoadProgressLike: TypeAlias = Union[Callable[[int, int], object], bool]
 """A function of the bytes that are done and all bytes; False: show nothing. By default a bar."""

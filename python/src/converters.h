@@ -53,6 +53,7 @@ std::string python_type(nb::handle object);
 
 /// What long work calls between its steps.
 using ProgressFunction = std::function<bool(const SweepProgress&)>;
+using HarvestProgressFunction = std::function<bool(const HarvestProgress&)>;
 /// A metric of any part of a run.
 using ScoreFunction = Metric::Function;
 
@@ -60,6 +61,7 @@ using ScoreFunction = Metric::Function;
 void heed_signals();
 /// A bar and the signals, where an option's progress is shown by nothing else.
 void put_progress(ProgressFunction& option);
+void put_progress(HarvestProgressFunction& option);
 void put_progress(Progress& option);
 /// Of options inside options, too.
 template <typename T>
@@ -232,6 +234,7 @@ HOOKED_CONVERTER(PatchSource)
 HOOKED_CONVERTER(Position)
 HOOKED_CONVERTER(Progress)
 HOOKED_CONVERTER(ProgressFunction)
+HOOKED_CONVERTER(HarvestProgressFunction)
 HOOKED_CONVERTER(RunMetric)
 HOOKED_CONVERTER(ScoreFunction)
 HOOKED_CONVERTER(SweptAxis)

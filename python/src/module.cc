@@ -29,6 +29,7 @@ NB_MODULE(_hooked, module) {
   bind_analysis_graphs(module);
   bind_analysis_probes(module);
   bind_analysis_interchange(module);
+  bind_harvest(module);
   bind_pages(module);
   bind_native_config(module);
 }

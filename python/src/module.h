@@ -32,6 +32,7 @@ void bind_analysis_graphs(nanobind::module_& module);       ///< attribution gra
 void bind_analysis_probes(nanobind::module_& module);       ///< fits, probes and directions
 void bind_analysis_interchange(nanobind::module_& module);  ///< interchange interventions
 
-void bind_pages(nanobind::module_& module);  ///< pages and reports
+void bind_harvest(nanobind::module_& module);  ///< corpora, harvests, stores of activations
+void bind_pages(nanobind::module_& module);    ///< pages and reports
 
 }  // namespace hooked::python

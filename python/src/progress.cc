@@ -73,6 +73,16 @@ void put_progress(ProgressFunction& option) {
   };
 }
 
+void put_progress(HarvestProgressFunction& option) {
+  option = [bar = std::make_shared<Bar>("StepBar")](const HarvestProgress& now) {
+    const nb::gil_scoped_acquire gil;
+    heed_signals();
+    bar->show(static_cast<std::uint64_t>(now.units_done), static_cast<std::uint64_t>(now.units_total),
+              now.seconds);
+    return true;
+  };
+}
+
 void put_progress(Progress& option) {
   option = [bar = std::make_shared<Bar>("ByteBar"), began = Clock::now()](std::uint64_t done,
                                                                           std::uint64_t total) {
@@ -83,6 +93,11 @@ void put_progress(Progress& option) {
 }
 
 bool Converter<ProgressFunction>::apply(nb::handle source, std::optional<ProgressFunction>& value) {
+  return convert_progress(source, value);
+}
+
+bool Converter<HarvestProgressFunction>::apply(nb::handle source,
+                                               std::optional<HarvestProgressFunction>& value) {
   return convert_progress(source, value);
 }
 

@@ -22,6 +22,7 @@ void perform(const WeightsOptions& options);
 void perform(const PatchOptions& options);
 void perform(const SaeOptions& options);
 void perform(const GraphOptions& options);
+void perform(const HarvestCommandOptions& options);
 void perform(const ReportCommandOptions& options);
 void perform(const SaveOptions& options);
 void perform(const BenchOptions& options);

@@ -40,6 +40,8 @@ class ProgressBar {
 
   /// Reports that `done` of `total` is done.
   void show(std::uint64_t done, std::uint64_t total, std::optional<double> seconds_left = std::nullopt);
+  /// What the next line begins with.
+  void label(std::string text) { label_ = std::move(text); }
   /// A function that calls `show`; must not outlive this.
   Progress progress();
 

@@ -9,16 +9,16 @@
 
 namespace hooked {
 
-std::string text_of_bytes(std::string_view bytes, std::string_view where) {
+std::string text_of_bytes(std::string_view bytes, std::string_view where, std::int64_t first_line) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
+  if (first_line == 1 && bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
   if (const auto bad = first_invalid_byte(bytes)) {
     const std::string_view before = bytes.substr(0, *bad);
     const auto line_begin = before.rfind('\n') + 1;  // 0 if there is none
     throw CheckpointError(where,
                           fmt::format("line {}: byte {} of the line is not UTF-8; expected a text in UTF-8; "
                                       "convert the file, for instance with iconv",
-                                      std::ranges::count(before, '\n') + 1, *bad - line_begin));
+                                      std::ranges::count(before, '\n') + first_line, *bad - line_begin));
   }
   std::string text;
   text.reserve(bytes.size());

@@ -19,6 +19,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/weights/processing.h"
 #include "hooks/watch_plan.h"
+#include "text/tokenizer/special_ids.h"
 
 namespace hooked {
 namespace {
@@ -217,11 +218,8 @@ ActivationName named(const std::string& text, std::string_view what) {
 std::vector<std::int64_t> excluded_of(const LoadedModel& model, const DictionaryConfig& config) {
   std::vector<std::int64_t> ids = config.excluded.ids;
   if (!config.excluded.special) return ids;
-  const Tokenizer& tokenizer = tokenizer_of(model);
-  for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id(), tokenizer.special_id("pad_token"),
-                         tokenizer.special_id("sep_token")}) {
-    if (id) ids.push_back(*id);
-  }
+  const auto special = special_ids(tokenizer_of(model));
+  ids.insert(ids.end(), special.begin(), special.end());
   if (model.config.encoder && model.config.encoder->decoder_start_token)
     ids.push_back(*model.config.encoder->decoder_start_token);
   return ids;

@@ -54,6 +54,7 @@ Reader define_circuits(CLI::App& app);
 Reader define_weights(CLI::App& app);
 Reader define_sae(CLI::App& app);
 Reader define_graph(CLI::App& app);
+Reader define_harvest(CLI::App& app);
 Reader define_report(CLI::App& app);
 Reader define_save(CLI::App& app);
 Reader define_bench(CLI::App& app);

@@ -328,11 +328,42 @@ struct ReportCommandOptions : OutOptions {
   bool json = false;
 };
 
+/// Which documents, which of their activations, and where to.
+struct HarvestCommandOptions {
+  ModelOptions model;
+  EditOptions edits;
+  std::string corpus, field;
+  bool whole_files = false;
+  std::optional<std::int64_t> max_documents;
+  std::string names;
+  std::string out;
+  std::string stored_dtype;  ///< empty: that of the model
+  std::int64_t context = 128;
+  std::string packing = "default";
+  std::string prepend_bos;
+  std::optional<std::int64_t> begin_context, begin_document, separator;  ///< -1: none
+  bool exclude_special_tokens = false;
+  IntegerList exclude_tokens;
+  std::int64_t skip_first = 0;
+  double share = 1;
+  std::uint64_t seed = 0;
+  std::int64_t batch_tokens = 1024;
+  std::uint64_t unit_tokens = 65'536, shard_mib = 512;
+  bool moments = false;
+  std::int64_t examples = 0, example_before = 10, example_after = 5;
+  bool by_launcher = false;  ///< the share that the environment names
+  std::int64_t share_index = 0, shares = 1;
+  bool mixed = false, dry_run = false;
+  /// One of them instead of a harvest: a store that is looked at, joined or verified.
+  std::string status, join, verify;
+  bool json = false;
+};
+
 /// The options of the command that was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
                  PatchOptions, CircuitsOptions, WeightsOptions, SaeOptions, GraphOptions,
-                 ReportCommandOptions, SaveOptions, BenchOptions>;
+                 HarvestCommandOptions, ReportCommandOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -105,6 +105,13 @@ std::span<const Command> commands() {
               "  hooked graph examples/toy_model --neurons --answer \" Mary\" \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"",
               define_graph, kEndsEarly},
+      Command{"harvest", "activations of a whole corpus on disk; goes on where it was stopped",
+              "  hooked harvest examples/toy_model --corpus examples/pairs.jsonl \\\n"
+              "      --field clean --names resid_post1 --context 16 --out acts\n"
+              "  hooked harvest examples/toy_model --corpus examples/pairs.jsonl \\\n"
+              "      --field clean --names resid_post --context 16 --moments --out moments\n"
+              "  hooked harvest --status acts",
+              define_harvest, kEndsEarly},
       Command{"report", "one page about a prompt: tokens, lens, attention, attribution, patching",
               "  hooked report examples/toy_model --out report.html \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"

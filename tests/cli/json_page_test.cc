@@ -129,6 +129,7 @@ class JsonPage : public CliTest {
                          "\n"
                          R"({"clean": [0, 1, 2, 3], "corrupted": [0, 1, 4, 3], "answers": 7, "against": 8})"
                          "\n");
+    write("corpus.txt", "w2 w3\nw4 w5 w6\n");
     write("texts.json", R"(["w2", "w3 w4"])");
     random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(path("sae"));
     const auto transcoders = random_transcoders(config(), {});
@@ -197,6 +198,10 @@ std::vector<Words> JsonPage::calls() const {
        "0,1,2,3,4,5,6,7"},
       {"graph", m, "--dictionary", path("transcoders"), "--text", "w2 w3 w4", "--no-processing", "--paths",
        "400", "--node-share", "1", "--edge-share", "1"},
+      {"harvest", m, "--corpus", path("corpus.txt"), "--names", "resid_post", "--context", "3", "--out",
+       path("acts")},
+      {"harvest", m, "--corpus", path("corpus.txt"), "--names", "resid_post", "--context", "3", "--dry-run"},
+      {"harvest", "--status", path("acts")},
       {"report", m, "--text", "w2 w3 w4", "--out", path("r.html")},
       {"save", m, "--out", path("saved")},
       {"bench", m, "--iterations", "1", "--length", "2"},

@@ -57,6 +57,8 @@ const std::map<std::string_view, Call> kCalls = {
     {"weights", {{"--composition", "q", "--draws", "2", "--json"}, true}},
     {"sae", {{"--tokens", "1,2,3", "--dictionary", "SAE", "--no-processing", "--json"}, true}},
     {"graph", {{"--tokens", "1,2,3", "--dictionary", "TRANSCODERS", "--no-processing", "--json"}, true}},
+    {"harvest",
+     {{"--corpus", "CORPUS", "--names", "resid_post", "--context", "3", "--out", "OUT", "--json"}, false}},
     {"report", {{"--tokens", "1,2,3", "--out", "OUT.html", "--json"}, false}},
     {"save", {{"--out", "OUT", "--json"}, false}},
     {"bench", {{"--length", "4", "--iterations", "1", "--json"}, false}},
@@ -236,6 +238,7 @@ class ModelFormsTest : public CliTest {
         Words arguments = {std::string(command), form};
         for (auto word : call.after_model) {
           if (word.starts_with("OUT")) word.replace(0, 3, path("out" + std::to_string(++written_)));
+          if (word == "CORPUS") word = path("corpus.txt");
           if (word == "SAE" || word == "TRANSCODERS") word = dictionaries_for(form, word == "SAE");
           arguments.push_back(word);
         }

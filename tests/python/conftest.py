@@ -1,6 +1,10 @@
 """What the tests of the Python package share."""
 
+import importlib.machinery
 import signal
+import sys
+import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import hooked
@@ -39,3 +43,12 @@ def tiny() -> hooked.HookedTransformer:
         seed=3,
         dtype=torch.float64,
     )
+
+
+@pytest.fixture
+def sae_lens(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
+    """SAELens without the service that it logs to, which is large and is not used."""
+    wandb = types.ModuleType("wandb")
+    wandb.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    yield pytest.importorskip("sae_lens")

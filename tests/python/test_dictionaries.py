@@ -3,6 +3,7 @@
 import copy
 import functools
 import json
+import types
 from pathlib import Path
 
 import hooked
@@ -354,8 +355,7 @@ def test_quality_is_that_of_the_runs() -> None:
 
 
 @pytest.mark.parametrize("folder", ["toy_sae", "toy_transcoders/layer_0", "toy_transcoders/layer_1"])
-def test_sae_lens_reads_the_same(folder: str, tmp_path: Path) -> None:
-    sae_lens = pytest.importorskip("sae_lens")
+def test_sae_lens_reads_the_same(folder: str, sae_lens: types.ModuleType, tmp_path: Path) -> None:
     ours = hooked.Dictionary.load(str(ROOT / "examples" / folder))
     ours.save(tmp_path / "saved")
     x = stream().float()

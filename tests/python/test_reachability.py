@@ -26,6 +26,7 @@ _SPELLED = {
     "end": "__iter__",
     "size": "__len__",
     "empty": "__len__",
+    "next": "__next__",
 }
 
 
