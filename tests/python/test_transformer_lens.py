@@ -325,10 +325,11 @@ def test_what_is_not_bridged_says_what_to_use() -> None:
         mine(TOKENS, return_type="loss").backward()
     with pytest.raises(ours.NotBridged, match="run the model"):
         mine.blocks[0].attn(torch.zeros(1, 1, 16))
-    mine.blocks[0].mlp.forward = lambda x: x * 0
+    mine.blocks[0].mlp.hook_in, mine.blocks[0].mlp.forward = ours.HookPoint(), lambda x: x * 0
+    mine.blocks[0].mlp.hook_in.add_hook(lambda value, hook: None)
     with pytest.raises(ours.NotBridged, match="forward was replaced"):
         mine(TOKENS)
-    del mine.blocks[0].mlp.forward
+    del mine.blocks[0].mlp.forward, mine.blocks[0].mlp.hook_in
     mine.blocks[0].attn = torch.nn.Linear(16, 16)
     with pytest.raises(ours.NotBridged, match=r"blocks\.0\.attn.*was replaced by a Linear"):
         mine(TOKENS)

@@ -51,8 +51,13 @@ class CachingModel(EngineModel):
         """
         matches = _predicate(names_filter)
         chosen = [name for name in self.hook_dict if matches(name)]
-        # Points inside of a module that was put at a point, and gradients, need hooks.
-        captured = [name for name in chosen if name in self._places and type(self._places[name].module) is HookPoint]
+        self.engine()  # finds the points that torch computes
+        # Points inside of a module that was put at a point or in another's place, and gradients, need hooks.
+        captured = [
+            name
+            for name in chosen
+            if name in self._places and name not in self._outside and type(self._places[name].module) is HookPoint
+        ]
         inner = set(chosen) - set(captured)
         hooked_values, forward, backward = self.get_caching_hooks(
             lambda name: name in inner or (incl_bwd and name in captured),

@@ -7,125 +7,46 @@ from torch import nn
 
 from hooked.transformer_lens.config import HookedTransformerConfig
 from hooked.transformer_lens.errors import NotBridged
-from hooked.transformer_lens.parameters import Weight, WeightHolder
-from hooked.transformer_lens.upstream import FactoredMatrix, HookPoint
+from hooked.transformer_lens.parameters import Weight
+from hooked.transformer_lens.parts import (
+    Component,
+    LayerNorm,
+    LayerNormPre,
+    RMSNorm,
+    RMSNormPre,
+    final_norm,
+    norm,
+    norm_after,
+    norms_outputs,
+)
+from hooked.transformer_lens.upstream import FactoredMatrix, HookPoint, utilities
 
-_POST_NORM = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
-
-
-def norms_outputs(cfg: HookedTransformerConfig) -> bool:
-    """Whether ln1 and ln2 norm what a block writes, not what it reads."""
-    return cfg.original_architecture in _POST_NORM
-
-
-class Component(WeightHolder):
-    """A part of a model."""
-
-    def __init__(self, cfg: HookedTransformerConfig) -> None:
-        super().__init__()
-        self.cfg = cfg
-        self._passed_on: list[torch.Tensor] | None = None  # what a forward around this one passes on
-
-    def forward(self, *given: Any, **__: Any) -> Any:
-        if self._passed_on is not None and len(given) == 1:
-            self._passed_on.append(given[0])
-            return given[0]
-        raise NotBridged(
-            type(self).__name__,
-            "this module holds weights and HookPoints and computes nothing by itself",
-            "run the model, with start_at_layer and stop_at_layer for a part of it",
-        )
-
-    def read_through(self, value: torch.Tensor) -> torch.Tensor:
-        """What a forward that was put around this module's own makes it read instead of `value`."""
-        self._passed_on = []
-        try:
-            made = self.forward(value)
-            if len(self._passed_on) != 1 or made is not self._passed_on[0]:
-                raise NotBridged(
-                    type(self).__name__,
-                    "its forward was replaced by one that does not only change what the module reads",
-                    "edit activations by hooks, or put modules in the place of HookPoints",
-                )
-            return made
-        finally:
-            self._passed_on = None
-
-    def _weight(self, name: str, *shape: int) -> None:
-        """A matrix, to be filled."""
-        setattr(self, name, Weight(torch.empty(*shape, dtype=self.cfg.dtype)))
-
-    def _constant(self, name: str, value: float, *shape: int) -> None:
-        setattr(self, name, Weight(torch.full(shape, value, dtype=self.cfg.dtype)))
-
-    def _hooks(self, *names: str) -> None:
-        for name in names:
-            setattr(self, name, HookPoint())
-
-
-class _Norm(Component):
-    centred = True
-    weighted = True
-    biased = True
-
-    def __init__(self, cfg: HookedTransformerConfig, length: int | None = None) -> None:
-        super().__init__(cfg)
-        self.eps = cfg.eps
-        self.length = cfg.d_model if length is None else length
-        if self.weighted:
-            self._constant("w", 1.0, self.length)
-            if self.biased:
-                self._constant("b", 0.0, self.length)
-        self._hooks("hook_scale", "hook_normalized")
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        """The norm of `x` over its last axis, through this module's HookPoints."""
-        wide = x if self.cfg.dtype in (torch.float32, torch.float64) else x.float()
-        if self.centred:
-            wide = wide - wide.mean(-1, keepdim=True)
-        scale = self.hook_scale((wide.pow(2).mean(-1, keepdim=True) + self.eps).sqrt())
-        normed = self.hook_normalized(wide / scale).to(self.cfg.dtype)
-        if self.weighted:
-            normed = normed * self.w
-            if self.biased:
-                normed = normed + self.b
-        return normed
-
-
-class LayerNorm(_Norm):
-    """LayerNorm with weight and bias."""
-
-
-class LayerNormPre(_Norm):
-    """LayerNorm whose weight and bias are in the matrices that read it."""
-
-    weighted = False
-
-
-class RMSNorm(_Norm):
-    """RMSNorm with weight."""
-
-    centred = biased = False
-
-
-class RMSNormPre(_Norm):
-    """RMSNorm whose weight is in the matrices that read it."""
-
-    centred = weighted = False
-
-
-_NORMS: dict[str, type[_Norm]] = {"LN": LayerNorm, "LNPre": LayerNormPre, "RMS": RMSNorm, "RMSPre": RMSNormPre}
-
-
-def norm(cfg: HookedTransformerConfig) -> nn.Module:
-    """A norm of the blocks."""
-    return nn.Identity() if cfg.normalization_type is None else _NORMS[cfg.normalization_type](cfg)
-
-
-def final_norm(cfg: HookedTransformerConfig) -> _Norm:
-    """The norm before the unembedding; the config has one."""
-    kind = cfg.normalization_type or "LN"
-    return _NORMS[kind.replace("LN", "RMS") if cfg.final_rms else kind](cfg)
+__all__ = [
+    "MLP",
+    "AbstractAttention",
+    "Attention",
+    "BertBlock",
+    "BertEmbed",
+    "BertMLMHead",
+    "BertNSPHead",
+    "BertPooler",
+    "Component",
+    "Embed",
+    "GatedMLP",
+    "GroupedQueryAttention",
+    "LayerNorm",
+    "LayerNormPre",
+    "MoE",
+    "PosEmbed",
+    "RMSNorm",
+    "RMSNormPre",
+    "TransformerBlock",
+    "Unembed",
+    "final_norm",
+    "mlp",
+    "norm",
+    "norms_outputs",
+]
 
 
 class Embed(Component):
@@ -202,6 +123,8 @@ class AbstractAttention(Component):
         if cfg.use_qk_norm or norms_outputs(cfg) or cfg.original_architecture == "OlmoeForCausalLM":
             self.q_norm = RMSNorm(cfg, width if cfg.use_qk_norm else heads * width)
             self.k_norm = RMSNorm(cfg, width if cfg.use_qk_norm else keys * width)
+        # As in TransformerLens, where nothing reads it: masks are made for each run.
+        self.register_buffer("mask", torch.empty((0, 0), dtype=torch.bool), persistent=False)
         self._hooks(*(f"hook_{name}" for name in ("k", "q", "v", "z", "attn_scores", "pattern", "result")))
         if cfg.positional_embedding_type == "rotary":
             self._hooks("hook_rot_k", "hook_rot_q")
@@ -241,6 +164,17 @@ class GroupedQueryAttention(AbstractAttention):
     b_V = property(lambda self: self._of_each_head("_b_V"), lambda self, value: self._set("_b_V", value))
 
 
+def activated(cfg: HookedTransformerConfig, value: torch.Tensor) -> torch.Tensor:
+    """The activation function of the MLPs."""
+    if cfg.act_fn not in utilities.SUPPORTED_ACTIVATIONS or cfg.act_fn == "xielu":  # whose numbers are weights
+        raise NotBridged(
+            str(cfg.act_fn),
+            "MLPs with this activation function are computed by the engine only",
+            "run the model with its own MLPs",
+        )
+    return utilities.SUPPORTED_ACTIVATIONS[cfg.act_fn](value)
+
+
 class MLP(Component):
     """An MLP."""
 
@@ -256,6 +190,13 @@ class MLP(Component):
             self.ln = LayerNormPre(cfg, cfg.d_mlp) if cfg.normalization_type == "LNPre" else LayerNorm(cfg, cfg.d_mlp)
         self._hooks("hook_pre", "hook_post")
 
+    def compute(self, x: torch.Tensor) -> torch.Tensor:
+        """What the MLP writes, of what it reads."""
+        post = activated(self.cfg, self.hook_pre(x @ self.W_in + self.b_in))
+        if self.cfg.is_layer_norm_activation():
+            post = self.ln(self.hook_mid(post))
+        return self.hook_post(post) @ self.W_out + self.b_out
+
 
 class GatedMLP(Component):
     """An MLP with a gate."""
@@ -268,6 +209,15 @@ class GatedMLP(Component):
         self._constant("b_in", 0.0, cfg.d_mlp)
         self._constant("b_out", 0.0, cfg.d_model)
         self._hooks("hook_pre", "hook_pre_linear", "hook_post")
+
+    def compute(self, x: torch.Tensor) -> torch.Tensor:
+        """What the MLP writes, of what it reads. Once folded, its biases are inside of the branches."""
+        folded = getattr(self, "b_gate", None)
+        gate, up = x @ self.W_gate, x @ self.W_in
+        if folded is not None:
+            gate, up = gate + folded, up + self.b_in
+        post = activated(self.cfg, self.hook_pre(gate)) * self.hook_pre_linear(up)
+        return self.hook_post(post if folded is not None else post + self.b_in) @ self.W_out + self.b_out
 
 
 class _Linear(Component):
@@ -294,6 +244,12 @@ class MoE(Component):
         self.W_gate = _Linear(cfg, cfg.num_experts, cfg.d_model)
         self._hooks("hook_expert_weights", "hook_expert_indices")
 
+    def compute(self, *_: Any) -> torch.Tensor:
+        """Raises: only the engine knows the routers that there are."""
+        raise NotBridged(
+            "MoE", "mixtures of experts are computed by the engine only", "edit hook_mlp_in and hook_mlp_out by hooks"
+        )
+
 
 def mlp(cfg: HookedTransformerConfig) -> Component:
     """The MLP of a block."""
@@ -307,11 +263,11 @@ class TransformerBlock(Component):
         super().__init__(cfg)
         self.ln1 = norm(cfg)
         if cfg.use_normalization_before_and_after:
-            self.ln1_post = self._norm_after()
+            self.ln1_post = norm_after(cfg)
         if not cfg.attn_only:
             self.ln2 = norm(cfg)
             if cfg.use_normalization_before_and_after:
-                self.ln2_post = self._norm_after()
+                self.ln2_post = norm_after(cfg)
         kind = GroupedQueryAttention if cfg.n_key_value_heads is not None else Attention
         self.attn = kind(cfg, cfg.attn_types[block_index] if cfg.use_local_attn else "global", block_index)
         if not cfg.attn_only:
@@ -321,10 +277,6 @@ class TransformerBlock(Component):
         if not cfg.attn_only and not cfg.parallel_attn_mlp:
             self._hooks("hook_resid_mid")
         self._hooks("hook_resid_post")
-
-    def _norm_after(self) -> nn.Module:
-        kind = self.cfg.normalization_type  # these norms are never folded
-        return nn.Identity() if kind is None else _NORMS[kind.removesuffix("Pre")](self.cfg)
 
 
 class TokenTypeEmbed(Component):

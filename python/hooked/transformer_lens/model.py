@@ -1,5 +1,6 @@
 """HookedTransformer."""
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -32,6 +33,7 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
     """TransformerLens's model, run by hooked's engine (docs/python.md)."""
 
     _parts = ("embed", "pos_embed", "blocks", "ln_final", "unembed")
+    _has_tail = True
 
     def __init__(
         self,
@@ -216,8 +218,14 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             details["prefix"] = cache.prefix
         keep = cache is not None and not cache.frozen
         options = {key: value for key, value in how.items() if key != "columns"}
+        last = f"blocks.{self.cfg.n_layers - 1}.hook_resid_post"
+        to_the_last = keep and options.get("stop_at_layer") == self.cfg.n_layers
+        if to_the_last:  # a run that can be continued does not stop before the logits
+            del options["stop_at_layer"]
+            options["output"] = "none"
         if keep:
             options["also"] = [f"blocks.{layer}.attn.hook_{kind}" for layer in how["layers"] for kind in "kv"]
+            options["also"] += [last] * to_the_last
             options["keep_prefix"] = True
             options["output"] = "logits" if options["output"] == "none" else options["output"]
         result = self._run(given(**details), **options)
@@ -226,7 +234,7 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             for layer in how["layers"]:
                 cache[layer].keys.append(result.cache[f"blocks.{layer}.attn.hook_k"])
                 cache[layer].values.append(result.cache[f"blocks.{layer}.attn.hook_v"])
-        return result
+        return SimpleNamespace(residual=result.cache[last]) if to_the_last else result
 
     def input_to_embed(
         self,
@@ -280,7 +288,8 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
             )
         layers = range(self.cfg.n_layers)[start_at_layer:stop_at_layer]
         how: dict[str, Any] = {"output": _RESULTS[return_type], "layers": layers}
-        if stop_at_layer is not None:
+        tail = stop_at_layer is None and "unembed" in self._replaced()
+        if stop_at_layer is not None or tail:
             how |= {"output": "residual", "ends": False, "stop_at_layer": layers.stop}
         if start_at_layer is None:
             with self._overridden(prepend_bos, padding_side):
@@ -312,22 +321,41 @@ class HookedTransformer(TextModel, StackedWeights, GeneratingModel, CachingModel
                 learn=learn,
                 **how,
             )
-        return self._output(result, how["output"], return_type, tokens, attention_mask, loss_per_token)
+        if how["output"] == "none":
+            return None
+        output = self._sealed(result.residual if how["output"] == "residual" else result.logits)
+        if stop_at_layer is not None:
+            return output
+        logits = self._after_blocks(output, return_type is not None) if tail else output
+        return self._output(logits, return_type, tokens, attention_mask, loss_per_token)
+
+    def _after_blocks(self, stream: torch.Tensor, logits: bool) -> torch.Tensor | None:
+        """The last norm and, with `logits`, the unembedding, by torch: something was put in the unembedding's place."""
+        last = self.engine().config.unembedding
+        if (last.in_scale, last.scale, last.mlm_head) != (1, 1, None):
+            raise NotBridged(
+                "unembed",
+                "it was replaced, and this model scales its logits",
+                "edit unembed.hook_in and unembed.hook_out by hooks",
+            )
+        if self.cfg.normalization_type is not None:
+            stream = self.ln_final(stream)
+        if not logits:
+            return None
+        made: torch.Tensor = self.unembed(stream)
+        cap = self.cfg.output_logits_soft_cap
+        return cap * torch.tanh(made / cap) if cap > 0 else made
 
     def _output(
         self,
-        result: Any,
-        kind: str,
+        logits: torch.Tensor | None,
         return_type: str | None,
         tokens: torch.Tensor | None,
         mask: torch.Tensor | None,
         loss_per_token: bool,
     ) -> Any:
-        if kind == "residual":
-            return self._sealed(result.residual)
-        if return_type is None:
+        if return_type is None or logits is None:
             return None
-        logits = self._sealed(result.logits)
         if return_type == "logits":
             return logits
         assert tokens is not None, "tokens must be passed in if return_type is 'loss' or 'both'"

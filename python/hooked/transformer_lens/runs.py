@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import hooked
+from hooked.transformer_lens import replaced
 from hooked.transformer_lens.components import Component, norms_outputs
 from hooked.transformer_lens.config import HookedTransformerConfig, for_engine
 from hooked.transformer_lens.errors import NotBridged
@@ -102,13 +103,20 @@ class EngineModel(WeightHolder, HookedRootModule):
     cfg: HookedTransformerConfig
     _parts: tuple[str, ...] = ()  # children that are the model; others are the user's
     _group: dict[str, Any] = {}  # what the engine must know besides the config
+    _has_tail = False  # whether this class can run what comes after the blocks by torch
+    _replaceable: dict[str, replaced.Replaceable] = {}
 
     def _bind(self) -> None:
         """To be called when the modules are made, and when norms were replaced."""
         self._capture: Capture | None = None
         self._made: tuple[Any, hooked.HookedTransformer] | None = None
+        if not self._replaceable:  # new norms do not change them
+            self._replaceable = replaced.places(self, self._has_tail)
         self._places: dict[str, _Point] = {}
         for name, parent, attribute in _hook_points(self):
+            place = self._replaceable.get(name.rpartition(".")[0])
+            if place is not None and attribute not in place.made_with:
+                continue  # the user's
             where = name.split(".")
             in_block = where[0] == "blocks"
             self._places[name] = _Point(
@@ -134,7 +142,13 @@ class EngineModel(WeightHolder, HookedRootModule):
             if module is not None:
                 yield from self._weights_of(module, part)
 
+    def _replaced(self) -> tuple[str, ...]:
+        """The modules that torch computes, since they are not the engine's any more."""
+        return tuple(name for name, place in self._replaceable.items() if place.is_replaced())
+
     def _weights_of(self, module: nn.Module, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+        if name in self._replaceable and self._replaceable[name].is_replaced():
+            return
         if isinstance(module, Component):
             if "forward" in module.__dict__ and not name.endswith(".mlp"):
                 raise NotBridged(
@@ -144,7 +158,8 @@ class EngineModel(WeightHolder, HookedRootModule):
             raise NotBridged(
                 name,
                 f"it was replaced by a {type(module).__name__}, which the engine does not call",
-                "put modules in the place of HookPoints, such as hook_mlp_out, or edit activations by hooks",
+                "put modules in the place of an MLP, of the unembedding or of HookPoints, such as hook_attn_out, or edit "
+                "activations by hooks",
             )
         for own, weight in module._parameters.items():
             if weight is not None:
@@ -157,12 +172,22 @@ class EngineModel(WeightHolder, HookedRootModule):
         """The engine's model of the present weights. It is made anew after a parameter was written or replaced."""
         weights = dict(self._weights())
         ungroup = self.cfg.ungroup_grouped_query_attention and self.cfg.n_key_value_heads is not None
+        names = self._replaced()
         if processing is not None:
+            if names:
+                raise NotBridged(
+                    "processing", f"{', '.join(names)} was replaced", "process the weights before modules are replaced"
+                )
             return self._make(weights, False, processing)
-        state = (ungroup, [(id(weight), weight._version, weight.data_ptr()) for weight in weights.values()])
+        state = (ungroup, names, [(id(weight), weight._version, weight.data_ptr()) for weight in weights.values()])
         if self._made is None or self._made[0] != state:
-            self._made = (state, self._make(weights, ungroup, hooked.WeightProcessing.none()))
-            self._alive = {name: place for name, place in self._places.items() if self._exists(place)}
+            with torch.inference_mode(False):  # whatever the mode now, later runs may need gradients
+                self._made = (state, self._make(weights, ungroup, hooked.WeightProcessing.none()))
+            begin = replaced.outside(self.cfg, names)
+            self._outside = {name for name in self._places if name.startswith(begin)}
+            self._alive = {
+                name: place for name, place in self._places.items() if name not in self._outside and self._exists(place)
+            }
             self._selections: dict[tuple[str, ...], hooked.Selection] = {}
         return self._made[1]
 
@@ -179,7 +204,9 @@ class EngineModel(WeightHolder, HookedRootModule):
 
     def _make(self, weights: dict[str, torch.Tensor], ungroup: bool, processing: Any) -> hooked.HookedTransformer:
         repeats = self.cfg.n_heads // (self.cfg.n_key_value_heads or self.cfg.n_heads)
-        state = {}
+        names = self._replaced()
+        mlps = {name for name in self._replaceable if name != "unembed"}
+        cfg, state = replaced.without(self.cfg, names, mlps <= set(names)) if names else (self.cfg, {})
         for name, weight in weights.items():
             if name == "pos_embed.W_pos" and self.cfg.positional_embedding_type == "alibi":
                 continue  # TransformerLens has it there, too, and does not read it
@@ -190,7 +217,7 @@ class EngineModel(WeightHolder, HookedRootModule):
                 value = value.view(-1, self.cfg.d_head).repeat_interleave(repeats, dim=0).flatten()
             state[self._engine_name(name)] = value
         return hooked.HookedTransformer.from_state_dict(
-            state, for_engine(self.cfg, self._group, ungroup), device=str(self.cfg.device), processing=processing
+            state, for_engine(cfg, self._group, ungroup), device=str(self.cfg.device), processing=processing
         )
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
@@ -237,22 +264,25 @@ class EngineModel(WeightHolder, HookedRootModule):
         reached = dict(self._reached(layers, entry, ends))
         if output == "none":  # nothing reads the logits
             reached = {name: place for name, place in reached.items() if not name.startswith("unembed.")}
-        readers = list(self._wrapped_readers(layers))
+        before, after = list(self._replaced_mlps(layers)), list(self._wrapped_readers(layers))
         with_hooks = {name: place for name, place in reached.items() if _has_hooks(place.module)}
-        learn = torch.is_grad_enabled() and (learn or bool(with_hooks) or bool(readers))
-        hooks = []
-        if learn and entry:
+        learn = torch.is_grad_enabled() and (learn or bool(with_hooks or before or after))
+        calls: list[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]] = []
+        if learn and entry and any(weight.requires_grad for _, weight in self._weights()):
             leaves = [name for name in ("hook_embed", "hook_pos_embed", "hook_full_embed") if name in reached]
-            hooks += [hooked.Hook(name, _as_leaf) for name in leaves]
-        hooks += [
-            hooked.Hook(place.engine_name, partial(self._at, name, place.module)) for name, place in with_hooks.items()
-        ]
-        hooks += [hooked.Hook(name, function) for name, function in readers]
+            calls += [(name, _as_leaf) for name in leaves]
+        calls += before
+        calls += [(place.engine_name, partial(self._at, name, place.module)) for name, place in with_hooks.items()]
+        calls += after
+        if torch.is_inference_mode_enabled():
+            calls = [(name, partial(_inferring, call)) for name, call in calls]
+        hooks = [hooked.Hook(name, call) for name, call in calls]
         capture, self._capture = self._capture, None
         wanted = {reached[name].engine_name: name for name in capture.names if name in reached} if capture else {}
         if wanted or also:
             options["capture"] = self._selection(tuple(dict.fromkeys([*wanted, *also])))
-        with torch.set_grad_enabled(learn):
+        # What the engine makes in one run and keeps for others must serve gradients, too, so never in inference mode.
+        with torch.inference_mode(False), torch.set_grad_enabled(learn):
             result = engine.run(given, hooks=hooks, output=output, differentiable=learn, **options)
         if capture is not None:
             for engine_name, value in result.cache.items():
@@ -264,24 +294,27 @@ class EngineModel(WeightHolder, HookedRootModule):
         self, layers: range | None
     ) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
         """Hooks for MLPs whose forward was wrapped by one that changes what they read."""
-        for layer, block in enumerate(self._modules["blocks"] or []):
-            mlp = block._modules.get("mlp")
-            if (
-                not isinstance(mlp, Component)
-                or "forward" not in mlp.__dict__
-                or (layers is not None and layer not in layers)
-            ):
-                continue
-            added = [
-                m
-                for name, m in mlp._modules.items()
-                if m is not None and f"blocks.{layer}.mlp.{name}" not in self._places
-            ]
-            if added and not any(_has_hooks(m) for m in added):
+        for layer, block, place in self._mlps(layers):
+            if not place.wraps_reading() or not any(_has_hooks(point) for point in place.added()):
                 continue
             norm = block.ln2 if isinstance(block.ln2, Component) and self._reads_through_ln2() else None
             name = f"blocks.{layer}.hook_mlp_in" if norm is None else f"blocks.{layer}.ln2.hook_normalized"
-            yield name, partial(_read_through, mlp, norm)
+            yield name, partial(_read_through, block.mlp, norm)
+
+    def _replaced_mlps(
+        self, layers: range | None
+    ) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor | None]]]:
+        """Hooks that call what replaces MLPs."""
+        for layer, block, place in self._mlps(layers):
+            if place.is_replaced():
+                yield from replaced.hooks(self.cfg, layer, block, _private)
+
+    def _mlps(self, layers: range | None) -> Iterator[tuple[int, Any, replaced.Replaceable]]:
+        """The layers that have an MLP, their blocks, and the places of those MLPs."""
+        for layer, block in enumerate(self._modules["blocks"] or []):
+            place = self._replaceable.get(f"blocks.{layer}.mlp")
+            if place is not None and (layers is None or layer in layers):
+                yield layer, block, place
 
     def _reads_through_ln2(self) -> bool:
         return not norms_outputs(self.cfg) and self._group.get("norm_place") != "post"
@@ -293,10 +326,11 @@ class EngineModel(WeightHolder, HookedRootModule):
 
     def _at(self, name: str, module: nn.Module, value: torch.Tensor) -> torch.Tensor | None:
         """Calls what stands at a point."""
-        given = self._theirs(name, value.clone())
+        given = self._theirs(name, _private(value))
         version = given._version
         made = module(given)
-        if made is given and given._version == version:
+        # What a hook was given may be kept by it, for gradients that lead through it.
+        if made is given and given._version == version and not given.requires_grad:
             return None
         return made.reshape(value.shape) if made.numel() == value.numel() else made
 
@@ -326,6 +360,20 @@ def _read_through(mlp: Component, norm: Any, value: torch.Tensor) -> torch.Tenso
     if weight is None:
         return made
     return torch.where(weight == 0, value, (made - (0 if bias is None else bias)) / weight)
+
+
+def _private(value: torch.Tensor) -> torch.Tensor:
+    """A copy that may be written, and whose writes are counted, as they are not in inference mode."""
+    learn = torch.is_grad_enabled()  # leaving inference mode changes it
+    with torch.inference_mode(False), torch.set_grad_enabled(learn):
+        return value.clone()
+
+
+def _inferring(call: Callable[[torch.Tensor], torch.Tensor | None], value: torch.Tensor) -> torch.Tensor | None:
+    """What a call returns in inference mode, as a tensor of the run, which is not in it."""
+    with torch.inference_mode():
+        made = call(value)
+    return made.clone() if made is not None and made.is_inference() else made
 
 
 def _as_leaf(value: torch.Tensor) -> torch.Tensor:

@@ -12,8 +12,12 @@ from transformer_lens import patching, utilities
 from transformer_lens.ActivationCache import ActivationCache
 from transformer_lens.FactoredMatrix import FactoredMatrix
 from transformer_lens.hook_points import HookPoint
-from transformer_lens.HookedRootModule import HookedRootModule
 from transformer_lens.utilities import Slice
+
+try:
+    from transformer_lens.HookedRootModule import HookedRootModule
+except ImportError:  # before 3.3
+    from transformer_lens.hook_points import HookedRootModule
 
 __all__ = [
     "ActivationCache",

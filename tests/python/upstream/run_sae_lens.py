@@ -6,15 +6,12 @@ FOLDERs are where SAELens and what it imports are installed, if that is not this
 compared and the largest difference.
 """
 
-import argparse
-import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
+from both import compare, with_values
 
 SIZES: dict[str, Any] = dict(
     n_layers=2, d_model=16, d_head=4, n_heads=4, n_ctx=12, d_vocab=11, act_fn="gelu", dtype=torch.float64, seed=3
@@ -27,14 +24,6 @@ def write(value: torch.Tensor, hook: Any) -> torch.Tensor:
     """A hook that writes in place."""
     value[..., 3] = 2.0
     return value
-
-
-def with_values(module: Any, scale: float) -> Any:
-    """The module, with random weights added."""
-    with torch.no_grad():
-        for weight in module.parameters():
-            weight.add_(scale * torch.randn_like(weight))
-    return module
 
 
 def dictionary(place: str) -> Any:
@@ -82,52 +71,5 @@ def values() -> dict[str, torch.Tensor]:
     return {name: value.detach() for name, value in found.items()}
 
 
-def main() -> int:
-    """Runs SAELens on both; the exit status says whether they agree."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--packages", nargs="*", default=[])
-    options.add_argument("--save", help=argparse.SUPPRESS)
-    options.add_argument("--on", choices=["hooked", "transformer_lens"], help=argparse.SUPPRESS)
-    given = options.parse_args()
-    sys.path[1:1] = given.packages
-    if given.save:
-        if given.on == "hooked":
-            import hooked.transformer_lens
-
-            hooked.transformer_lens.install()
-        torch.save(values(), given.save)
-        return 0
-    both = []
-    with tempfile.TemporaryDirectory() as folder:
-        for on in ("transformer_lens", "hooked"):
-            file = Path(folder) / on
-            command = [
-                sys.executable,
-                "-W",
-                "ignore",
-                __file__,
-                "--on",
-                on,
-                "--save",
-                str(file),
-                "--packages",
-                *given.packages,
-            ]
-            subprocess.run(command, check=True, env=dict(os.environ))
-            both.append(torch.load(file))
-    theirs, ours = both
-    if theirs.keys() != ours.keys():
-        print("not in both:", *sorted(theirs.keys() ^ ours.keys()))
-        return 1
-    worst = 0.0
-    for name, value in theirs.items():
-        difference = torch.where(value == ours[name], 0.0, (value - ours[name]).abs()).max().item()
-        if not difference < 1e-9:
-            print(f"{name}: {difference}")
-        worst = max(worst, difference)
-    print(f"{len(theirs)} values, largest difference {worst:.1e}")
-    return int(not worst < 1e-9)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(Path(__file__), __doc__, values, {torch.float64: 1e-9}))
