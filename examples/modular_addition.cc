@@ -33,7 +33,8 @@ at::Tensor shares_of_sum_waves(const at::Tensor& power) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto model = hooked::HookedTransformer::load(argc > 1 ? argv[1] : "examples/modular_addition/model");
+  const auto model = hooked::HookedTransformer::load(argc > 1 ? argv[1] : "examples/modular_addition/model",
+                                                     {.dtype = at::kFloat});
   const auto p = model.config().d_vocab_out();
   const auto pairs = addition::all_pairs(p);
 

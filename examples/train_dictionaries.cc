@@ -3,51 +3,23 @@
 //
 //   train_dictionaries --model examples/toy_model --out FOLDER [--steps N] [--seed S]
 //
-// FOLDER/toy_sae and FOLDER/toy_transcoders are written in SAELens's form.
+// FOLDER/toy_sae and FOLDER/toy_transcoders are written in SAELens's form. FOLDER must be new or empty.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/optim/adam.h>
 
-#include <filesystem>
-#include <stdexcept>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "examples/toy_task/toy_task.h"
+#include "examples/training/training_options.h"
 #include "hooked/hooked.h"
 
 namespace {
-
-struct Options {
-  std::string model = "examples/toy_model";
-  std::filesystem::path out;
-  std::int64_t steps = 4000;
-  std::uint64_t seed = 1;
-};
-
-Options parse_options(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--model") {
-      options.model = value;
-    } else if (name == "--out") {
-      options.out = value;
-    } else if (name == "--steps") {
-      options.steps = std::stoll(value);
-    } else if (name == "--seed") {
-      options.seed = std::stoull(value);
-    } else {
-      throw std::invalid_argument(fmt::format("unknown option {}", name));
-    }
-  }
-  if (argc % 2 == 0 || options.out.empty() || options.steps < 1)
-    throw std::invalid_argument("usage: train_dictionaries --out FOLDER [--model M] [--steps N] [--seed S]");
-  return options;
-}
 
 /// What the model computes at some points on sentences and repeats, [token, width] for each point.
 std::vector<at::Tensor> activations(const hooked::HookedTransformer& model, toy::Task& task,
@@ -129,11 +101,10 @@ hooked::Dictionary trained(const Training& training, const at::Tensor& inputs, c
   return dictionary();
 }
 
-void train(const Options& options) {
+void train(const std::string& from, const training::Options& options) {
   at::manual_seed(options.seed);
   at::set_num_threads(1);  // small matrices gain nothing from more
-  const auto model =
-      hooked::HookedTransformer::load(options.model, {.processing = hooked::WeightProcessing::none()});
+  const auto model = hooked::HookedTransformer::load(from, {.processing = hooked::WeightProcessing::none()});
   toy::Task task(options.seed);
   const std::string stream = "blocks.0.hook_resid_post";
   std::vector<std::string> points = {stream};
@@ -173,7 +144,9 @@ void train(const Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    train(parse_options(argc, argv));
+    std::string model = "examples/toy_model";
+    const auto options = training::read_options(argc, argv, 4000, {{"--model", model}});
+    train(model, options);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

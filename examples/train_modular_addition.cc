@@ -14,45 +14,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <stdexcept>
-#include <string>
 
 #include "examples/modular_addition/addition_task.h"
+#include "examples/training/half_model.h"
+#include "examples/training/training_options.h"
 #include "hooked/hooked.h"
 
 namespace {
 
 constexpr std::int64_t kModulus = 67;
-
-struct Options {
-  std::int64_t steps = 9001;
-  std::uint64_t seed = 1;
-  std::filesystem::path out;
-};
-
-Options parse_options(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--steps") {
-      options.steps = std::stoll(value);
-    } else if (name == "--seed") {
-      options.seed = std::stoull(value);
-    } else if (name == "--out") {
-      options.out = value;
-    } else {
-      throw std::invalid_argument(fmt::format("unknown option {}", name));
-    }
-  }
-  if (argc % 2 == 0 || options.out.empty() || options.steps < 1)
-    throw std::invalid_argument("usage: train_modular_addition --out FOLDER [--steps N] [--seed S]");
-  // Found here, and not when the model is trained and saving it is refused.
-  if (std::filesystem::exists(options.out) && !std::filesystem::is_empty(options.out))
-    throw std::invalid_argument(
-        fmt::format("{} holds something; expected a new or empty folder", options.out.string()));
-  return options;
-}
 
 /// One block without norms, so that whatever reads the stream is linear in it.
 hooked::ModelConfig addition_config() {
@@ -73,7 +43,7 @@ hooked::ModelConfig addition_config() {
   return config;
 }
 
-void train(const hooked::TrainableTransformer& model, const Options& options) {
+void train(const hooked::TrainableTransformer& model, const training::Options& options) {
   const auto all = addition::all_pairs(kModulus);
   const auto is_seen = addition::seen_in_training(kModulus);
   const auto seen = addition::chosen(all, is_seen), others = addition::chosen(all, is_seen.logical_not());
@@ -100,13 +70,13 @@ void train(const hooked::TrainableTransformer& model, const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const auto options = parse_options(argc, argv);
+  const auto options = training::read_options(argc, argv, 9001);
   at::set_num_threads(1);  // small matrices gain nothing from more
   const auto model = hooked::TrainableTransformer::create(addition_config(), {.seed = options.seed});
   fmt::print(stderr, "training {} parameters for {} steps\n", model.config().parameter_count(),
              options.steps);
   train(model, options);
-  model.freeze().save(options.out);
+  training::save_in_half(model.freeze(), options.out);
   fmt::print("wrote {}\n", options.out.string());
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());

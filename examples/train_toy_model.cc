@@ -24,40 +24,10 @@
 
 #include "examples/toy_task/figures.h"
 #include "examples/toy_task/toy_task.h"
+#include "examples/training/training_options.h"
 #include "hooked/hooked.h"
 
 namespace {
-
-struct Options {
-  std::int64_t steps = 3000;
-  std::uint64_t seed = 1;
-  std::filesystem::path out;
-};
-
-Options parse_options(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--steps") {
-      options.steps = std::stoll(value);
-    } else if (name == "--seed") {
-      options.seed = std::stoull(value);
-    } else if (name == "--out") {
-      options.out = value;
-    } else {
-      throw std::invalid_argument(fmt::format("unknown option {}", name));
-    }
-  }
-  if (argc % 2 == 0 || options.out.empty() || options.steps < 1) {
-    throw std::invalid_argument("usage: train_toy_model --out FOLDER [--steps N] [--seed S]");
-  }
-  // Found here, and not when the model is trained and saving it is refused.
-  if (std::filesystem::exists(options.out) && !std::filesystem::is_empty(options.out)) {
-    throw std::invalid_argument(
-        fmt::format("{} holds something; expected a new or empty folder", options.out.string()));
-  }
-  return options;
-}
 
 hooked::ModelConfig toy_config(std::int64_t d_vocab) {
   hooked::ModelConfig config;
@@ -179,7 +149,7 @@ void write(const std::filesystem::path& file, const std::string& text) {
 }
 
 std::string model_card(const toy::Figures& figures, const hooked::ModelConfig& config,
-                       const Options& options) {
+                       const training::Options& options) {
   return fmt::format(
       R"(# Toy model
 
@@ -220,7 +190,7 @@ of the training sentences by a hash of the pair; in the random repeats all words
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const auto options = parse_options(argc, argv);
+  const auto options = training::read_options(argc, argv, 3000);
   toy::Task task(options.seed);
   const auto config = toy_config(task.vocabulary().size());
   const auto model = hooked::TrainableTransformer::create(config, {.seed = options.seed});

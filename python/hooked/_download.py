@@ -1,5 +1,6 @@
 """Downloading models with huggingface_hub, on request. The engine itself downloads nothing."""
 
+import shlex
 from pathlib import Path
 
 from hooked._hooked import hub_cache
@@ -17,7 +18,7 @@ def fetched(model: str) -> str:
     except ImportError as missing:
         raise ImportError(
             "[download] huggingface_hub, which downloads, is not installed; pip install huggingface_hub, or download "
-            f"the model yourself: hf download {model.partition('@')[0].partition(':')[0]}"
+            f"the model yourself: hf download {shlex.quote(model.partition('@')[0].partition(':')[0])}"
         ) from missing
     name, _, file = model.partition(":")
     name, _, revision = name.partition("@")

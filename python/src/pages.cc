@@ -1,6 +1,7 @@
 // Pages and reports.
 #include <fmt/format.h>
 
+#include "core/replaced.h"
 #include "python/src/bind.h"
 #include "python/src/module.h"
 
@@ -10,17 +11,8 @@ namespace {
 
 /// A page inside a notebook's page, whose styles and scripts neither reaches.
 std::string in_a_frame(const Page& page) {
-  std::string quoted;
-  for (const char c : page.html()) {
-    if (c == '&')
-      quoted += "&amp;";
-    else if (c == '"')
-      quoted += "&quot;";
-    else
-      quoted += c;
-  }
-  return "<iframe title=\"hooked\" style=\"width:100%;height:640px;border:0\" srcdoc=\"" + quoted +
-         "\"></iframe>";
+  return "<iframe title=\"hooked\" style=\"width:100%;height:640px;border:0\" srcdoc=\"" +
+         replaced(page.html(), {{'&', "&amp;"}, {'"', "&quot;"}}) + "\"></iframe>";
 }
 
 void bind_figures(nb::class_<Page>& page) {

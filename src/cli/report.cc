@@ -17,6 +17,7 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
+#include "core/shell_word.h"
 #include "core/size_text.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
@@ -39,17 +40,18 @@ Prompt prompt_of(const ReportCommandOptions& options, const GivenInput& given) {
 std::string shell_options(const ModelOptions& model) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() ? "" : " ") + word; };
-  if (model.device != "cpu") add("--device " + model.device);
-  if (!model.dtype.empty()) add("--dtype " + model.dtype);
+  if (model.device != "cpu") add("--device " + shell_word(model.device));
+  if (!model.dtype.empty()) add("--dtype " + shell_word(model.dtype));
   if (!model.process.empty()) add(fmt::format("--process {}", fmt::join(model.process, ",")));
   if (model.no_processing) add("--no-processing");
   return words;
 }
 
 std::string shell_dictionaries(const ModelOptions& model) {
-  if (model.dictionaries.empty()) return "";
-  return fmt::format("--dictionary {}{}", fmt::join(model.dictionaries, " --dictionary "),
-                     model.with_error ? " --with-error" : "");
+  std::string words;
+  for (const std::string& dictionary : model.dictionaries)
+    words += fmt::format("{}--dictionary {}", words.empty() ? "" : " ", shell_word(dictionary));
+  return words + (model.with_error && !words.empty() ? " --with-error" : "");
 }
 
 bool are_transcoders(const std::vector<GivenDictionary>& dictionaries) {

@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/name_list.h"
 #include "core/parse_integer.h"
+#include "core/shell_word.h"
 #include "dictionaries/dictionary_data.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -192,7 +193,7 @@ std::filesystem::path locate_dictionary(std::string_view text) {
   if (std::filesystem::exists(found, ignored)) return found;
   HubName wanted = name->without_file();
   const std::string include =
-      name->file.empty() ? "" : fmt::format(" --include '{}*'", path_text(name->file));
+      name->file.empty() ? "" : " --include " + shell_quoted(path_text(name->file) + "*");
   throw CheckpointError(printable(text),
                         fmt::format("there is no such folder or file, and it is not in the hub cache "
                                     "'{}'; expected a dictionary; `{}{}` downloads it",

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "core/json.h"
+#include "core/shell_word.h"
 #include "hooked/core/kernel_set.h"
 #include "hooked/core/version.h"
 #include "options/help.h"
@@ -65,18 +66,6 @@ void require_numbers_in_range(CLI::App& part) {
       expect([](const std::string& text) { return std::isfinite(number_of<double>(text).value_or(NAN)); },
              "a finite number");
   }
-}
-
-// For a shell: quoted if it has to be.
-std::string shell_word(const std::string& text) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("/._-+@%:,").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (std::ranges::all_of(text, plain)) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace

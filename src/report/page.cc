@@ -12,9 +12,11 @@
 #include "analysis/graphs/graph_targets.h"
 #include "core/json.h"
 #include "core/json_number.h"
+#include "core/replaced.h"
 #include "hooked/analysis/bar_plot.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "io/files/file_start.h"
 #include "io/files/replaceable.h"
 #include "report/page_content.h"
 #include "report/page_files.h"
@@ -41,37 +43,11 @@ Json words_of(const HookedTransformer& model) {
 }
 
 /// A JSON text as the content of a script element, which no text in it can end.
-std::string in_script(std::string_view text) {
-  std::string safe;
-  safe.reserve(text.size());
-  for (const char c : text) {
-    if (c == '<')
-      safe += "\\u003c";
-    else
-      safe += c;
-  }
-  return safe;
-}
+std::string in_script(std::string_view text) { return replaced(text, {{'<', "\\u003c"}}); }
 
-std::string in_html(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<')
-      safe += "&lt;";
-    else if (c == '&')
-      safe += "&amp;";
-    else
-      safe += c;
-  }
-  return safe;
-}
+std::string in_html(std::string_view text) { return replaced(text, {{'<', "&lt;"}, {'&', "&amp;"}}); }
 
-bool is_own_page(const std::filesystem::path& file) {
-  const auto page = InputFile::open(file);
-  std::string start(std::min<std::uint64_t>(page.size(), kStart.size()), '\0');
-  page.read(0, std::as_writable_bytes(std::span(start)));
-  return start == kStart;
-}
+bool is_own_page(const std::filesystem::path& file) { return file_starts_with(file, kStart); }
 
 }  // namespace
 

@@ -36,6 +36,14 @@ at::Tensor tokens_of(const HookedTransformer& model, const Prompt& prompt, Prepe
   return at::tensor(std::get<std::vector<std::int64_t>>(prompt), at::kLong).unsqueeze(0);
 }
 
+/// The same as its ids if nothing is put around its text, which no option of the commands says.
+Prompt spelled(const HookedTransformer& model, const Prompt& prompt, PrependBos prepend_bos) {
+  if (prepend_bos != PrependBos::nothing) return prompt;
+  const at::Tensor ids = tokens_of(model, prompt, prepend_bos).flatten();
+  return std::vector<std::int64_t>(ids.const_data_ptr<std::int64_t>(),
+                                   ids.const_data_ptr<std::int64_t>() + ids.numel());
+}
+
 Answers answers_of(const HookedTransformer& model, const std::vector<PromptToken>& tokens) {
   std::vector<std::int64_t> ids;
   for (const PromptToken& token : tokens) {
@@ -80,17 +88,18 @@ class ReportWork {
  public:
   ReportWork(const HookedTransformer& model, const Prompt& prompt, const ReportOptions& options)
       : model_(model),
-        prompt_(prompt),
+        prompt_(spelled(model, prompt, options.prepend_bos)),
         options_(options),
         tokens_(tokens_of(model, prompt, options.prepend_bos)),
         run_(model.run_with_cache(
             tokens_, kept(model),
             {.output = model.config().has_unembedding() ? Output::logits : Output::none})),
         page_(model, run_.cache, {.title = options.title, .model_name = options.model_name}),
-        code_(options.model_name.empty() ? model.identity()->name : options.model_name, prompt_, options_),
+        code_(model, prompt_, options_),
         total_(5 + (options.corrupted ? 1 : 0) + std::ssize(model.dictionaries()) + (options.graph ? 1 : 0)) {
     if (options.answers.empty() && model.config().has_unembedding())
       options_.answers = {run_.logits()[0][-1].argmax().item<std::int64_t>()};
+    if (options.corrupted) options_.corrupted = spelled(model, *options.corrupted, options.prepend_bos);
     for (const std::string& note : run_.notes) page_.add_note(note);
   }
 
@@ -279,7 +288,7 @@ class ReportWork {
   }
 
   const HookedTransformer& model_;
-  const Prompt& prompt_;
+  Prompt prompt_;
   ReportOptions options_;  // with an answer if the model predicts one
   at::Tensor tokens_;
   RunResult run_;

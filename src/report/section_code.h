@@ -6,6 +6,7 @@
 
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/engine/dictionary_place.h"
+#include "hooked/engine/hooked_transformer.h"
 #include "hooked/report/page.h"
 #include "hooked/report/report.h"
 #include "report/section_sources.h"
@@ -15,7 +16,7 @@ namespace hooked {
 /// Writes the code that makes a section of a report again: as a command line, in C++ and in Python.
 class CodeWriter {
  public:
-  CodeWriter(std::string model, const Prompt& prompt, const ReportOptions& options);
+  CodeWriter(const HookedTransformer& model, const Prompt& prompt, const ReportOptions& options);
 
   /// Of a section on the prompt. `standing` is the dictionary that it is about, if any. Without
   /// `dictionaries` the command does not take those that are in the model.
@@ -31,6 +32,7 @@ class CodeWriter {
   std::string filled(std::string_view text, const StandingDictionary* standing = nullptr) const;
 
   std::string model_;
+  SectionCode how_;  // it was loaded
   const Prompt& prompt_;
   const ReportOptions& options_;
 };

@@ -62,18 +62,22 @@ inline constexpr SectionSource kPatchingSource{
 
 inline constexpr SectionSource kFeaturesSource{
     "sae",
-    R"(const auto spliced = model.with_dictionary(dictionary{with_error_in_cpp});
+    R"(// dictionary: the hooked::Dictionary of {place}
+const auto spliced = model.with_dictionary(dictionary{with_error_in_cpp});
 const auto run = spliced.run_with_cache(tokens, hooked::act::sae_acts_post);
 const auto firing = hooked::firing_features(run.cache, "{features}");)",
-    R"(spliced = model.with_dictionary(dictionary{with_error_in_python})
+    R"(# dictionary: the hooked.Dictionary of {place}
+spliced = model.with_dictionary(dictionary{with_error_in_python})
 run = spliced.run_with_cache(tokens, hooked.act.sae_acts_post)
 firing = hooked.firing_features(run.cache, "{features}"))",
 };
 
 inline constexpr SectionSource kGraphSource{
     "graph",
-    R"(const auto graph = hooked::attribute_graph(model, transcoders, tokens);)",
-    R"(graph = hooked.attribute_graph(model, transcoders, tokens))",
+    R"(// transcoders: a hooked::DictionarySet of the MLPs' transcoders
+const auto graph = hooked::attribute_graph(model, transcoders.members(), tokens);)",
+    R"(# transcoders: a hooked.DictionarySet of the MLPs' transcoders
+graph = hooked.attribute_graph(model, transcoders, tokens))",
 };
 
 inline constexpr SectionSource kNeuronsSource{
@@ -82,23 +86,31 @@ inline constexpr SectionSource kNeuronsSource{
     R"(graph = hooked.attribute_graph(model, hooked.GraphFeatures.neurons(), tokens))",
 };
 
-/// The lines before them: `{model}`, `{tokens}`.
-inline constexpr std::string_view kLoadInCpp = R"(const auto model = hooked::HookedTransformer::load({model});
+/// What is put around a text, if the caller says it.
+inline constexpr std::string_view kAroundInShell = " --prepend-bos {}";
+inline constexpr std::string_view kAroundInCpp = R"(, {{.prepend_bos = hooked::PrependBos::{}}})";
+inline constexpr std::string_view kAroundInPython = ", prepend_bos=\"{}\"";
+
+/// The lines before them: `{model}`, in `{how}` how it was loaded, `{tokens}`, and in `{around}` what is put
+/// around texts.
+inline constexpr std::string_view kLoadInCpp =
+    R"(const auto model = hooked::HookedTransformer::load({model}{how});
 const auto tokens = {tokens};
 )";
-inline constexpr std::string_view kLoadInPython = R"(model = hooked.HookedTransformer.load({model})
+inline constexpr std::string_view kLoadInPython = R"(model = hooked.HookedTransformer.load({model}{how})
 tokens = {tokens}
 )";
-inline constexpr std::string_view kTextTokens = R"(model.to_tokens({text}))";
+inline constexpr std::string_view kTextTokens = R"(model.to_tokens({text}{around}))";
 inline constexpr std::string_view kIdsInCpp = R"(at::tensor({{{ids}}}, at::kLong).unsqueeze(0))";
 inline constexpr std::string_view kIdsInPython = R"(torch.tensor([[{ids}]]))";
 
-/// The same for a pair of prompts: `{clean}`, `{corrupted}`.
-inline constexpr std::string_view kPairInCpp = R"(const auto model = hooked::HookedTransformer::load({model});
-const hooked::PromptPairs pairs(model, {{{{.clean = {clean}, .corrupted = {corrupted}}}}});
+/// The same for a pair of prompts: `{clean}`, `{corrupted}`, `{around}`.
+inline constexpr std::string_view kPairInCpp =
+    R"(const auto model = hooked::HookedTransformer::load({model}{how});
+const hooked::PromptPairs pairs(model, {{{{.clean = {clean}, .corrupted = {corrupted}}}}}{around});
 )";
-inline constexpr std::string_view kPairInPython = R"(model = hooked.HookedTransformer.load({model})
-pairs = hooked.PromptPairs(model, [hooked.PromptPair(clean={clean}, corrupted={corrupted})])
+inline constexpr std::string_view kPairInPython = R"(model = hooked.HookedTransformer.load({model}{how})
+pairs = hooked.PromptPairs(model, [hooked.PromptPair(clean={clean}, corrupted={corrupted})]{around})
 )";
 inline constexpr std::string_view kIdListInCpp = R"(std::vector<std::int64_t>{{{ids}}})";
 inline constexpr std::string_view kIdListInPython = R"([{ids}])";

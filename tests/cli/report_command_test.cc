@@ -3,6 +3,7 @@
 #include "tests/cli/cli_fixture.h"
 #include "tests/support/page_data.h"
 #include "tests/support/random_dictionaries.h"
+#include "tests/support/run_program.h"
 
 namespace hooked::report_command_test {
 namespace {
@@ -18,30 +19,21 @@ class ReportCommand : public CliTest {
   }
 };
 
-/// The words of a command line of a page, whose texts have no quotes.
-std::vector<std::string> words_of(const std::string& line) {
-  std::vector<std::string> words;
-  std::string word;
-  bool quoted = false;
-  for (const char c : line + " ") {
-    if (c == '\'') {
-      quoted = !quoted;
-    } else if (c == ' ' && !quoted) {
-      if (!word.empty()) words.push_back(word);
-      word.clear();
-    } else {
-      word += c;
-    }
-  }
-  words.erase(words.begin());  // `hooked`
-  return words;
-}
-
-TEST_F(ReportCommand, ItsCommandsRun) {
-  random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(path("sae"));
-  const auto result = succeed({"report", model(), "--text", "w2 w3 w4", "--corrupted", "w2 w5 w4", "--answer",
-                               " w5", "--against", " w6", "--dictionary", path("sae"), "--with-error",
-                               "--no-processing", "--neurons", "--out", path("r.html"), "--json"});
+// Paths and texts have what means something to a shell. Each command reads the report's own tokens.
+TEST_F(ReportCommand, ItsCommandsRunInBash) {
+  const std::string sae = path("the 'sae' of $HOME"), named = path("a model; `id`");
+  random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(sae);
+  fs::create_directory_symlink(model(), named);
+  const auto result = succeed({"report",        named,
+                               "--text",        "w2 $x 'w3'\nw4",
+                               "--corrupted",   "w2 $x 'w5'\nw4",
+                               "--answer",      " w5",
+                               "--against",     " w6",
+                               "--dictionary",  sae,
+                               "--with-error",  "--no-processing",
+                               "--prepend-bos", "yes",
+                               "--neurons",     "--out",
+                               path("r.html"),  "--json"});
   const Json json = result.json();
   EXPECT_EQ(json["complete"], true);
   EXPECT_EQ(json["out"], path("r.html"));
@@ -49,11 +41,19 @@ TEST_F(ReportCommand, ItsCommandsRun) {
   const auto data = data_of("r.html");
   ASSERT_EQ(data["sections"].size(), 8U);
   ASSERT_EQ(json["sections"].size(), 8U);
+  int compared = 0;
   for (const auto& section : data["sections"]) {
     const auto line = section["code"]["shell"].get<std::string>();
-    const auto again = hooked(words_of(line));
-    EXPECT_EQ(again.exit_code, 0) << line << '\n' << again.error;
+    write("script",
+          "exec 2>'" + path("errors") + "'\nhooked() { '" HOOKED_CLI "' \"$@\"; }\n" + line + " --json\n");
+    const auto again = run_command("bash '" + path("script") + "'");
+    ASSERT_EQ(again.status, 0) << line << '\n' << read("errors");
+    const Json said = parse_json(again.output, {.bytes = std::size_t{1} << 26});
+    if (!said.contains("tokens") || line.find("--corrupted") != std::string::npos) continue;
+    EXPECT_EQ(said["tokens"], json["tokens"]) << line;
+    ++compared;
   }
+  EXPECT_GE(compared, 5);
 }
 
 TEST_F(ReportCommand, TokensAreGivenAgainAsTokens) {

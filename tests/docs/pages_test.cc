@@ -246,6 +246,30 @@ TEST(FirstHour, EveryCommandRuns) {
   expect_runs(script, folder.path(), {"resid_pre.svg", "heads.svg", "run.safetensors"});
 }
 
+// The model is one that lies elsewhere, and the program is built.
+TEST(Readme, APictureOfAModelTakesThreeCommands) {
+  const TempFolder folder;
+  const auto model = folder / "a model";
+  std::filesystem::copy(kRoot / "examples/toy_model", model);
+  const auto blocks = blocks_of(read("README.md"));
+  const auto found = std::ranges::find_if(blocks, [](const PageBlock& block) {
+    return joined(block.lines).find("path/to/model") != std::string::npos;
+  });
+  ASSERT_NE(found, blocks.end());
+  ASSERT_EQ(found->lines.size(), 3U);
+  std::string script = "set -e\ncd '" + folder.path().string() + "'\n" + joined(found->lines);
+  for (const auto& [theirs, ours] :
+       {std::pair<std::string, std::string>{"bash scripts/demo.sh", "true"},
+        {"\\$PWD/build/release/bin", "'" + std::filesystem::path(HOOKED_CLI).parent_path().string() + "'"},
+        {"path/to/model", "'" + model.string() + "'"}}) {
+    EXPECT_TRUE(std::regex_search(script, std::regex(theirs))) << theirs;
+    script = std::regex_replace(script, std::regex(theirs), ours);
+  }
+  std::ofstream(folder / "script") << script;
+  EXPECT_GT(output_of("bash '" + (folder / "script").string() + "'").size(), 4U) << "sections are named";
+  EXPECT_TRUE(std::filesystem::exists(folder / "report.html"));
+}
+
 TEST(Readme, NumberOfModelTypesIsThatOfTheTable) {
   const auto types = model_types();
   EXPECT_TRUE(types.contains("gpt2"));

@@ -71,7 +71,7 @@ TEST(ModularAddition, TheTrainingSeesTwoFifthsOfThePairs) {
 }
 
 TEST(ModularAddition, TheModelIsSmall) {
-  EXPECT_LE(std::filesystem::file_size(kExamples / "modular_addition/model/model.safetensors"), 250'000u);
+  EXPECT_LE(std::filesystem::file_size(kExamples / "modular_addition/model/model.safetensors"), 125'000u);
 }
 
 TEST(TrainModularAddition, TwentyStepsLowerTheLossAndWriteAModelThatLoads) {
@@ -166,6 +166,70 @@ TEST(InductionHeads, AreFoundFromActivationsFromWeightsAndByPatching) {
   EXPECT_EQ(patched[4], 4);
   EXPECT_LT(patched[5], -5);
   EXPECT_LT(patched[6], -3) << "nothing replaces the head that looks at the token before";
+}
+
+/// What induction_positions prints about one of its models.
+struct InductionFound {
+  std::vector<double> right;    // % of the repeated words, and of the others
+  double places;                // % of the variance before layer 1
+  std::vector<double> looks;    // at what followed, of the second layer's heads
+  std::vector<double> without;  // log-probability: as it is, without the first layer in queries, keys, values
+};
+
+InductionFound induction_found(const std::string& output, const std::string& positions) {
+  const auto begin = output.find(positions + " positions:");
+  EXPECT_NE(begin, std::string::npos) << output;
+  const auto end = output.find(" positions:", begin + positions.size() + 1);
+  const std::string part = output.substr(begin, end == std::string::npos ? end : end - begin);
+  InductionFound found{
+      .right = numbers_in(part, "([0-9.]+) % of the repeated words right, ([0-9.]+) % of the others").front(),
+      .places = numbers_in(part, "places explain ([0-9.]+) %").front()[0],
+      .looks = {},
+      .without = numbers_in(part,
+                            "what followed: ([0-9.-]+), without the first layer in queries ([0-9.-]+), "
+                            "[a-z ]+ keys ([0-9.-]+), [a-z ]+ values ([0-9.-]+)")
+                     .front()};
+  for (const auto& head : numbers_in(part, "head 1\\.[0-9] gives ([0-9.]+) of its attention"))
+    found.looks.push_back(head[0]);
+  return found;
+}
+
+TEST(InductionPositions, WithShortformersTheHeadsAreWhereOneLooksForThem) {
+  const auto output = printed_by("induction_positions", "induction_heads");
+  const auto learned = induction_found(output, "learned"),
+             shortformer = induction_found(output, "shortformer");
+  for (const auto& found : {learned, shortformer}) {
+    EXPECT_GE(found.right[0], 99);
+    EXPECT_LE(found.right[1], 10);
+    EXPECT_EQ(found.looks.size(), 4u);
+    EXPECT_GE(found.without[0], -0.05);
+    EXPECT_GE(found.without[1], -0.1) << "queries know nothing of the first layer";
+    EXPECT_LE(found.without[2], -5) << "keys do";
+  }
+  EXPECT_GE(shortformer.looks.front(), 0.8);
+  EXPECT_LE(learned.looks.front(), 0.4) << "as good without such a head";
+  EXPECT_GE(shortformer.without[3], -4) << "values are the token itself for the most part";
+  EXPECT_LE(learned.without[3], -10) << "values copy what the first layer moved";
+}
+
+TEST(TrainInductionHeads, TwentyStepsLowerTheLossAndWriteAModelThatLoads) {
+  for (const char* positions : {"learned", "shortformer"}) {
+    const TempFolder folder;
+    const auto finished =
+        run_program("train_induction_heads", std::string("--steps 20 --positions ") + positions +
+                                                 " --out \"" + folder.path().string() + "\"");
+    ASSERT_EQ(finished.status, 0) << finished.output;
+    const auto losses = numbers_in(finished.output, "loss: ([0-9.]+)");
+    ASSERT_EQ(losses.size(), 20u);
+    EXPECT_LT(losses.back()[0], losses.front()[0] - 0.02) << positions;
+    const auto model = HookedTransformer::load(folder.path().string());
+    EXPECT_EQ(model.config(),
+              HookedTransformer::load((kExamples / "induction_heads" / positions).string()).config());
+    EXPECT_EQ(model.config().shortformer(), positions == std::string("shortformer"));
+  }
+  const auto refused = run_program("train_induction_heads", "--positions rotary --out x");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.output, HasSubstr("'--positions rotary' is not known; usage: train_induction_heads"));
 }
 
 }  // namespace

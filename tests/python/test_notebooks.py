@@ -11,10 +11,10 @@ import notebook
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 # Those that are a C++ program, too.
-PROGRAMS = ["indirect_object_circuit", "modular_addition", "toy_superposition"]
+PROGRAMS = ["indirect_object_circuit", "induction_positions", "modular_addition", "toy_superposition"]
 
 
-def test_there_are_eight() -> None:
+def test_there_are_nine() -> None:
     names = ["attribution_and_lens", "cache_and_patch", "features", "hooks_and_steering", "induction_heads", *PROGRAMS]
     assert [file.stem for file in NOTEBOOKS] == sorted(names)
 

@@ -60,8 +60,6 @@ def test_code_of_sections_runs(toy: hooked.HookedTransformer, monkeypatch: pytes
     for section in sections:
         code = section["code"]["python"]
         names: dict[str, Any] = {"hooked": hooked, "torch": torch, "dictionary": sae, "transcoders": transcoders}
-        if "dictionary" in code:  # which was fitted to what this model computes
-            code = code.replace('load("examples/toy_model")', 'load("examples/toy_model", without=hooked.steps_that_change(dictionary))')
         exec(compile(code, section["title"], "exec"), names)
 
 

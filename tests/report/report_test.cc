@@ -1,6 +1,7 @@
 // Reports: which sections they have, that their numbers are those of the analyses, and what is refused.
 #include "hooked/report/report.h"
 
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,8 @@
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/analysis/patching_presets.h"
+#include "hooked/dictionaries/dictionary_set.h"
+#include "hooked/io/file.h"
 #include "tests/support/page_data.h"
 #include "tests/support/random_dictionaries.h"
 #include "tests/support/temp_folder.h"
@@ -101,6 +104,66 @@ TEST(Report, WhatAModelLacksIsSaid) {
   EXPECT_THAT(data["sections"][0]["parts"][0]["text"].get<std::string>(),
               HasSubstr("Not in this report: [tokens] the model has no unembedding"));
   EXPECT_EQ(data["sections"][2]["parts"][0]["kind"], "attention");
+}
+
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  return text;
+}
+
+// Each section's C++ is in a program that the build compiles, and the test page_code runs.
+TEST(Report, ItsCppIsThatOfAProgram) {
+  const std::filesystem::path root = HOOKED_SOURCE_DIR, examples = root / "examples";
+  const std::string model = (examples / "toy_model").string();
+  const std::string program = without_blanks(read_text_file(root / "tests/report/page_code.cc", 1 << 20));
+  const auto expect_in_program = [&](const Page& page, std::size_t sections) {
+    const Document data = data_of(page)["sections"];
+    ASSERT_GE(data.size(), sections);
+    for (std::size_t i = 0; i < sections; ++i) {
+      const auto code = data[i]["code"]["cpp"].get<std::string>();
+      EXPECT_NE(program.find("{" + without_blanks(code) + "}"), std::string::npos)
+          << data[i]["title"] << " is not a block of tests/report/page_code.cc:\n"
+          << code;
+    }
+  };
+  const Dictionary sae = Dictionary::load((examples / "toy_sae").string());
+  const auto fitted = HookedTransformer::load(model, {.without = steps_that_change(sae)});
+  expect_in_program(report(fitted.with_dictionary(sae, {.with_error = true}),
+                           "When John and Mary went to the shop, John gave a bag to",
+                           {.model_name = "examples/toy_model",
+                            .corrupted = "When John and Mary went to the shop, Mary gave a bag to",
+                            .answers = {" Mary"},
+                            .against = {" John"},
+                            .prepend_bos = PrependBos::yes,
+                            .graph = GraphFeatures::neurons()}),
+                    8);
+  const Prompt ids = std::vector<std::int64_t>{0, 10, 20, 30};
+  const auto raw = HookedTransformer::load(model, {.processing = WeightProcessing::none()});
+  expect_in_program(report(raw, ids,
+                           {.model_name = "examples/toy_model",
+                            .corrupted = std::vector<std::int64_t>{0, 10, 21, 30},
+                            .answers = {5},
+                            .graph = DictionarySet::load((examples / "toy_transcoders").string()).members()}),
+                    7);
+  const auto wide = HookedTransformer::load(model, {.dtype = at::kDouble});
+  expect_in_program(report(wide, ids, {.model_name = "examples/toy_model"}), 1);
+}
+
+TEST(Report, WhatIsPutAroundATextIsInItsCode) {
+  const auto model = HookedTransformer::load(HOOKED_SOURCE_DIR "/examples/toy_model");
+  const auto code_with = [&](PrependBos prepend_bos) {
+    const Document code =
+        data_of(report(model, "Then Mary", {.prepend_bos = prepend_bos}))["sections"][0]["code"];
+    return code["shell"].get<std::string>() + "\n" + code["python"].get<std::string>();
+  };
+  EXPECT_THAT(code_with(PrependBos::by_default), Not(HasSubstr("prepend")));
+  EXPECT_THAT(code_with(PrependBos::no), testing::AllOf(HasSubstr(" --prepend-bos no"),
+                                                        HasSubstr("\"Then Mary\", prepend_bos=\"no\")")));
+  const at::Tensor bare = model.to_tokens("Then Mary", {.prepend_bos = PrependBos::nothing});
+  ASSERT_EQ(bare.sizes(), (at::IntArrayRef{1, 2}));
+  EXPECT_THAT(code_with(PrependBos::nothing),
+              HasSubstr("--tokens " + std::to_string(bare[0][0].item<std::int64_t>()) + "," +
+                        std::to_string(bare[0][1].item<std::int64_t>())));
 }
 
 TEST(Report, EndsEarly) {

@@ -20,6 +20,7 @@
 #include "hooked/io/file.h"
 #include "hooked/io/provenance.h"
 #include "hooked/io/safetensors.h"
+#include "io/files/file_start.h"
 #include "io/files/name_ending.h"
 #include "io/files/replaceable.h"
 
@@ -84,15 +85,8 @@ Grid grid_of_safetensors(const std::filesystem::path& path, const RecordReader& 
   return reader.with_interval(grid, {file.read(kLow), file.read(kHigh), reader.text(*interval, kAbout)});
 }
 
-bool is_own_picture(const std::filesystem::path& file) {
-  const auto picture = InputFile::open(file);
-  std::string start(std::min<std::uint64_t>(picture.size(), kPictureStart.size()), '\0');
-  picture.read(0, std::as_writable_bytes(std::span(start)));
-  return start == kPictureStart;
-}
-
 bool is_own_grid(const std::filesystem::path& file) {
-  if (file.extension() == ".svg") return is_own_picture(file);
+  if (file.extension() == ".svg") return file_starts_with(file, kPictureStart);
   Grid::load(file);
   return true;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/shell_word.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "io/files/path_text.h"
@@ -202,11 +203,11 @@ void require_outside_hub_cache(const std::filesystem::path& folder, std::string_
 
 std::string download_command(const HubName& name) {
   std::string command = fmt::format("hf download {}", name.model());
-  if (name.revision != kMainRevision) command += fmt::format(" --revision {}", name.revision);
+  if (name.revision != kMainRevision) command += fmt::format(" --revision {}", shell_word(name.revision));
   if (!name.file.empty()) {
     const std::filesystem::path file(name.file);
     const auto pattern = file.parent_path() / gguf_pattern(file.filename().native());
-    command += fmt::format(" --include '{}'", path_text(pattern));
+    command += fmt::format(" --include {}", shell_quoted(path_text(pattern)));
   }
   return command;
 }

@@ -20,7 +20,8 @@ function cellSizes({ rows, columns, cell = {} }, width) {
 }
 
 /**
- * options: rows, columns (labels), rowName, columnName, label, value(r, c), isBlank(r, c), text(r, c), scale(),
+ * options: rows, columns (labels), rowName, columnName, label, value(r, c), isBlank(r, c), text(r, c) or numbers (of all panels
+ * that share the scale), scale(),
  * cell {least, most, height, square}, onPoint(r, c), onLeave(), onPick(r, c).
  */
 function heatMap(options) {
@@ -57,21 +58,17 @@ function heatMap(options) {
     context.putImageData(image, 0, 0);
   }
 
-  /** Numbers with as many decimals as fit into every cell; null if none do. */
+  /** Numbers with as many decimals as fit into every cell of every panel; null if none do. */
   function numbersThatFit(context, scale) {
     const size = Math.max(Math.abs(scale.low), Math.abs(scale.high));
+    scale.widest ??= {};  // of the panels that share it
     for (const digits of [2, 1]) {
       const decimals = digits - Math.floor(Math.log10(size));
       const words = (x) => (Number.isFinite(x) && decimals >= 0 && decimals < 5
-        ? x.toFixed(decimals).replace('-', '−') : number(x, digits + 1));
-      let longest = 0;
-      for (let r = 0; r < options.rows.length; ++r) {
-        for (let c = 0; c < options.columns.length; ++c) {
-          if (!hasNumber(r, c)) continue;
-          longest = Math.max(longest, context.measureText(words(options.value(r, c))).width);
-        }
-      }
-      if (longest <= across - 4) return (r, c) => words(options.value(r, c));
+        ? x.toFixed(decimals).replace(/^-(?=[0.]*$)/, '').replace('-', '−') : number(x, digits + 1));
+      scale.widest[digits] ??= options.numbers.reduce(
+        (most, x) => Math.max(most, context.measureText(words(x)).width), 0);
+      if (scale.widest[digits] <= across - 4) return (r, c) => words(options.value(r, c));
     }
     return null;
   }

@@ -52,7 +52,7 @@ function lensPart(part) {
     const top = (r, c) => part.top[order[r]][from + c];
     const map = heatMap({
       rows: labels, columns: columns.map((i) => axisLabels()[i]), label: 'Logit lens', columnName: 'tokens',
-      rowName: 'points, the last on top', cell: { least: 64, most: 96, height: 24 }, scale: () => scale,
+      rowName: 'points, the last on top', cell: { least: 56, most: 96, height: 24 }, scale: () => scale,
       value: (r, c) => (top(r, c).length ? real(top(r, c)[0][1]) : NaN), text: (r, c) => pieceText(top(r, c)[0][0]),
       onPoint: (r, c) => about.say(el('b', { text: named(columns[c]) }), ` at ${part.points[order[r]]} `,
         tokenChips(top(r, c))),
@@ -102,7 +102,7 @@ function gridPart(part) {
   for (const place of places) {
     inside(values, place).forEach((row, r) => row.forEach((x, c) => { if (!isBlankAt(place, r, c)) all.push(real(x)); }));
   }
-  const scale = scaleFor(all, { centre: part.centre });
+  const scale = scaleFor(all, { centre: part.centre }), numbers = all.filter((x) => !Number.isNaN(x));
   const bar = colourBar(part.unit);
   drawn(() => bar.show(scale));
   const wordsOf = (axis, i) => (axis.labels[i] ? `${axis.name} ${axis.labels[i]}`.trim() : '');
@@ -113,7 +113,8 @@ function gridPart(part) {
     const map = heatMap({
       rows: rowAxis.labels, columns: columnAxis.labels, rowName: rowAxis.name, columnName: columnAxis.name,
       label: [part.title || 'Heat map', panelName(place)].filter(Boolean).join(', '), scale: () => scale,
-      value: (r, c) => real(cells[r][c]), isBlank: (r, c) => isBlankAt(place, r, c), onLeave: about.rest,
+      value: (r, c) => real(cells[r][c]), isBlank: (r, c) => isBlankAt(place, r, c), numbers,
+      onLeave: about.rest,
       onPoint: (r, c) => about.say([panelName(place), wordsOf(rowAxis, r), wordsOf(columnAxis, c)].filter(Boolean).join(', '),
         ': ', el('b', { text: isBlankAt(place, r, c) ? 'left out' : number(real(cells[r][c])) }), ` ${part.unit || ''}`),
     });

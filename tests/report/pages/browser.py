@@ -161,10 +161,12 @@ class Browser:
     def count(self, selector):
         return self.run("return document.querySelectorAll(arguments[0]).length", selector)
 
-    def screenshot(self, path, whole=False):
+    def screenshot(self, path, whole=False, clip=None):
+        """Of what the window shows, of the whole page, or of a part of it."""
         if whole:
             size = self.cdp("Page.getLayoutMetrics")["cssContentSize"]
             clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        if clip:
             picture = self.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
         else:
             picture = self._call("GET", "/screenshot")
