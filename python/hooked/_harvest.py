@@ -128,7 +128,7 @@ def _column(names: list[str], field: str, where: str) -> str:
         return field
     found = [name for name in _FIELDS if name in names] if not field else []
     if not found:
-        raise ValueError(f"[{where}] there is no column '{field or 'text'}'; expected field= with one of {', '.join(names)}")
+        raise ValueError(f"[{where}] the column '{field or 'text'}' is missing; expected field= with one of {', '.join(names)}")
     return found[0]
 
 

@@ -43,7 +43,7 @@ HarvestOptions harvest_options(const HarvestCommandOptions& options, const Hooke
     harvest.dtype = parse_float_dtype(options.stored_dtype);
     if (!harvest.dtype) {
       throw UsageError(
-          fmt::format("--store-dtype: '{}' is no dtype; expected float32, float16, bfloat16 or float64",
+          fmt::format("--store-dtype: '{}' is not a dtype; expected float32, float16, bfloat16 or float64",
                       options.stored_dtype));
     }
   }
@@ -206,7 +206,7 @@ void perform(const HarvestCommandOptions& options) {
   if (summary.ended_early && !options.json) {
     print_ended_early(summary.status.units - static_cast<std::int64_t>(summary.status.missing.size()),
                       summary.status.units, "units");
-    fmt::print("the same command goes on\n");
+    fmt::print("the same command continues\n");
   }
 }
 

@@ -38,7 +38,7 @@ std::variant<std::string, std::vector<std::int64_t>> field_of(std::string_view l
     std::vector<std::string> names;
     for (const auto& [name, value] : object.items()) names.push_back(name);
     throw CheckpointError(
-        where, fmt::format("there is no field '{}'; expected one of its fields {}; --field names it",
+        where, fmt::format("the field '{}' is missing; expected one of its fields {}; --field names it",
                            printable(field), name_list(names)));
   }
   if (found->is_string()) return found->get<std::string>();

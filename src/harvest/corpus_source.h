@@ -23,7 +23,7 @@ class Corpus::Source {
   virtual std::vector<CorpusDocument> read(const CorpusUnit& unit) const = 0;
 };
 
-/// A token of text counts as so many bytes.
+/// The bytes that a token of text counts as.
 inline constexpr std::uint64_t kTokenBytes = 4;
 
 /// Files on disk, as Corpus::open() reads them.

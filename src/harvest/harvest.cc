@@ -33,7 +33,7 @@ std::optional<std::int64_t> environment_number(const char* name) {
   const auto [end, problem] = std::from_chars(all.data(), all.data() + all.size(), number);
   if (problem != std::errc() || end != all.data() + all.size())
     throw ConfigError(name,
-                      fmt::format("'{}' is no number; expected what the launcher sets", path_text(text)));
+                      fmt::format("'{}' is not a number; expected what the launcher sets", path_text(text)));
   return number;
 }
 

@@ -238,7 +238,7 @@ void Manifest::require_same(const Json& settings, const std::filesystem::path& f
     const Json before = had.value(key, Json());
     if (before == now || (key == "run" && mixed)) continue;
     const std::string_view cure =
-        key == "run" ? "--mixed goes on and labels each unit" : "choose another folder";
+        key == "run" ? "--mixed continues and labels each unit" : "choose another folder";
     if (!now.is_object() || !before.is_object()) refuse(key, before, now, cure);
     for (const auto& [inner, value] : now.items()) {
       if (before.value(inner, Json()) != value)

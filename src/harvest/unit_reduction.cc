@@ -216,7 +216,7 @@ SafetensorsFile open_reduction(const std::filesystem::path& folder, const char* 
   if (!std::filesystem::exists(folder / name, error)) {
     throw IoError(
         path_text(folder / name),
-        fmt::format("there is no such file; expected the folder of a finished harvest with {}", option));
+        fmt::format("the file is missing; expected the folder of a finished harvest with {}", option));
   }
   return SafetensorsFile::open(folder / name);
 }

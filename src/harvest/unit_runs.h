@@ -89,7 +89,7 @@ class UnitQueue {
 /// The time since a harvest began, and what was done.
 class HarvestClock {
  public:
-  /// For units of these sizes in all, of which so much was there before.
+  /// `todo` are the units to make; `units_before` were there already.
   HarvestClock(std::vector<CorpusUnit> todo, std::int64_t units_before);
 
   void add_tokens(std::int64_t tokens) { tokens_ += tokens; }

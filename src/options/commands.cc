@@ -105,7 +105,7 @@ std::span<const Command> commands() {
               "  hooked graph examples/toy_model --neurons --answer \" Mary\" \\\n"
               "      --text \"When John and Mary went to the shop, John gave a bag to\"",
               define_graph, kEndsEarly},
-      Command{"harvest", "activations of a whole corpus on disk; goes on where it was stopped",
+      Command{"harvest", "activations of a whole corpus on disk; continues where it stopped",
               "  hooked harvest examples/toy_model --corpus examples/pairs.jsonl \\\n"
               "      --field clean --names resid_post1 --context 16 --out acts\n"
               "  hooked harvest examples/toy_model --corpus examples/pairs.jsonl \\\n"

@@ -28,9 +28,10 @@ void read_share(const std::string& text, HarvestCommandOptions& options) {
   const std::string_view parts(text);
   const std::int64_t index = parse_integer(parts.substr(0, slash)).value_or(-1);
   const std::int64_t of = parse_integer(parts.substr(std::min(slash + 1, text.size()))).value_or(0);
-  require(index >= 0 && index < of,
-          fmt::format("--units: '{}' is no share; expected K/N such as 3/16, with K from 0 to N - 1, or {}",
-                      printable(text), kByLauncher));
+  require(
+      index >= 0 && index < of,
+      fmt::format("--units: '{}' is not a share; expected K/N such as 3/16, with K from 0 to N - 1, or {}",
+                  printable(text), kByLauncher));
   options.share_index = index;
   options.shares = of;
 }
@@ -41,7 +42,7 @@ std::optional<std::int64_t> read_token(const std::string& option, const std::str
   if (text == "none") return -1;
   const auto id = parse_integer(text);
   require(id && *id >= 0,
-          fmt::format("{}: '{}' is no token; expected an id, or none", option, printable(text)));
+          fmt::format("{}: '{}' is not a token; expected an id, or none", option, printable(text)));
   return *id;
 }
 
@@ -96,14 +97,14 @@ Reader define_harvest(CLI::App& app) {
        {"--example-after N", options->example_after, "and after it (default: 5)", needs({"--examples"})}});
   add_options(
       app, "The store",
-      {{"--out DIR", options->out, "a new folder, or that of a harvest that was stopped, which goes on"},
+      {{"--out DIR", options->out, "a new folder, or that of a stopped harvest, which continues"},
        {"--units K/N", texts->share,
         "this process does share K, from 0, of N; auto: as torchrun, Slurm or Kubernetes say"},
        {"--unit-tokens N", options->unit_tokens,
         "tokens of a unit, which is kept as a whole (default: 65536)", at_least_one},
        {"--shard-mib N", options->shard_mib, "largest file (default: 512)", at_least_one},
        {"--batch-tokens N", options->batch_tokens, "tokens of a run (default: 1024)", at_least_one},
-       {"--mixed", options->mixed, "go on with other threads or kernels, which may change last bits"},
+       {"--mixed", options->mixed, "continue with other threads or kernels, which may change last bits"},
        {"--dry-run", options->dry_run, "only say what it would take and write"}});
   add_options(app, "Instead of a harvest",
               {{"--status DIR", options->status, "what a store holds, and what is missing",

@@ -93,7 +93,7 @@ TEST(Corpus, ErrorsNameTheLineInTheFile) {
     EXPECT_TRUE(throws<CheckpointError>(reading("a.jsonl"), (folder / "a.jsonl").string() + ": line 3",
                                         {"'text' is an integer", "expected a text"}));
     EXPECT_TRUE(throws<CheckpointError>(reading("b.jsonl"), (folder / "b.jsonl").string() + ": line 3",
-                                        {"no field 'text'", "body", "--field"}));
+                                        {"field 'text' is missing", "body", "--field"}));
     EXPECT_TRUE(throws<CheckpointError>(reading("c.jsonl"), (folder / "c.jsonl").string() + ": line 3",
                                         {"not JSON"}));
     EXPECT_TRUE(

@@ -1,5 +1,5 @@
 // A disk that fails: each write, flush and rename of a harvest fails once. What was whole stays, and the same
-// harvest goes on to the same bytes.
+// harvest continues to the same bytes.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -527,7 +527,7 @@ TEST(Launchers, GiveTheirProcessesShares) {
   ScopedEnvironment::set("RANK", "3");
   EXPECT_TRUE(throws<ConfigError>([] { UnitShare::of_launcher(); }, "RANK", {"share 3 of 3"}));
   ScopedEnvironment::set("RANK", "one");
-  EXPECT_TRUE(throws<ConfigError>([] { UnitShare::of_launcher(); }, "RANK", {"no number"}));
+  EXPECT_TRUE(throws<ConfigError>([] { UnitShare::of_launcher(); }, "RANK", {"not a number"}));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ def test_every_form_of_a_corpus_gives_the_same_rows(tiny: hooked.HookedTransform
     assert len(expected) > 20
     for form in forms[1:]:
         assert contexts_of(tiny, form, PACKED) == expected
-    with pytest.raises(ValueError, match="no column 'nothing'.*input_ids"):
+    with pytest.raises(ValueError, match="column 'nothing' is missing.*input_ids"):
         hooked.as_corpus(table, field="nothing")
     with pytest.raises(hooked.CheckpointError, match="hooked.harvest"):
         hooked.Corpus.open(tmp_path / "tables")

@@ -29,8 +29,9 @@ struct MinibatchOptions {
   std::int64_t rows = 4096;             ///< of a minibatch; the last one of a pass may have fewer
   std::vector<std::string> names = {};  ///< activations to read; empty: all
   std::uint64_t seed = 0;               ///< of the order
-  /// Rows that are mixed at a time. Shards come in a random order into a buffer of so many rows, from which
-  /// rows are drawn at random; the more, the closer to a shuffle of all. 0: in the order of the corpus.
+  /// The number of rows that are mixed at a time. Shards come in a random order into a buffer of this size,
+  /// from which rows are drawn at random; the more, the closer to a shuffle of all. 0: in the order of the
+  /// corpus.
   std::int64_t mixing_rows = 1 << 18;
   std::int64_t passes = 1;  ///< over the store; each in another order
   bool drop_last = false;   ///< leave out a last minibatch with fewer rows

@@ -22,7 +22,7 @@ struct CorpusOptions {
   std::string field = {};
   /// A text file is one document; otherwise each of its lines is.
   bool whole_files = false;
-  /// Only the first so many documents. Absent: all.
+  /// How many documents are read, from the first one on. Absent: all.
   std::optional<std::int64_t> max_documents = std::nullopt;
 };
 
@@ -77,7 +77,7 @@ class Corpus {
   static Corpus open(const std::filesystem::path& path, const CorpusOptions& options = {});
   /// These texts, or lists of ids.
   static Corpus of(std::vector<std::variant<std::string, std::vector<std::int64_t>>> documents);
-  /// Documents that `read` gives. `fingerprint` tells this corpus from others when a harvest goes on:
+  /// Documents that `read` gives. `fingerprint` tells this corpus from others when a harvest continues:
   /// the same fingerprint means the same documents.
   static Corpus of(Reader read, std::int64_t documents, std::string fingerprint);
 

@@ -31,7 +31,7 @@ struct ReductionOptions {
   /// Number, sum and sum of products of every activation's rows, [d] and [d, d] in float64, for means,
   /// whitening and principal components (ActivationMoments).
   bool moments = false;
-  /// For each feature of the dictionaries' codes among the names (`….hook_sae_acts_post`), so many tokens at
+  /// For each feature of the dictionaries' codes among the names (`….hook_sae_acts_post`), how many tokens at
   /// which it was largest (FeatureExamples). 0: none.
   std::int64_t examples = 0;
   std::int64_t example_before = 10;  ///< tokens that are kept before each example's
@@ -45,12 +45,12 @@ struct ReductionOptions {
 struct StoreOptions {
   /// Tokens of a unit, about: what a kill loses at most. See Corpus::units().
   std::uint64_t unit_tokens = 65'536;
-  /// A unit's rows are split into files of at most so many bytes (but at least a row).
+  /// A unit's rows are split into files of at most this size in bytes (but at least a row).
   std::uint64_t shard_bytes = std::uint64_t{1} << 30;
   UnitShare share = {};  ///< the units that this process works on
   /// Exactly these units instead; an empty list only cuts the corpus and writes the manifest.
   std::optional<std::vector<std::int64_t>> units = std::nullopt;
-  /// Go on with another number of threads or set of kernels than the harvest began with, which may change
+  /// Continue with another number of threads or set of kernels than the harvest began with, which may change
   /// the last bits: each unit is labelled.
   bool mixed = false;
   ReductionOptions reduce = {};  ///< instead of activations
@@ -61,7 +61,7 @@ struct StoreOptions {
 /// What a store on disk holds so far.
 struct StoreStatus {
   std::int64_t units = 0;                  ///< that the corpus was cut into
-  std::vector<std::int64_t> missing = {};  ///< those that are not there yet, ascending
+  std::vector<std::int64_t> missing = {};  ///< missing ones, ascending
   std::int64_t rows = 0;                   ///< of the units that are there
   std::int64_t contexts = 0;               ///< that the model read for them
   std::int64_t tokens = 0;                 ///< of these contexts, padding left out
@@ -101,13 +101,13 @@ struct HarvestEstimate {
 ///     harvest(model, Corpus::open("corpus.jsonl"), "acts", {.names = act::resid_post(5)});
 ///
 /// Nothing is lost: a unit is there as a whole or not at all, whenever the process or the machine stops, and
-/// the same call goes on where it stopped. The bytes of the finished store equal those of an uninterrupted
+/// the same call continues where it stopped. The bytes of the finished store equal those of an uninterrupted
 /// run. When all units are there, those of other processes included, the manifest lists them, and reductions
 /// are summed up.
 ///
 /// Throws IoError for a folder that holds anything else or another harvest, that another process works on
-/// with the same share, and if a file cannot be written (what is there stays, and the same call goes on after
-/// that was fixed); and what ActivationStream throws.
+/// with the same share, and if a file cannot be written (what is there stays, and the same call continues
+/// after that was fixed); and what ActivationStream throws.
 HarvestSummary harvest(const HookedTransformer& model, const Corpus& corpus, const std::filesystem::path& out,
                        const HarvestOptions& options, const StoreOptions& store = {});
 

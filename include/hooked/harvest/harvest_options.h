@@ -19,14 +19,14 @@ namespace HOOKED_EXPORT hooked {
 enum class Packing : std::uint8_t {
   by_default,    ///< texts are packed, documents of ids are not
   packed,        ///< documents follow each other and are cut into contexts of one length, as SAELens does it
-  per_document,  ///< each document begins a context; a longer one goes on in further contexts
+  per_document,  ///< each document begins a context; a longer one continues in further contexts
 };
 
 /// How contexts are made. For designated initialisers.
 ///
 /// Packed contexts follow SAELens's three rules: `begin_context` opens each context, `begin_document` each
-/// document, and `separator` stands between two documents of a context; each only where that token does not
-/// stand there already. The incomplete context at the end of a unit is dropped.
+/// document, and `separator` stands between two documents of a context; each only where that token is
+/// not there already. The incomplete context at the end of a unit is dropped.
 struct ContextOptions {
   /// For a token of the rules: none is put there.
   static constexpr std::int64_t kNone = -1;
@@ -46,7 +46,7 @@ struct RowOptions {
   /// Leave out the tokenizer's special tokens (BOS, EOS, PAD, SEP) wherever they stand.
   bool exclude_special_tokens = false;
   std::vector<std::int64_t> exclude_tokens = {};  ///< further ids to leave out
-  std::int64_t skip_first = 0;                    ///< leave out the first so many tokens of each context
+  std::int64_t skip_first = 0;                    ///< leave out the first tokens of each context, this many
   /// The share of the remaining rows that is kept, drawn for each token by itself from the seed, its document
   /// and its offset.
   double share = 1;
