@@ -48,7 +48,7 @@ def harvest(
     missing = [{"unit": unit} for unit in range(units) if unit not in place.records()]
     if missing:
         stage = data.from_items(missing, override_num_blocks=len(missing)).map_batches(
-            _Harvester, batch_size=1, concurrency=actors, num_cpus=cpus, num_gpus=gpus, fn_constructor_args=work, max_restarts=-1, max_task_retries=-1
+            _Harvester, batch_size=1, concurrency=actors, num_cpus=cpus, num_gpus=gpus, fn_constructor_args=work
         )
         for _ in stage.iter_batches(batch_size=1):
             pass
@@ -74,9 +74,9 @@ def sweep(
 
     chunks = [{"number": number, "pairs": json.dumps(list(pairs[begin : begin + chunk]))} for number, begin in enumerate(range(0, len(pairs), chunk))]
     stage = data.from_items(chunks, override_num_blocks=max(1, len(chunks))).map_batches(
-        _Analyst, batch_size=1, concurrency=actors, num_cpus=cpus, num_gpus=gpus, fn_constructor_args=(analysis, model, load or {}, max(1, int(cpus))), max_restarts=-1, max_task_retries=-1
+        _Analyst, batch_size=1, concurrency=actors, num_cpus=cpus, num_gpus=gpus, fn_constructor_args=(analysis, model, load or {}, max(1, int(cpus)))
     )
-    import cloudpickle
+    from ray import cloudpickle
 
     found = {int(row["number"]): cloudpickle.loads(row["result"]) for row in stage.iter_rows()}
     return [found[number] for number in range(len(chunks))]
@@ -127,7 +127,7 @@ class _Analyst:
         self._model = _made(model, load, threads)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        import cloudpickle
+        from ray import cloudpickle
 
         results = [cloudpickle.dumps(self._analysis(self._model, json.loads(pairs))) for pairs in batch["pairs"]]
         return {"number": batch["number"], "result": results}

@@ -14,8 +14,8 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 PROGRAMS = ["indirect_object_circuit", "induction_positions", "modular_addition", "toy_superposition"]
 
 
-def test_there_are_nine() -> None:
-    names = ["attribution_and_lens", "cache_and_patch", "features", "hooks_and_steering", "induction_heads", *PROGRAMS]
+def test_all_are_there() -> None:
+    names = ["attribution_and_lens", "cache_and_patch", "features", "harvest_and_probe", "hooks_and_steering", "induction_heads", *PROGRAMS]
     assert [file.stem for file in NOTEBOOKS] == sorted(names)
 
 
