@@ -154,7 +154,10 @@ void show_pattern(const HeadsOptions& options, const CommandReads& reads) {
   } else {
     for (const Grid& grid : grids) {
       if (&grid != &grids.front()) fmt::print("\n");
-      print_printed(grid);
+      if (const at::Tensor later = later_keys(grid); later.defined())
+        print_blanked(grid, later);  // as in pictures
+      else
+        print_printed(grid);
     }
   }
   std::fflush(stdout);
