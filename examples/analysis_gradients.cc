@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
                                    .into = pairs.clean(),
                                    .metric = hooked::logit_difference(pairs.answers(), pairs.against())};
 
-  // 1. Every head and MLP by one gradient, and what that foretells of exact patching.
+  // 1. Every head and MLP by one gradient, and what that predicts of exact patching.
   const auto nodes = hooked::node_attribution_report(model, {.sweep = sweep, .check = 5});
   const auto scores = nodes.grid.mean("row");  // [node]
   for (const auto& cell : scores.largest(4, hooked::LargestBy::size))

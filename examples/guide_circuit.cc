@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
   auto heads = ablated;
   heads.site = act::z;
   heads.over = {hooked::Axis::layer, hooked::Axis::head};
-  std::cout << hooked::sweep(model, heads).mean("row") << '\n';
+  const auto by_head = hooked::sweep(model, heads).mean("row");
+  std::cout << by_head << '\n';
 
   // 2. Path patching: what layer 1's queries and the logits read of heads 0.2 and 0.3.
   std::vector<hooked::Address> receivers;
@@ -60,4 +61,16 @@ int main(int argc, char** argv) {
             << judged.circuit << ", the rest " << judged.without << "\nfaithfulness " << judged.faithfulness
             << ", completeness " << judged.completeness << "\n\n"
             << judged.minimality;
+
+  // 4. The four heads whose ablation changes the score most, next to that circuit; no name is spelled.
+  const auto change = by_head - hooked::scores(model, pairs.clean(), metric).mean("row").at({});
+  const auto largest = hooked::Circuit::of_cells(model, change.largest(4, hooked::LargestBy::size));
+  std::cout << '\n' << hooked::run_circuits(model, {circuit, largest}, ablated).mean("row");
+
+  // The circuit alone once more, as a set of places that are ablated.
+  const auto rest = hooked::parts_besides(model, circuit.places(model));
+  const auto alone = hooked::ablate(model, {.sets = {rest}, .sweep = ablated}).mean("row").at({0});
+  std::cout << '\n'
+            << rest.size() << " of " << hooked::model_parts(model).size() << " parts ablated: " << alone
+            << '\n';
 }

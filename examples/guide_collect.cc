@@ -29,4 +29,10 @@ int main(int argc, char** argv) {
   hooked::save_safetensors(file, {{"resid_post1", all}},
                            {.metadata = {{"prompts", "each row is a prompt's last token"}}});
   std::cout << "wrote " << all.sizes() << " to " << file << '\n';
+
+  // Read again, as another program would.
+  const auto rows = hooked::load_safetensors(file).at("resid_post1");
+  const auto farther = (rows[0] - rows[1]).norm() > (rows[0] - rows[2]).norm();
+  std::cout << "rows 0 and 1 differ" << (farther.item<bool>() ? " more" : " less")
+            << " than rows 0 and 2, which are of the same prompt\n";
 }

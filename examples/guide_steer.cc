@@ -28,4 +28,14 @@ int main(int argc, char** argv) {
                                 .edits = {hooked::add("resid_post0[pos=-1]", direction * strength)}});
     std::cout << strength << ": " << made.texts.front() << '\n';
   }
+
+  // The stream without this direction at every position; and the direction added from the first new token on,
+  // so that the prompt still decides what that token is.
+  const auto without = model.generate(prompt, {.max_new_tokens = 8,
+                                               .sampling = {.greedy = true},
+                                               .edits = hooked::project_out("resid_post0", direction)});
+  const auto later = model.generate(prompt, {.max_new_tokens = 8,
+                                             .sampling = {.greedy = true},
+                                             .new_token_edits = hooked::add("resid_post0", direction * 4.0)});
+  std::cout << "without: " << without.texts.front() << "\nlater: " << later.texts.front() << '\n';
 }

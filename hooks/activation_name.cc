@@ -112,9 +112,11 @@ std::optional<ActivationName> ActivationName::try_parse(std::string_view text) {
 
 ActivationName ActivationName::parse(std::string_view text) {
   if (const auto name = try_parse(text)) return *name;
-  throw HookError(text, fmt::format("this is not an activation's name{}; expected a full name such as "
-                                    "'blocks.0.attn.hook_z'; see docs/activations.md for all of them",
-                                    name_meant_by(text)));
+  require_no_indices(text);
+  throw HookError(text,
+                  fmt::format("this is not an activation's name; expected a full name such as "
+                              "'blocks.0.attn.hook_z'{}",
+                              with_advice(name_meant_by(text), "see docs/activations.md for all of them")));
 }
 
 bool counts_source(const ActivationName& name, Axis axis) noexcept {

@@ -10,6 +10,7 @@
 
 #include "core/nearest.h"
 #include "core/parse_integer.h"
+#include "hooked/core/error.h"
 #include "hooked/hooks/activation_name.h"
 
 namespace hooked {
@@ -127,6 +128,22 @@ std::string name_meant_by(std::string_view text, const PointIndex& points) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < points.size(); ++i) names.push_back(points.name(i).to_string());
   return meant(text, parts_of(text), names);
+}
+
+std::string with_advice(const std::string& meant, std::string_view advice) {
+  if (!meant.ends_with('?')) return fmt::format("{}; {}", meant, advice);
+  std::string sentence(advice);
+  sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
+  return fmt::format("{} {}", meant, sentence);
+}
+
+void require_no_indices(std::string_view text) {
+  const auto bracket = text.find('[');
+  if (bracket == std::string_view::npos) return;
+  throw HookError(text,
+                  fmt::format("the name of a whole activation takes no indices; expected '{}'; index the "
+                              "tensor itself",
+                              text.substr(0, bracket)));
 }
 
 }  // namespace hooked

@@ -20,4 +20,10 @@ std::string name_meant_by(std::string_view text, std::optional<std::int32_t> lay
 /// The same among the names of one model, for a text that may be a glob.
 std::string name_meant_by(std::string_view text, const PointIndex& points);
 
+/// The end of an error's sentence: what was meant, if anything, and then what to do.
+std::string with_advice(const std::string& meant, std::string_view advice);
+
+/// Throws HookError if a text that is to name whole activations has indices.
+void require_no_indices(std::string_view text);
+
 }  // namespace hooked

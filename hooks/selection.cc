@@ -57,6 +57,11 @@ Selection Selection::matching(Predicate predicate) { return Selection(Part(std::
 
 Selection Selection::of_text(std::string_view texts) {
   Selection selection;
+  if (const auto bracket = texts.find('['); bracket != std::string_view::npos) {
+    const auto first = texts.substr(0, bracket).find_last_of(", ") + 1;  // 0 if there is none
+    const auto end = std::min(texts.find(']', bracket), texts.size() - 1);
+    require_no_indices(texts.substr(first, end - first + 1));
+  }
   while (true) {
     const auto comma = texts.find(',');
     std::string_view text = texts.substr(0, comma);
@@ -114,8 +119,9 @@ bool word_matches(std::string_view glob, const ActivationName& name) {
 ActivationName name_of(const std::string& text, const PointIndex& points) {
   if (const auto name = ActivationName::try_parse(text)) return *name;
   if (text.find_first_of("*?.") == std::string::npos) return from_shorthand(text, std::nullopt, {});
-  throw HookError(text, fmt::format("no activation of this model matches{}; `hooked names` lists them all",
-                                    name_meant_by(text, points)));
+  throw HookError(text,
+                  fmt::format("no activation of this model matches{}",
+                              with_advice(name_meant_by(text, points), "`hooked names` lists them all")));
 }
 
 }  // namespace

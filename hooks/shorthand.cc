@@ -104,6 +104,7 @@ const SiteRow* site_of_shorthand(std::string_view name, bool in_block, std::stri
 ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t> layer,
                               std::string_view layer_type) {
   const std::string_view whole = name;
+  require_no_indices(whole);
   if (!layer && layer_type.empty()) {
     if (const auto full = ActivationName::try_parse(name)) return *full;
     if (const auto joined = split_joined(name)) {
@@ -126,10 +127,10 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
             "every block has one, so this names no single activation; expected a layer after it, as in '{}0'",
             name));
   }
-  throw HookError(whole, fmt::format("this shorthand names no activation{}{}{}; see docs/activations.md",
+  throw HookError(whole, fmt::format("this shorthand names no activation{}{}{}",
                                      layer ? fmt::format(" of layer {}", *layer) : std::string(),
                                      layer_type.empty() ? std::string() : fmt::format(" in '{}'", layer_type),
-                                     name_meant_by(whole, layer)));
+                                     with_advice(name_meant_by(whole, layer), "see docs/activations.md")));
 }
 
 }  // namespace hooked

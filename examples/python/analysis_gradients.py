@@ -17,7 +17,7 @@ sweep = hooked.SweepOptions(
     metric=hooked.logit_difference(pairs.answers(), pairs.against()),
 )
 
-# 1. Every head and MLP by one gradient, and what that foretells of exact patching.
+# 1. Every head and MLP by one gradient, and what that predicts of exact patching.
 nodes = hooked.node_attribution_report(model, sweep=sweep, check=5)
 scores = nodes.grid.mean("row")  # [node]
 for cell in scores.largest(4, "size"):

@@ -30,7 +30,8 @@ both = torch.cat([pairs.clean.tokens, pairs.corrupted.tokens])
 data = model.run_with_cache(both, act.z | act.mlp_out).cache
 mean = hooked.PatchSource.mean(data, "rows")
 ablated: dict[str, Any] = {"from_": mean, "into": pairs.clean, "metric": metric}
-print(hooked.sweep(model, site=act.z, over=["layer", "head"], **ablated).mean("row"))
+by_head = hooked.sweep(model, site=act.z, over=["layer", "head"], **ablated).mean("row")
+print(by_head)
 print()
 
 # 2. Path patching: what layer 1's queries and the logits read of heads 0.2 and 0.3.
@@ -54,3 +55,14 @@ print(
     f"the rest {judged.without:g}\nfaithfulness {judged.faithfulness:g}, completeness {judged.completeness:g}\n"
 )
 print(judged.minimality)
+
+# 4. The four heads whose ablation changes the score most, next to that circuit; no name is spelled.
+change = by_head - hooked.scores(model, pairs.clean, metric).mean("row").at([])
+largest = hooked.Circuit.of_cells(model, change.largest(4, "size"))
+print()
+print(hooked.run_circuits(model, [circuit, largest], **ablated).mean("row"))
+
+# The circuit alone once more, as a set of places that are ablated.
+rest = hooked.parts_besides(model, circuit.places(model))
+alone = hooked.ablate(model, sets=[rest], sweep=ablated).mean("row").at([0])
+print(f"\n{len(rest)} of {len(hooked.model_parts(model))} parts ablated: {alone:g}")

@@ -22,3 +22,8 @@ hooked.save_safetensors(
     file, {"resid_post1": everything}, metadata={"prompts": "each row is a prompt's last token"}
 )
 print(f'wrote {list(everything.shape)} to "{file}"')
+
+# Read again, as another program would.
+rows = hooked.load_safetensors(file)["resid_post1"]
+farther = (rows[0] - rows[1]).norm() > (rows[0] - rows[2]).norm()
+print(f"rows 0 and 1 differ {'more' if farther else 'less'} than rows 0 and 2, which are of the same prompt")

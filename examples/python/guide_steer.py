@@ -36,3 +36,14 @@ for strength in (0.0, 4.0):
         edits=hooked.add("resid_post0[pos=-1]", direction * strength),
     )
     print(f"{strength:g}: {made.texts[0]}")
+
+# The stream without this direction at every position; and the direction added from the first new token on, so that
+# the prompt still decides what that token is.
+greedy = hooked.SamplingOptions(greedy=True)
+without = model.generate(
+    prompt, max_new_tokens=8, sampling=greedy, edits=hooked.project_out("resid_post0", direction)
+)
+later = model.generate(
+    prompt, max_new_tokens=8, sampling=greedy, new_token_edits=hooked.add("resid_post0", direction * 4.0)
+)
+print(f"without: {without.texts[0]}\nlater: {later.texts[0]}")

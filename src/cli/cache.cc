@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "cli/show.h"
+#include "cli/text_notes.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 

@@ -84,8 +84,9 @@ class CircuitFinder {
           judge_circuit(model_, *found.circuit,
                         {.sweep = watched_by(work), .sets = *options_.judge, .seed = options_.seed});
       if (!found.judgement->complete) {
-        found.rest.push_back(fmt::format("{} of {} runs judge the circuit, and what needs the others is nan",
-                                         grouped(work.done()), grouped(work.total())));
+        found.rest.push_back(
+            fmt::format("{} of {} runs judge the circuit, and what needs the others is left out",
+                        grouped(work.done()), grouped(work.total())));
       }
       note_not_finite(at::scalar_tensor(found.judgement->whole), found);
     }
@@ -111,20 +112,21 @@ class CircuitFinder {
   }
 
   SweepOptions watched_by(WatchedWork& work) const {
+    // So that Ctrl-C ends soon: a gradient or a run of many rows is one step, and a CPU gains little from
+    // many rows.
+    constexpr std::int64_t kTokensOfAStep = 128;
     SweepOptions sweep = sweep_;
     sweep.progress = work.progress();
+    if (model_.device().is_cpu()) sweep.tokens_per_run = kTokensOfAStep;
     return sweep;
   }
 
   void estimate(Found& found) const {
-    // So that Ctrl-C ends soon: a gradient of many rows is one step, and a CPU gains little from many rows.
-    constexpr std::int64_t kTokensOfAStep = 128;
     WatchedWork work(options_.check > 0 ? "gradients, checks" : "gradients");
     const HeldInGradient hold{.norms = options_.hold_norms, .patterns = options_.hold_patterns};
     Integration integration;
     if (options_.steps > 0) integration = {.over = IntegrateOver::inputs, .steps = options_.steps};
-    SweepOptions sweep = watched_by(work);
-    if (model_.device().is_cpu()) sweep.tokens_per_run = kTokensOfAStep;
+    const SweepOptions sweep = watched_by(work);
     AttributionPatchingReport report = options_.edges
                                            ? edge_attribution_report(model_, {.sweep = sweep,
                                                                               .hold = hold,
@@ -205,24 +207,31 @@ void print_circuit(const Circuit& circuit) {
 }
 
 void print_judgement(const CircuitJudgement& judged, const std::string& source) {
-  fmt::print("\n");
   const double scores[] = {judged.whole, judged.none, judged.circuit, judged.without};
   const double shares[] = {judged.faithfulness, judged.completeness, judged.incompleteness};
   const auto score = ColumnFormat::of(scores, kDecimals), share = ColumnFormat::of(shares, kDecimals);
-  print_fields({{"ablated parts become", source},
-                {"whole model", score(judged.whole)},
-                {"everything ablated", score(judged.none)},
-                {"circuit alone", score(judged.circuit)},
-                {"circuit ablated", score(judged.without)},
-                {"faithfulness", share(judged.faithfulness)},
-                {"completeness", share(judged.completeness)},
-                {"incompleteness", share(judged.incompleteness)}});
+  std::vector<Field> fields{{"ablated parts become", source}};
+  const auto add = [&](const char* label, double value, const ColumnFormat& number) {
+    // Ended early, it lacks what needs further runs.
+    if (judged.complete || !std::isnan(value)) fields.push_back({label, number(value)});
+  };
+  add("whole model", judged.whole, score);
+  add("everything ablated", judged.none, score);
+  add("circuit alone", judged.circuit, score);
+  add("circuit ablated", judged.without, score);
+  add("faithfulness", judged.faithfulness, share);
+  add("completeness", judged.completeness, share);
+  add("incompleteness", judged.incompleteness, share);
+  if (fields.size() == 1) return;
+  fmt::print("\n");
+  print_fields(fields);
   const auto others = judged.others.values().size(0);
   if (std::isfinite(judged.more_faithful)) {
     fmt::print("{} of {} {}sets of its size are at least as faithful\n",
                std::llround(judged.more_faithful * static_cast<double>(others)), others,
                judged.all_others ? "" : "random ");
   }
+  if (!judged.complete && judged.minimality.values().isnan().all().item<bool>()) return;
   fmt::print("\n");
   Table table({{"without"}, {"faithfulness lost", Align::right}});
   const auto lost = judged.minimality.largest(judged.minimality.axes()[0].labels.size());

@@ -17,6 +17,7 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
+#include "cli/text_notes.h"
 #include "core/number_text.h"
 #include "hooked/analysis/attribution_graph.h"
 #include "hooked/analysis/graph_file.h"
@@ -214,6 +215,7 @@ void perform(const GraphOptions& options) {
   const auto given = read_input(options.input, model);
   const GraphFeatures features = graph_features(dictionaries);
   const InterruptGuard guard;
+  print_notes(answer_notes({&options.answers}, model, given.input, Position::last(), {}));
   WatchedWork work("attribution graph");
   AttributionGraphOptions how{.desired_probability = options.probability,
                               .max_logits = options.max_logits,

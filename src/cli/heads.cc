@@ -57,7 +57,7 @@ struct HeadsFound {
   std::vector<std::string> names;  ///< of the scores
   HeadRunsReport heads;
   std::optional<RepetitionScores> repetition;  ///< of random tokens
-  std::int64_t repeated_rows = 0;              ///< those of them with numbers
+  std::int64_t repeated_rows = 0;              ///< those of them with numbers; without any, no repetition
   bool complete;
 };
 
@@ -73,9 +73,10 @@ HeadsFound find_heads(const HookedTransformer& model, const HeadsOptions& option
   }
   if (options.half > 0 && !interrupted()) {
     WatchedWork work("repetition");
-    found.repetition =
+    auto repetition =
         repetition_scores(model, repeated_tokens(model, options), {.edits = runs.edits}, work.progress());
     found.repeated_rows = work.done();
+    if (found.repeated_rows > 0) found.repetition = std::move(repetition);
   }
   const bool all_repeated = options.half == 0 || (found.repetition && found.repetition->complete);
   found.complete = found.heads.complete && all_repeated;
@@ -102,7 +103,7 @@ void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
 Json heads_json(const HeadsFound& found, const HookedTransformer& model, const GivenInput& given) {
   Json json = model_json(model);
   json["scores"] = Json::object();
-  for (std::size_t i = 0; i < found.names.size(); ++i)
+  for (std::size_t i = 0; i < found.heads.scores.size(); ++i)
     json["scores"][found.names[i]] = grid_json(found.heads.scores[i]);
   if (found.repetition) {
     json["repetition"] = {{"loss", grid_json(found.repetition->loss)},
@@ -154,7 +155,10 @@ void show_pattern(const HeadsOptions& options, const CommandReads& reads) {
   } else {
     for (const Grid& grid : grids) {
       if (&grid != &grids.front()) fmt::print("\n");
-      print_printed(grid);
+      if (const at::Tensor later = later_keys(grid); later.defined())
+        print_blanked(grid, later);  // as in pictures
+      else
+        print_printed(grid);
     }
   }
   std::fflush(stdout);

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,30 @@
 namespace hooked::cli {
 namespace {
 
+// `0, 2, 4, 6 (4 of 8 layers)`; of many the first ones.
+std::string layers_text(const std::vector<bool>& chosen) {
+  constexpr std::ptrdiff_t kShown = 8;
+  std::vector<std::size_t> layers;
+  for (std::size_t layer = 0; layer < chosen.size(); ++layer) {
+    if (chosen[layer]) layers.push_back(layer);
+  }
+  const auto shown = std::min(kShown, std::ssize(layers));
+  return fmt::format("{}{} ({} of {} layers)", fmt::join(layers.begin(), layers.begin() + shown, ", "),
+                     shown < std::ssize(layers) ? ", …" : "", layers.size(), chosen.size());
+}
+
+// What changes attention scores and logits in some models only.
+void add_unusual(const ModelConfig& config, Table& table) {
+  if (config.window) table.add({"window layers", layers_text(config.window->layers)});
+  const double usual = std::sqrt(static_cast<double>(config.d_head));
+  if (std::abs(config.attn_scale - usual) > 1e-4 * usual)
+    table.add({"attn_scale", fmt::format("{:.6g}: what scores are divided by", config.attn_scale)});
+  if (config.score_soft_cap > 0)
+    table.add({"soft cap of scores", fmt::format("{:g}", config.score_soft_cap)});
+  if (config.unembedding && config.unembedding->soft_cap > 0)
+    table.add({"soft cap of logits", fmt::format("{:g}", config.unembedding->soft_cap)});
+}
+
 // The fields that distinguish models at a glance; --json has all of them.
 void print_config(const ModelConfig& config) {
   const auto json = parse_json(config_json(config), {});
@@ -45,6 +70,7 @@ void print_config(const ModelConfig& config) {
     if (field == json.end() || field->is_null() || *field == false) continue;
     table.add({key, field->is_string() ? field->get<std::string>() : field->dump()});
   }
+  add_unusual(config, table);
   const Json& hooked = json.at("hooked");
   if (hooked.contains("latent")) table.add({"latent attention", hooked.at("latent").dump()});
   table.print("  ");
@@ -69,8 +95,9 @@ void print_storage(const ModelDescription& model) {
   Table table({{"dtype"}, {"tensors", Align::right}, {"size", Align::right}, {"stored as"}});
   for (const auto& row : model.storage)
     table.add({row.dtype, grouped(row.tensors), bytes_text(row.bytes),
-               row.form == "numbers" ? std::string("plain numbers")
-                                     : fmt::format("quantised weights, {}", row.form)});
+               row.form == "numbers"  ? std::string("plain numbers")
+               : row.form == "blocks" ? std::string("blocks of quantised numbers")
+                                      : fmt::format("quantised weights, {}", row.form)});
   table.print("  ");
 }
 

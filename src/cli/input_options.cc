@@ -17,9 +17,8 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
+#include "cli/text_notes.h"
 #include "core/text_lines.h"
-#include "hooked/analysis/metric.h"
-#include "hooked/analysis/spelling.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/dictionaries/dictionary.h"
@@ -72,6 +71,7 @@ GivenInput input_of_texts(std::vector<std::string> texts, const InputOptions& op
   }
   Json around = around_json(model, how.prepend_bos);
   note_around(model, how.prepend_bos);
+  if (!options.chat.chat) note_blank_at_end(model, texts);
   if (texts.size() == 1)
     return {model.to_tokens(texts.front(), how).to(at::kCPU), std::move(texts), std::move(around)};
   Input batch = model.to_token_batch(texts, how);
@@ -267,14 +267,6 @@ PrependBos prepend_bos_of(std::string_view choice) {
   return choice == "yes" ? PrependBos::yes : PrependBos::no;
 }
 
-void note_around(const HookedTransformer& model, PrependBos choice) {
-  if (choice != PrependBos::by_default || model.tokenizer().around()) return;
-  const TokensAround around = model.tokens_around();
-  if (around.before.empty()) return;
-  print_notes({fmt::format("a text gets {} in front: {}; --prepend-bos file leaves it out",
-                           model.tokenizer().printable_piece(around.before.front()), around.why)});
-}
-
 std::vector<std::string> chat_texts(std::vector<std::string> texts, const ChatTextOptions& options,
                                     const Tokenizer& tokenizer) {
   if (!options.chat) return texts;
@@ -320,16 +312,6 @@ std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedT
   std::vector<std::int64_t> ids = choice.ids;
   for (const std::string& text : choice.texts) ids.push_back(model.to_token(text));
   return ids;
-}
-
-std::vector<std::string> answer_notes(const std::vector<const TokenChoice*>& choices,
-                                      const HookedTransformer& model, const Input& input,
-                                      const Position& position, const Edits& edits) {
-  std::vector<Metric> asked;
-  for (const TokenChoice* choice : choices) {
-    for (const std::string& text : choice->texts) asked.push_back(logit(Answers(text), position));
-  }
-  return spelling_notes(model, input, asked, {.edits = edits});
 }
 
 std::string text_or_standard_input(const std::string& text) {

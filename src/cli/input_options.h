@@ -51,9 +51,6 @@ struct GivenInput {
 /// The meaning of a value of --prepend-bos; empty if the option is not given.
 PrependBos prepend_bos_of(std::string_view choice);
 
-/// Writes a note to stderr if texts get a BOS token that no file asks for.
-void note_around(const HookedTransformer& model, PrependBos choice);
-
 /// The text of an option; `-` is all of standard input, without the newline at its end. Throws TokenizerError
 /// if that is not UTF-8.
 std::string text_or_standard_input(const std::string& text);
@@ -76,11 +73,6 @@ Edits read_edits(const EditOptions& options, const HookedTransformer& model, con
 /// The ids of chosen tokens: those given as ids, then those of the texts. Throws TokenizerError for a text
 /// that is not one token.
 std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model);
-
-/// Notes on chosen texts whose other spelling is a token too, at a position (spelling_notes).
-std::vector<std::string> answer_notes(const std::vector<const TokenChoice*>& choices,
-                                      const HookedTransformer& model, const Input& input,
-                                      const Position& position, const Edits& edits);
 
 /// Throws ShapeError for an --answer-token that is not among `logits` [vocab].
 void require_among(std::int64_t token, const at::Tensor& logits);

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "hooked/hooks/act.h"
+
 namespace hooked::cli {
 namespace {
 
@@ -33,6 +35,12 @@ InterruptGuard::InterruptGuard() {
 InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &before_, nullptr); }
 
 bool interrupted() noexcept { return noted != 0; }
+
+Hook interrupt_hook() {
+  return {act::resid_post, [](const at::Tensor&) {
+            if (interrupted()) throw Interrupted("while the model ran");
+          }};
+}
 
 void end_as_interrupted() {
   std::signal(SIGINT, SIG_DFL);

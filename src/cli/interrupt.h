@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "hooked/hooks/hook.h"
+
 namespace hooked::cli {
 
 /// While one exists, the first SIGINT (Ctrl-C) is only recorded, so that the work can end after its current
@@ -30,6 +32,10 @@ class Interrupted : public std::runtime_error {
   explicit Interrupted(const std::string& what)
       : std::runtime_error("ended by Ctrl-C " + what + "; nothing is kept") {}
 };
+
+/// For a run under a guard: throws Interrupted after the layer in which Ctrl-C came, so that nothing of the
+/// run is kept.
+Hook interrupt_hook();
 
 /// Ends the program as SIGINT does, so that a surrounding shell loop ends as well; `$?` is then 130.
 void end_as_interrupted();

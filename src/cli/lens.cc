@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/picture.h"
 #include "cli/progress_bar.h"
+#include "cli/text_notes.h"
 #include "core/number_text.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
@@ -59,13 +60,11 @@ Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const GivenI
 // Ctrl-C ends the run after the current layer, with nothing to show. What a dictionary lets go on is kept
 // too, and its features if they have parts.
 CachedRun watched_run(const HookedTransformer& model, const Input& input, const Edits& edits, bool features) {
-  const Hook watch(act::resid_post, [](const at::Tensor&) {
-    if (interrupted()) throw Interrupted("while the model ran");
-  });
   Selection kept = act::defaults;
   if (!model.dictionaries().empty()) kept = kept | act::sae_output;
   if (features) kept = kept | act::sae_input | act::sae_acts_post;
-  return model.run_with_cache(input, kept, {.hooks = watch, .edits = edits, .output = Output::none});
+  return model.run_with_cache(input, kept,
+                              {.hooks = interrupt_hook(), .edits = edits, .output = Output::none});
 }
 
 /// A grid of parts without those that the lens does not list: they wrote nothing, or were not read.
@@ -141,6 +140,9 @@ void print_largest(const Grid& parts, std::int64_t row, const ShownParts& shown)
              all ? "" : " so far", number(parts.values().nansum().item<double>()), parts.unit());
 }
 
+// Whether there is a part to list. Those that work begins with are biases, which many models do not have.
+bool has_parts(const Grid& parts) { return parts.values().nan_to_num().ne(0).any().item<bool>(); }
+
 void print_parts(const Grid& parts, const ShownParts& shown) {
   for (std::int64_t row = 0; row < std::ssize(parts.axis("row").labels); ++row) {
     for (std::int64_t pos = 0; pos < std::ssize(parts.axis("pos").labels); ++pos) {
@@ -176,7 +178,7 @@ void perform(const LensOptions& options) {
   const auto made = logit_lens(model, run.cache, lens);
   work.end();
   if (!options.json) {
-    print_lens(made, lens.parts.has_value());
+    if (made.complete || !made.top.empty()) print_lens(made, lens.parts.has_value());
     if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
   } else {
     Json json = lens_json(made, lens, given, model);
@@ -232,8 +234,10 @@ void perform(const AttributeOptions& options) {
     add_tokens(given, json);
     print_json(json);
   } else {
-    print_parts(parts, {model, *run.cache.tokens(), positions, options.top_k});
-    if (options.against.empty() && model.config().logits_centred()) print_logits_centred();
+    if (work.complete() || has_parts(parts)) {
+      print_parts(parts, {model, *run.cache.tokens(), positions, options.top_k});
+      if (options.against.empty() && model.config().logits_centred()) print_logits_centred();
+    }
     if (!work.complete())
       print_ended_early(work.done(), work.total(), options.sources ? "layers" : "modules");
   }

@@ -2,9 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -35,6 +37,22 @@ std::string line(const std::vector<std::string>& cells, const std::vector<std::s
   }
   text.erase(text.find_last_not_of(' ') + 1);
   return text;
+}
+
+// The tables of a grid with blanks for cells that are `nan`.
+std::string without_nan(const std::string& tables) {
+  constexpr std::string_view kCell = "  nan";  // two blanks separate columns; a label has one at most
+  std::istringstream lines(tables);
+  std::string blanked;
+  for (std::string line; std::getline(lines, line);) {
+    for (auto at = line.find(kCell); at != std::string::npos; at = line.find(kCell, at + kCell.size())) {
+      const auto rest = std::string_view(line).substr(at + kCell.size());
+      if (rest.empty() || rest.starts_with("  ")) line.replace(at, kCell.size(), kCell.size(), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    blanked += line + '\n';
+  }
+  return blanked;
 }
 
 }  // namespace
@@ -145,19 +163,22 @@ Grid without_missing(const Grid& grid, std::string_view axis) {
               {.title = grid.title(), .unit = grid.unit()});
 }
 
-std::string without_nan(const std::string& tables) {
-  constexpr std::string_view kCell = "  nan";  // two blanks separate columns; a label has one at most
-  std::istringstream lines(tables);
-  std::string blanked;
-  for (std::string line; std::getline(lines, line);) {
-    for (auto at = line.find(kCell); at != std::string::npos; at = line.find(kCell, at + kCell.size())) {
-      const auto rest = std::string_view(line).substr(at + kCell.size());
-      if (rest.empty() || rest.starts_with("  ")) line.replace(at, kCell.size(), kCell.size(), ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    blanked += line + '\n';
-  }
-  return blanked;
+void print_blanked(const Grid& grid, const at::Tensor& blank) {
+  const Grid shown = blank.defined() ? Grid(grid.values().masked_fill(blank, std::nan("")), grid.axes(),
+                                            {.title = grid.title(), .unit = grid.unit()})
+                                     : grid;
+  fmt::print("{}", without_nan(printed_text(shown)));
+}
+
+at::Tensor later_keys(const Grid& grid) {
+  const auto& axes = grid.axes();
+  const at::Tensor values = grid.values();
+  if (axes.size() < 2 || axes[axes.size() - 2].name != "query" || axes.back().name != "key" ||
+      values.isnan().any().item<bool>())
+    return {};
+  const at::Tensor later = at::ones(values.sizes(), at::kBool).triu(values.size(-1) - values.size(-2) + 1);
+  const bool causal = values.eq(0).logical_or(later.logical_not()).all().item<bool>();
+  return causal ? later : at::Tensor();
 }
 
 CommandReads::CommandReads(const ModelOptions& model) : model_(model.model) {

@@ -97,8 +97,13 @@ void print_printed(const Printed& value) {
   fmt::print("{}", printed_text(value));
 }
 
-/// The tables of a grid with blanks for cells that are `nan`.
-std::string without_nan(const std::string& tables);
+/// Writes the tables of a grid to stdout with nothing in the cells that are NaN, and in those of `blank`,
+/// which may be undefined.
+void print_blanked(const Grid& grid, const at::Tensor& blank);
+
+/// The cells of a grid [.., query, key] after the query if all of them are 0, as in a causal model's
+/// attention; undefined if the grid has no such cells or has numbers that are NaN.
+at::Tensor later_keys(const Grid& grid);
 
 /// The files that a command reads, and so must not overwrite.
 class CommandReads {

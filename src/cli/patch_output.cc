@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isnan.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <fmt/format.h>
@@ -159,6 +160,17 @@ at::Tensor SweepNumbers::unchanged() const {
   return values_.eq(without).logical_or(values_.isnan()).flatten(0, 1).all(0);
 }
 
+at::Tensor SweepNumbers::unseen_keys() const {
+  const auto axis = [&](std::size_t from_end) { return cells_.at(cells_.size() - from_end); };
+  if (cells_.size() < 2 || axis(2).name != "query" || axis(1).name != "key" ||
+      axis(1).labels != axis(2).labels)
+    return {};
+  const at::Tensor same = unchanged();
+  const at::Tensor later = at::ones(same.sizes(), at::kBool).triu(1);
+  const bool causal = same.logical_or(later.logical_not()).all().item<bool>();
+  return causal && !same.all().item<bool>() ? later : at::Tensor();
+}
+
 bool SweepNumbers::lacks_only_what_is_not_there() const {
   return report_.complete && report_.failed.empty() && all_finite() && !before().isnan().any().item<bool>();
 }
@@ -207,11 +219,11 @@ void print_unpatched(const UnpatchedScores& scores, const std::string& of_pairs,
   table.print();
 }
 
-// Places that cannot exist, such as a path from a later layer, are blank, as in pictures. Other numbers that
-// are missing are `nan`.
+// Places that cannot exist, such as a path from a later layer or a key after its query, are blank, as in
+// pictures. Other numbers that are missing are `nan`.
 void print_cells(const SweepNumbers& sweep, const Grid& grid) {
   if (!sweep.lacks_only_what_is_not_there() || sweep.some_pairs_lack_places()) return print_printed(grid);
-  fmt::print("{}", without_nan(printed_text(grid)));
+  print_blanked(grid, sweep.unseen_keys());
 }
 
 void print_sweep(const SweepNumbers& sweep, const UnpatchedScores& scores, bool per_pair) {

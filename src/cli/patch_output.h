@@ -52,9 +52,9 @@ class SweepNumbers {
   bool has_scale(std::size_t metric) const;
   /// The score without a patch, the mean over the pairs that means are over.
   double unpatched(std::size_t metric) const;
-  /// Where no pair's score differs from the one without a patch, or it has none, bool: the axes of a grid
-  /// after those of metrics and pairs.
-  at::Tensor unchanged() const;
+  /// Keys after the query, bool over the axes of a grid after those of metrics and pairs, if none of them
+  /// changes a score: a causal model never attends to them. Undefined without such cells.
+  at::Tensor unseen_keys() const;
   /// Whether numbers are missing only at places that do not exist, such as padding.
   bool lacks_only_what_is_not_there() const;
   /// Whether there are places that some pairs have and others do not, so that scores have no mean there.
@@ -67,6 +67,9 @@ class SweepNumbers {
   bool leaves_out_missing() const { return all_finite() && (report_.complete || pairs() > 0); }
   /// The number of pairs that means are over.
   std::int64_t averaged() const { return pairs() > 0 ? pairs() : all_pairs(); }
+  /// Where no pair's score differs from the one without a patch, or it has none, bool: the axes of a grid
+  /// after those of metrics and pairs.
+  at::Tensor unchanged() const;
   /// The scores without a patch, [metric, pair].
   at::Tensor before() const;
   std::string title(bool per_pair) const;

@@ -14,6 +14,7 @@
 #include "cli/caption.h"
 #include "cli/input_options.h"
 #include "cli/json_output.h"
+#include "cli/text_notes.h"
 #include "core/index_text.h"
 #include "core/parse_integer.h"
 #include "hooked/analysis/spelling.h"
@@ -61,6 +62,16 @@ PrependBos around_pairs(const ScoredPairOptions& options) {
   return options.chat.chat ? PrependBos::nothing : prepend_bos_of(options.prepend_bos);
 }
 
+void note_blanks(const HookedTransformer& model, const std::vector<PromptPair>& pairs) {
+  std::vector<std::string> texts;
+  for (const PromptPair& pair : pairs) {
+    for (const Prompt* prompt : {&pair.clean, &pair.corrupted}) {
+      if (const auto* text = std::get_if<std::string>(prompt)) texts.push_back(*text);
+    }
+  }
+  if (!texts.empty()) note_blank_at_end(model, texts);
+}
+
 // For texts, which a file of pairs may also have.
 Json around_of(const HookedTransformer& model, const ScoredPairOptions& options) {
   const bool ids = !options.clean && options.pairs.empty();
@@ -83,7 +94,10 @@ PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& 
     pairs.push_back({.clean = options.clean_tokens, .corrupted = options.corrupted_tokens});
   }
   add_answers(pairs, options);
-  if (options.chat.chat) put_into_chat(pairs, options, model.tokenizer());
+  if (options.chat.chat)
+    put_into_chat(pairs, options, model.tokenizer());
+  else
+    note_blanks(model, pairs);
   return {model, std::move(pairs), {.prepend_bos = around_pairs(options)}};
 }
 
@@ -191,9 +205,10 @@ PatchSource PatchPrompts::source(PatchWith with, PromptSide side, SourceRun how)
 std::string PatchPrompts::text() const {
   const std::vector<PromptPair>& pairs = pairs_.pairs();
   const PromptPair& first = pairs.front();
-  const std::string text = pairs.size() > 1 ? fmt::format("{} pairs of {}", pairs.size(),
-                                                          std::filesystem::path(file_).filename().string())
-                                            : prompt_words(first.clean);
+  const std::string text =
+      pairs.size() > 1
+          ? fmt::format("{} pairs of {}", pairs.size(), std::filesystem::path(file_).filename().string())
+          : fmt::format("clean {}, corrupted {}", prompt_words(first.clean), prompt_words(first.corrupted));
   const auto common = [&](std::vector<PromptToken> PromptPair::*field) {
     const bool all =
         std::ranges::all_of(pairs, [&](const PromptPair& pair) { return pair.*field == first.*field; });

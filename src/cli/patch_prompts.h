@@ -55,8 +55,8 @@ class PatchPrompts {
   PatchSource source(PatchWith with, PromptSide side, SourceRun how) const;
   /// Adds the tokens of the run of that side, of both prompts and around texts.
   void add_tokens(PromptSide side, Json& json) const;
-  /// In a few words: the prompt of one pair, or the file and the number of pairs, and the answers if they are
-  /// the same for all: `“When John and Mary went to”, “ Mary” against “ John”`.
+  /// In a few words: the prompts of one pair, or the file and the number of pairs, and the answers if they
+  /// are the same for all: `clean “John saw Mary”, corrupted “Mary saw Mary”, “ Mary” against “ John”`.
   std::string text() const;
   /// Notes on the first answers with another spelling that is also one token (spelling_notes).
   std::vector<std::string> answer_notes() const;

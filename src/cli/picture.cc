@@ -3,7 +3,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,18 +21,6 @@ namespace hooked::cli {
 namespace {
 
 bool has_numbers(const Grid& grid) { return !grid.values().isnan().all().item<bool>(); }
-
-// Keys after the query, if none of them changes a score: a causal model never attends to them. Undefined if
-// the grid has no such cells.
-at::Tensor unseen_keys(const SweepNumbers& sweep, const std::vector<GridAxis>& axes) {
-  const auto axis = [&](std::size_t from_end) { return axes.at(axes.size() - from_end); };
-  if (axes.size() < 2 || axis(2).name != "query" || axis(1).name != "key" || axis(1).labels != axis(2).labels)
-    return {};
-  const at::Tensor unchanged = sweep.unchanged();
-  const at::Tensor later = at::ones(unchanged.sizes(), at::kBool).triu(1);
-  const bool causal = unchanged.logical_or(later.logical_not()).all().item<bool>();
-  return causal && !unchanged.all().item<bool>() ? later : at::Tensor();
-}
 
 /// Where a part is in a table of layers and heads.
 struct PartPlace {
@@ -162,7 +149,7 @@ bool save_sweep(const SweepNumbers& sweep, const PatchOptions& options, const Pa
   } else if (shown.size() == 1) {
     how.picture.centre = sweep.unpatched(shown.front());
   }
-  how.picture.blank = unseen_keys(sweep, grid.axes());
+  how.picture.blank = sweep.unseen_keys();
   save_grid(grid, file, how);
   return true;
 }

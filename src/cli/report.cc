@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cli/actions.h"
@@ -17,6 +18,7 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
+#include "cli/text_notes.h"
 #include "core/shell_word.h"
 #include "core/size_text.h"
 #include "hooked/core/error.h"
@@ -87,7 +89,10 @@ void perform(const ReportCommandOptions& options) {
   else if (are_transcoders(dictionaries))
     how.graph = graph_features(dictionaries);
   const Prompt prompt = prompt_of(options, given);
+  if (const auto* text = how.corrupted ? std::get_if<std::string>(&*how.corrupted) : nullptr)
+    note_blank_at_end(model, {*text});
   const InterruptGuard guard;
+  print_notes(answer_notes({&options.answers, &options.against}, model, given.input, Position::last(), {}));
   WatchedWork work("report");
   how.progress = work.progress();
   const Page page = report(model, prompt, how);

@@ -16,6 +16,7 @@
 #include "cli/input_options.h"
 #include "cli/json_output.h"
 #include "cli/output.h"
+#include "cli/text_notes.h"
 #include "core/json.h"
 #include "core/number_text.h"
 #include "core/token_ranks.h"

@@ -17,6 +17,7 @@
 #include "cli/json_output.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
+#include "cli/text_notes.h"
 #include "core/number_text.h"
 #include "hooked/analysis/features.h"
 #include "hooked/core/error.h"
@@ -117,9 +118,9 @@ class FeatureReader {
 
   std::vector<DictionaryOnText> read(const Edits& edits) {
     const bool changes = !options_.changes.empty();
-    const CachedRun run =
-        model_.run_with_cache(given_.input, act::sae_acts_post,
-                              {.edits = edits, .output = changes ? Output::logits : Output::none});
+    const CachedRun run = model_.run_with_cache(
+        given_.input, act::sae_acts_post,
+        {.hooks = interrupt_hook(), .edits = edits, .output = changes ? Output::logits : Output::none});
     if (changes) unchanged_ = run.logits();
     notes_ = notes_of(run);
     std::vector<DictionaryOnText> all;
@@ -145,7 +146,8 @@ class FeatureReader {
     for (DictionaryOnText& found : all) {
       if (interrupted()) return;
       WatchedWork work("measuring " + found.standing.output.to_string());
-      found.quality = dictionary_quality(model_, features_at(found.standing), given_.input, work.progress());
+      auto quality = dictionary_quality(model_, features_at(found.standing), given_.input, work.progress());
+      if (quality.tokens > 0) found.quality = std::move(quality);  // else it was interrupted in the first run
     }
   }
 
@@ -338,20 +340,24 @@ void perform(const SaeOptions& options) {
   const auto edits = read_edits(options.edits, model, given.input);
   FeatureReader reader(model, options, given);
   const InterruptGuard guard;
+  print_notes(answer_notes({&options.answers}, model, given.input, Position::last(), edits));
   auto all = reader.read(edits);
   std::vector<ChangedTokens> changed;
   if (!options.changes.empty() && !interrupted()) changed = reader.change(edits);
   print_notes(reader.notes());
   if (options.quality) reader.measure(all);
-  const bool complete = std::ranges::all_of(all, [&](const DictionaryOnText& found) {
-    return !options.quality || (found.quality && found.quality->complete);
-  });
+  std::vector<std::string> rest;  // what Ctrl-C left undone
+  if (changed.empty() && !options.changes.empty()) rest.emplace_back("what the changes do is not computed");
+  if (options.quality && !std::ranges::all_of(all, [](const DictionaryOnText& found) {
+        return found.quality && found.quality->complete;
+      }))
+    rest.emplace_back("the dictionaries are not measured on all rows");
   if (options.json) {
     Json json = model_json(model);
     json["dictionaries"] = Json::array();
     for (const auto& found : all) json["dictionaries"].push_back(dictionary_json(model, given.input, found));
     if (!options.changes.empty()) json["changes"] = changes_json(model, given.input, changed);
-    json["complete"] = complete;
+    json["complete"] = rest.empty();
     json["not_finite"] = not_finite_json(reader.notes());
     add_tokens(given, json);
     return print_json(json);
@@ -363,8 +369,8 @@ void perform(const SaeOptions& options) {
     fmt::print("\n");
     print_quality(*found.quality, found.standing.dictionary.config().features);
   }
-  print_changes(model, options, changed);
-  if (!complete) print_ended_early({"the dictionaries are not measured on all rows"});
+  if (!changed.empty()) print_changes(model, options, changed);
+  if (!rest.empty()) print_ended_early(rest);
 }
 
 }  // namespace hooked::cli

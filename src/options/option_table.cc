@@ -348,7 +348,8 @@ void add_run_options(CLI::App& app, InputCommandOptions& options) {
   add_dictionary_options(app, options.model);
 }
 
-void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text) {
+void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text,
+                      Choose count) {
   const std::string texts = "--" + name;
   const auto ids = check(CLI::Validator(
       [texts](const std::string& given) {
@@ -358,8 +359,10 @@ void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choic
                        : std::string();
       },
       ""));
-  add_options(app, {{texts + " T", choice.texts, text + "; repeat for several"},
-                    {texts + "-token IDS", choice.ids, "the same as ids", excludes({texts}), ids}});
+  const bool one = count == Choose::one;
+  add_options(app, {{texts + " T", choice.texts, one ? text : text + "; repeat for several"},
+                    {texts + (one ? "-token ID" : "-token IDS"), choice.ids,
+                     one ? "the same as an id" : "the same as ids", excludes({texts}), ids}});
 }
 
 void require(bool holds, const std::string& sentence) {

@@ -150,8 +150,12 @@ Row positions_row(PlaceList& positions, std::string_view text);
 /// Adds the options of a model, its input and its edits.
 void add_run_options(CLI::App& app, InputCommandOptions& options);
 
+/// How many tokens an option chooses.
+enum class Choose : std::uint8_t { several, one };
+
 /// Adds --NAME and --NAME-token: tokens by their texts or their ids.
-void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text);
+void add_token_choice(CLI::App& app, const std::string& name, TokenChoice& choice, const std::string& text,
+                      Choose count = Choose::several);
 
 /// Throws UsageError with this sentence unless `holds`.
 void require(bool holds, const std::string& sentence);

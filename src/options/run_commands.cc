@@ -67,9 +67,8 @@ Reader define_run(CLI::App& app) {
   add_run_options(app, *options);
   add_options(app, {{"--top-k K", options->top_k, "how many next tokens (default: 10)", at_least_one},
                     positions_row(options->positions, "whose next tokens are shown")});
-  add_token_choice(
-      app, "answer", options->answers,
-      "a token whose rank, logit and probability are shown as well, such as \" Mary\"; repeatable");
+  add_token_choice(app, "answer", options->answers,
+                   "a token whose rank, logit and probability are shown as well, such as \" Mary\"");
   add_options(app, {json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());
@@ -99,8 +98,9 @@ Reader define_cache(CLI::App& app) {
                {"--position P", options->position,
                 "position of the two logits, such as 3, -1 or last (default: last, row 0's last token)",
                 needs({"--gradients"})}});
-  add_token_choice(app, "answer", options->answers, "with --gradients: the answer");
-  add_token_choice(app, "against", options->against, "with --gradients: what it is held against");
+  add_token_choice(app, "answer", options->answers, "with --gradients: the answer", Choose::one);
+  add_token_choice(app, "against", options->against, "with --gradients: what it is held against",
+                   Choose::one);
   add_options(app, {list_row(options->list), json_row(options->json)});
   return [&app, options] {
     require_one(app, input_names());

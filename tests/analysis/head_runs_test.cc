@@ -4,6 +4,10 @@
 #include <ATen/ops/rand_like.h>
 #include <ATen/ops/xlogy.h>
 
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
 #include "hooked/analysis/repetition.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/tiny_model.h"
@@ -79,7 +83,10 @@ TEST_F(HeadRuns, EditsHoldInTheRowsThatTheyName) {
                                             told.push_back(now.done);
                                             return true;
                                           }});
-  EXPECT_EQ(told.size(), static_cast<std::size_t>(kRows));
+  EXPECT_EQ(std::ranges::count_if(told, [](std::int64_t rows) { return rows == 0; }), 2)
+      << "between the two layers, before a row is done";
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  EXPECT_EQ(std::set<std::int64_t>(told.begin(), told.end()).size(), static_cast<std::size_t>(kRows) + 1);
   const auto expected = in_one_run(HeadScore::previous_token, how, edits);
   EXPECT_LT(distance(report.scores[0], expected), kFloat64Tolerance);
   const auto without = in_one_run(HeadScore::previous_token, how, {edits[1]});
@@ -100,13 +107,13 @@ TEST_F(HeadRuns, GiveWhatTheyHaveWhereTheyAreEnded) {
   const auto first_run = [&](const SweepProgress& now) {
     told.push_back(now.done);
     EXPECT_EQ(now.total, kRows);
-    return false;
+    return now.done == 0;
   };
   HeadRunsOptions options{.scores = {HeadScore::induction}, .how = {}, .progress = first_run};
   const auto mean = head_scores_report(model_, input_, options);
   EXPECT_FALSE(mean.complete);
   EXPECT_EQ(mean.rows, kTogether);
-  EXPECT_EQ(told, std::vector{kTogether});
+  EXPECT_EQ(told.back(), kTogether);
   EXPECT_LT(distance(mean.scores[0], in_one_run(HeadScore::induction, {}, {}, kTogether)), kFloat64Tolerance);
 
   options.how.rows = HeadRows::each;
@@ -114,6 +121,23 @@ TEST_F(HeadRuns, GiveWhatTheyHaveWhereTheyAreEnded) {
   EXPECT_FALSE(each.narrow(0, 0, kTogether).isnan().any().item<bool>());
   EXPECT_TRUE(each.narrow(0, kTogether, kRows - kTogether).isnan().all().item<bool>());
 
+  // In the middle of a run it is given up: of the first there is nothing, of the second the rows before it.
+  options.progress = [](const SweepProgress&) { return false; };
+  const auto nothing = head_scores_report(model_, input_, options);
+  EXPECT_FALSE(nothing.complete);
+  EXPECT_EQ(nothing.rows, 0);
+  EXPECT_TRUE(nothing.scores.empty());
+  int asked = 0;
+  options.how.rows = HeadRows::mean;
+  options.progress = [&](const SweepProgress& now) { return now.done < kTogether || ++asked < 2; };
+  const auto first = head_scores_report(model_, input_, options);
+  EXPECT_EQ(first.rows, kTogether);
+  EXPECT_LT(distance(first.scores[0], in_one_run(HeadScore::induction, {}, {}, kTogether)),
+            kFloat64Tolerance);
+  // What it throws there reaches the caller as it is.
+  options.progress = [](const SweepProgress&) -> bool { throw std::runtime_error("mine"); };
+  EXPECT_EQ(text_thrown_by<std::runtime_error>([&] { head_scores_report(model_, input_, options); }), "mine");
+  options.how.rows = HeadRows::each;
   // With the last rows there is nothing to end.
   options.progress = [](const SweepProgress& now) { return now.done < now.total; };
   EXPECT_TRUE(head_scores_report(model_, input_, options).complete);

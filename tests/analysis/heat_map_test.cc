@@ -146,6 +146,23 @@ TEST(HeatMap, ADarkPageHasDarkColoursForWhatIsWeak) {
   EXPECT_GT(contrast(picture.colour("RdBu-100", true), page), 8);
 }
 
+/// As in a table of them; other numbers are rounded on their common scale.
+TEST(HeatMap, SmallProbabilitiesKeepADigit) {
+  const at::Tensor values = at::tensor({0.75, 3e-7, 0.004, 0.0}, at::kDouble);
+  const auto cells = [&](const std::string& unit) {
+    const auto svg = heat_map_svg(Grid(values, {{"point", numbered(4)}}, {.title = "A", .unit = unit}));
+    std::vector<std::string> found;
+    for (const char* words : {">0.75<", ">3e-7<", ">4e-3<", ">0.00<"}) {
+      if (svg.find(words) != std::string::npos) found.emplace_back(words);
+    }
+    return found;
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(cells("probability"), (Words{">0.75<", ">3e-7<", ">4e-3<"}));
+  EXPECT_EQ(cells("probability · “When”, “ Mary”"), (Words{">0.75<", ">3e-7<", ">4e-3<"}));
+  EXPECT_EQ(cells("logits"), (Words{">0.75<", ">0.00<"}));
+}
+
 TEST(HeatMap, AllPanelsHaveOneScale) {
   const Picture picture(grid_of(at::tensor({1.0, 4.0}, at::kDouble).view({2, 1, 1})));
   EXPECT_THAT(picture.paints(), ElementsAre("Blues-25", "Blues-100"));

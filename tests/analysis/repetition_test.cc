@@ -98,10 +98,14 @@ TEST(Repetition, GivesWhatItHasWhereItIsEnded) {
   const auto some = repetition_scores(model, many, {}, [&](const SweepProgress& now) {
     told.push_back(now.done);
     EXPECT_EQ(now.total, 200);
-    return false;
+    return now.done == 0;
   });
   EXPECT_FALSE(some.complete);
-  EXPECT_EQ(told, std::vector{kTogether});
+  EXPECT_EQ(told.back(), kTogether);
+  const auto none = repetition_scores(model, many, {}, [](const SweepProgress&) { return false; });
+  EXPECT_FALSE(none.complete);
+  EXPECT_EQ(none.loss.values().sizes(), (at::IntArrayRef{200, 2}));
+  EXPECT_TRUE(none.accuracy.values().isnan().all().item<bool>()) << "given up in the first run";
   for (const auto& [all, part] : {std::pair{whole.loss, some.loss}, {whole.accuracy, some.accuracy}}) {
     EXPECT_TRUE(part.values().narrow(0, 0, kTogether).equal(all.values().narrow(0, 0, kTogether)));
     EXPECT_TRUE(part.values().narrow(0, kTogether, 200 - kTogether).isnan().all().item<bool>());

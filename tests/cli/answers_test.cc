@@ -5,17 +5,26 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <regex>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/analysis/spelling.h"
 #include "hooked/analysis/sweep.h"
 #include "hooked/core/error.h"
+#include "options/command.h"
 #include "tests/cli/cli_fixture.h"
+#include "tests/cli/running_program.h"
+#include "tests/support/random_dictionaries.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::answers_test {
@@ -110,18 +119,40 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
   };
   const at::Tensor after = logits({3, 6});
   const std::string note = note_on(after);
-  for (const Words& command :
-       {Words{"run", "--text", "c b", "--answer", "a"}, Words{"lens", "--text", "c b", "--answer", "a"},
-        Words{"attribute", "--text", "c b", "--answer", "a", "--against", "c"},
-        Words{"attribute", "--text", "c b", "--answer", "c", "--against", "a"},
-        Words{"cache", "--text", "c b", "--out", path("c.safetensors"), "--gradients", "--answer", "a",
-              "--against", "c"},
-        Words{"patch", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c", "--sweep",
-              "resid_pre", "--noising"},
-        Words{"circuits", "--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c"}}) {
-    const auto result = hooked(exact(command));
+  random_autoencoder("blocks.0.hook_resid_post", config().d_model).save(path("sae"));
+  const Words text{"--text", "c b", "--answer", "a"}, against{"--against", "c"};
+  const Words pair{"--clean", "c b", "--corrupted", "c a", "--answer", "a", "--against", "c"};
+  const Words sae{"--dictionary", path("sae"), "--with-error", "--no-processing"};
+  const std::vector<std::pair<std::string, std::vector<Words>>> calls{
+      {"run", {text}},
+      {"lens", {text}},
+      {"attribute", {text, against}},
+      {"attribute", {{"--text", "c b", "--answer", "c", "--against", "a"}}},
+      {"cache", {text, against, {"--gradients", "--out", path("c.safetensors")}}},
+      {"patch", {pair, {"--sweep", "resid_pre", "--noising"}}},
+      {"circuits", {pair}},
+      {"sae", {text, sae, {"--ablate", "3"}}},
+      {"sae", {text, sae, {"--clamp", "3=0.5"}}},
+      {"graph", {text, {"--neurons", "--no-processing"}}},
+      {"report", {text, {"--out", path("r.html")}}},
+      {"report", {{"--text", "c b", "--answer", "c", "--against", "a", "--out", path("s.html")}}},
+  };
+  std::set<std::string> called;
+  for (const auto& [command, options] : calls) {
+    Words words{command};
+    for (const Words& more : options) words.insert(words.end(), more.begin(), more.end());
+    const auto result = hooked(exact(words));
     EXPECT_EQ(result.exit_code, 0) << result.error;
-    EXPECT_THAT(result.error, HasSubstr(note)) << command.front();
+    EXPECT_THAT(result.error, HasSubstr(note)) << command;
+    called.insert(command);
+  }
+  for (const auto& command : cli::commands()) {
+    const std::string name(command.name);
+    const std::string help = succeed({name, "--help"}).out;
+    const std::string in_one_line = std::regex_replace(help, std::regex("\\s+"), " ");
+    EXPECT_EQ(in_one_line.find("repeatable; repeat"), std::string::npos) << help;
+    const bool asks = help.find("\n  --answer ") != std::string::npos;
+    EXPECT_EQ(asks, called.contains(name)) << name << ": every command with --answer is called above";
   }
   write("pairs.jsonl", R"({"clean": "c b", "corrupted": "c a", "answers": "c", "against": "h"}
 {"clean": "c b", "corrupted": "c a", "answers": "a", "against": "h"}
@@ -136,6 +167,64 @@ TEST_F(AnswersTest, OfTwoSpellingsHaveANote) {
     const auto result = hooked(exact({"run", "--text", "c b", "--answer", text}));
     EXPECT_EQ(result.error.empty(), rank(after, own) <= rank(after, other)) << result.error;
   }
+}
+
+/// `Ġ` is token 4: of a text that ends in a blank, the last one.
+TEST_F(AnswersTest, ABlankAtTheEndHasANote) {
+  const auto error = [&](const Words& words) {
+    const auto result = hooked(exact(words));
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result.error;
+  };
+  const std::string why =
+      " in a blank that is a token of its own (4): a word that follows has its blank in front, so leave this "
+      "one out\n";
+  EXPECT_EQ(error({"run", "--text", "c b "}), "note: the text ends" + why);
+  EXPECT_EQ(error({"run", "--text", "c b  "}), "note: the text ends" + why);
+  EXPECT_EQ(error({"generate", "--text", "c ", "--max-new-tokens", "1"}), "note: the text ends" + why);
+  EXPECT_EQ(error({"lens", "--text", "c ", "--text", "b ", "--text", "c"}), "note: 2 of 3 texts end" + why);
+  EXPECT_EQ(
+      error({"patch", "--clean", "c b", "--corrupted", "c ", "--answer-token", "5", "--sweep", "resid_pre"}),
+      "note: 1 of 2 texts ends" + why);
+  EXPECT_EQ(
+      error({"report", "--text", "c b", "--corrupted", "c ", "--answer-token", "5", "--out", path("b.html")}),
+      "note: the text ends" + why);
+  EXPECT_EQ(error({"run", "--text", "c b"}), "");
+  EXPECT_EQ(error({"run", "--tokens", "3,6,4"}), "") << "ids are what was asked for";
+  // In a vocabulary of characters, words come after a blank.
+  std::string characters = read("model/tokenizer.json");
+  const std::string merges = R"("merges": ["Ġ a", "Ġ b"])";
+  characters.replace(characters.find(merges), merges.size(), R"("merges": [])");
+  write("model/tokenizer.json", characters);
+  EXPECT_EQ(error({"run", "--text", "c b "}), "");
+}
+
+/// The note stands between the run and the attribution: while nobody reads it, the program waits there. What
+/// is done first are biases of 0; a table of them would be empty.
+TEST_F(AnswersTest, AnAttributionThatIsEndedHasNoEmptyTables) {
+  const std::string notes = path("notes");
+  ASSERT_EQ(::mkfifo(notes.c_str(), 0600), 0);
+  const std::string filler(RunningProgram::kPipeBytes, ' ');
+  const Words words =
+      exact({"attribute", "--text", "c b", "--text", "c a", "--answer", "a", "--grain", "neuron"});
+  std::string text;
+  for (useconds_t wait = 250'000; text.empty() && wait <= 16'000'000; wait *= 2) {
+    const int reader = ::open(notes.c_str(), O_RDONLY | O_NONBLOCK), writer = ::open(notes.c_str(), O_WRONLY);
+    ::fcntl(reader, F_SETPIPE_SZ, RunningProgram::kPipeBytes);
+    ASSERT_EQ(::write(writer, filler.data(), filler.size()), static_cast<ssize_t>(filler.size()));
+    RunningProgram program(words, notes);
+    ASSERT_TRUE(program.wait_for_guard());
+    ::usleep(wait);  // if it still runs the model, nothing is kept
+    program.interrupt();
+    ::usleep(100'000);
+    std::string read(filler.size(), '\0');
+    ASSERT_EQ(::read(reader, read.data(), read.size()), static_cast<ssize_t>(read.size()));
+    text = program.read();
+    program.wait();
+    ::close(reader);
+    ::close(writer);
+  }
+  EXPECT_TRUE(std::regex_match(text, std::regex("\nended early: 1 of [0-9]+ modules\n"))) << text;
 }
 
 /// In C++ as on the command line: a metric knows the texts of its answers, and a report has the notes.

@@ -88,7 +88,8 @@ TEST_F(GgufInfo, SaysHowAFileIsStored) {
   std::map<std::string, std::int64_t> tensors;
   std::int64_t bytes = 0;
   for (const auto& row : json["storage"]) {
-    EXPECT_EQ(row["form"], "numbers") << "a block is a part of no other tensor";
+    const bool plain = row["dtype"] == "F32" || row["dtype"] == "F16";
+    EXPECT_EQ(row["form"], plain ? "numbers" : "blocks") << row.dump();
     tensors[row["dtype"].get<std::string>()] = row["tensors"].get<std::int64_t>();
     bytes += row["bytes"].get<std::int64_t>();
   }
@@ -104,6 +105,15 @@ TEST_F(GgufInfo, SaysHowAFileIsStored) {
   const auto text = succeed({"info", kQuantised}).out;
   EXPECT_NE(text.find("Q6_K"), std::string::npos) << text;
   EXPECT_NE(text.find("a run reads at most"), std::string::npos) << text;
+  const auto end_of = [&](const std::string& dtype) {
+    const auto at = text.find("\n  " + dtype + " ");
+    const auto row = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+    return row.substr(row.rfind("  ") + 2);
+  };
+  EXPECT_EQ(end_of("F32"), "plain numbers") << text;
+  tensors.erase("F32");
+  tensors.erase("F16");
+  for (const auto& [dtype, count] : tensors) EXPECT_EQ(end_of(dtype), "blocks of quantised numbers") << text;
 }
 
 TEST_F(GgufInfo, OfAPartOfASplitDescribesWhatIsThere) {
@@ -124,7 +134,7 @@ TEST_F(GgufInfo, OfAPartOfASplitDescribesWhatIsThere) {
   EXPECT_EQ(whole["parameters"], parameters_);
   EXPECT_EQ(whole["missing_files"], Json::array());
   EXPECT_EQ(whole["tokenizer"], Json({{"kind", "BPE"},
-                                      {"form", "tokenizer.json"},
+                                      {"form", "metadata of the GGUF file"},
                                       {"pieces", 40},
                                       {"problem", nullptr},
                                       {"around", whole["tokenizer"]["around"]}}));

@@ -88,7 +88,7 @@ TEST_F(HeadsTest, PatternsAreTheLibrarysWithTheirTokens) {
   EXPECT_TRUE(
       head.starts_with("Attention, layer 1, head 2 (share of attention)\n"
                        "query \\ key  0 <bos>   1 w2   2 w3\n"
-                       "    0 <bos>    1.000  0.000  0.000\n"))
+                       "    0 <bos>    1.000\n"))
       << head;
   EXPECT_NE(read("head.svg").find("1 w2"), std::string::npos);
   const auto model = in_float64();
@@ -119,12 +119,20 @@ TEST_F(HeadsTest, EditsHold) {
 }
 
 TEST_F(HeadsTest, AnInterruptedOneLeavesWhatIsThere) {
+  // After longer and longer waits, until some rows were scored.
   const auto interrupted = [&](const Words& more) {
-    RunningProgram program(with(more), path("stderr"));
-    EXPECT_TRUE(program.wait_for_guard());
-    program.interrupt();
-    const std::string text = program.read();
-    EXPECT_TRUE(ended_by_interrupt(program.wait()));
+    std::string text;
+    for (useconds_t wait = 50'000; wait < 10'000'000; wait *= 2) {
+      RunningProgram program(with(more), path("stderr"));
+      EXPECT_TRUE(program.wait_for_guard());
+      ::usleep(wait);
+      program.interrupt();
+      text = program.read();
+      EXPECT_TRUE(ended_by_interrupt(program.wait()));
+      const bool none =
+          text.find("early: 0 of") != std::string::npos || text.find("\"scores\":{}") != std::string::npos;
+      if (!none) break;
+    }
     return text;
   };
   const auto json = parse_json(interrupted({"--half", "4", "--rows", "60000", "--per-row", "--json"}),

@@ -102,6 +102,23 @@ TEST_F(InfoTest, SaysWhatIsNotRead) {
   EXPECT_NE(text.find("consolidated.safetensors, model.gguf"), std::string::npos) << text;
 }
 
+/// Gemma 2: what changes its scores and logits.
+TEST_F(InfoTest, SaysWhatChangesScoresAndLogits) {
+  const auto line = [](const std::string& text, const std::string& begin) {
+    const auto at = text.find("\n  " + begin);
+    return at == std::string::npos ? std::string() : text.substr(at + 3, text.find('\n', at + 1) - at - 3);
+  };
+  const auto text = succeed({"info", golden("cases/gemma2")}).out;
+  EXPECT_TRUE(line(text, "soft cap of scores").ends_with(" 50")) << text;
+  EXPECT_TRUE(line(text, "soft cap of logits").ends_with(" 30")) << text;
+  EXPECT_TRUE(line(text, "window layers").ends_with(" 0, 2 (2 of 4 layers)")) << text;
+  // query_pre_attn_scalar is 7, and heads are 8 wide.
+  EXPECT_TRUE(line(text, "attn_scale").ends_with(" 2.64575: what scores are divided by")) << text;
+  const auto plain = succeed({"info", golden("cases/gpt2")}).out;
+  for (const char* none : {"soft cap", "window layers", "attn_scale"})
+    EXPECT_EQ(plain.find(none), std::string::npos) << plain;
+}
+
 TEST_F(InfoTest, SaysWhatTheTokenizerIsOrLacks) {
   write_tokenizer();
   Json said = succeed({"info", model(), "--json"}).json()["tokenizer"];

@@ -202,10 +202,26 @@ TEST_F(InterruptedText, AJudgementEndsBetweenRuns) {
     const std::string text = circuits({"--circuit", path(file), "--judge", "20000"});
     // It may have been interrupted before the first run.
     const bool some =
-        text.find(" runs judge the circuit, and what needs the others is nan\n") != std::string::npos;
+        text.find(" runs judge the circuit, and what needs the others is left out\n") != std::string::npos;
     EXPECT_TRUE(some || text.ends_with("ended early: nothing is judged\n")) << text;
     EXPECT_EQ(text.find("at least as faithful"), std::string::npos) << text;
+    EXPECT_EQ(text.find("nan"), std::string::npos) << "only what is whole\n" << text;
+    EXPECT_EQ(text.find("faithfulness lost\n\n"), std::string::npos) << "no empty table\n" << text;
   }
+}
+
+/// One row is one run, which is given up between its layers.
+TEST_F(InterruptedText, HeadsEndBetweenLayers) {
+  std::string tokens = "1";
+  for (int i = 0; i < 8000; ++i) tokens += ",2";
+  EXPECT_EQ(interrupted({"heads", path("endless"), "--tokens", tokens, "--score", "entropy"}),
+            "\nended early: 0 of 1 rows\n");
+  const std::string json =
+      interrupted({"heads", path("endless"), "--tokens", tokens, "--score", "entropy", "--json"});
+  const Json found = parse_json(json, {.bytes = std::size_t{1} << 20});
+  EXPECT_EQ(found["complete"], false);
+  EXPECT_EQ(found["rows_scored"], 0);
+  EXPECT_EQ(found["scores"], Json::object());
 }
 
 TEST_F(InterruptedText, WeightsEndBetweenDraws) {

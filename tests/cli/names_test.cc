@@ -53,6 +53,15 @@ TEST_F(NamesTest, ALengthStartsAtOne) {
     expect_failure({"names", model(), "--tokens-length", length}, 2, "expected an integer from 1 on");
 }
 
+TEST_F(NamesTest, OfWholeActivationsTakeNoIndices) {
+  const std::string says = "takes no indices; expected 'z1'; index the tensor itself";
+  const std::string out = path("c.safetensors");
+  expect_failure({"names", model(), "--names", "z1[head=2]"}, 1, says);
+  expect_failure({"cache", model(), "--tokens", "1,2", "--names", "z1[head=2]", "--out", out}, 1, says);
+  expect_failure({"generate", model(), "--tokens", "1,2", "--capture", "z1[head=2]", "--out", out}, 1, says);
+  succeed({"run", model(), "--tokens", "1,2", "--edit", "z1[head=2] zero"});
+}
+
 TEST_F(NamesTest, AGlobThatMatchesNothingFails) {
   expect_failure({"names", model(), "--names", "blocks.0.attn.hook_patern"}, 1, "blocks.0.attn.hook_pattern");
 }

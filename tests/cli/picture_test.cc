@@ -38,11 +38,11 @@ TEST_F(PictureTest, OfASweepSaysWhatItIsOf) {
   const std::string picture = drawn("patch", {"--sweep", "resid_pre"});
   for (const char* words :
        {"model: Patching resid_pre with the clean run", "logit difference, corrupted run 0, clean run 1",
-        "“w2 w3 w4”, “w6” against “w7”"})
-    EXPECT_NE(picture.find(words), std::string::npos) << words;
+        "clean “w2 w3 w4”, corrupted “w5 w3 w4”, “w6” against “w7”", ">0 &lt;bos&gt;<", ">1 w5<"})
+    EXPECT_NE(picture.find(words), std::string::npos) << words << " in\n" << picture;
   const std::string scores = drawn("patch", {"--sweep", "resid_pre", "--scores"});
   EXPECT_EQ(scores.find("corrupted run 0"), std::string::npos);
-  EXPECT_NE(scores.find("logit difference · “w2 w3 w4”"), std::string::npos);
+  EXPECT_NE(scores.find("logit difference · clean “w2 w3 w4”"), std::string::npos);
 
   write("two.jsonl",
         R"({"clean": [1,2,3], "corrupted": [1,5,3], "answers": 6, "against": 7}
@@ -57,7 +57,9 @@ TEST_F(PictureTest, OfALongPromptHasItsBeginning) {
   for (int i = 0; i < 6; ++i) clean += " w1234567890", corrupted += " w1234567890";
   succeed({"patch", model(), "--clean", clean, "--corrupted", corrupted, "--answer", "w6", "--sweep",
            "resid_pre", "--out", path("long.svg")});
-  EXPECT_NE(read("long.svg").find("“" + clean.substr(0, 60) + "…”, “w6”"), std::string::npos);
+  EXPECT_NE(read("long.svg")
+                .find("“" + clean.substr(0, 60) + "…”, corrupted “" + corrupted.substr(0, 60) + "…”, “w6”"),
+            std::string::npos);
 }
 
 /// Nothing can be rescaled where the clean and the corrupted run score the same.
@@ -96,7 +98,7 @@ TEST_F(PictureTest, OfNodesIsATableOfLayers) {
   EXPECT_EQ(cells(picture), 8u);
   for (const char* place : {">layer 1, head 2: ", ">layer 0, head mlp: "})
     EXPECT_EQ(count(picture, place), 1u) << place;
-  EXPECT_NE(picture.find("“w2 w3 w4”, “w6” against “w7”"), std::string::npos);
+  EXPECT_NE(picture.find("corrupted “w5 w3 w4”, “w6” against “w7”"), std::string::npos);
   succeed({"circuits", model(), "--clean", "w2 w3", "--corrupted", "w5 w3", "--answer", "w6", "--out",
            path("scores.csv")});
   EXPECT_EQ(Grid::load(path("scores.csv")).axes()[0].name, "node") << "data are as they are chosen from";

@@ -1,4 +1,7 @@
 // hooked report: the page it writes, the commands inside it, and what is refused.
+#include <set>
+#include <string>
+
 #include "hooked/io/file.h"
 #include "tests/cli/cli_fixture.h"
 #include "tests/support/page_data.h"
@@ -42,6 +45,8 @@ TEST_F(ReportCommand, ItsCommandsRunInBash) {
   ASSERT_EQ(data["sections"].size(), 8U);
   ASSERT_EQ(json["sections"].size(), 8U);
   int compared = 0;
+  const std::set<std::string> names(json["sections"].begin(), json["sections"].end());
+  EXPECT_EQ(names.size(), 8U) << "no two sections have the same name: " << json["sections"].dump();
   for (const auto& section : data["sections"]) {
     const auto line = section["code"]["shell"].get<std::string>();
     write("script",

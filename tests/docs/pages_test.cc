@@ -175,19 +175,41 @@ TEST(Readme, CommandsAndFormsOfAModelAreThoseOfTheProgram) {
   EXPECT_NE(page.find("|---|---|\n" + table + "\n"), std::string::npos) << "expected this table:\n" << table;
 }
 
-// | row | question | ratio |: the number of GPT-2-small's shape in float32, the first of the row's numbers.
+// Whatever is said about --force holds for all others that write a file.
+TEST(CommandLine, CommandsWithoutForceAreNamed) {
+  std::set<std::string> without;
+  for (const auto& [name, summary] : commands_of_the_program()) {
+    const std::string help = joined(output_of("'" HOOKED_CLI "' " + name + " --help"));
+    if (help.find("\n  --out ") != std::string::npos && help.find("\n  --force") == std::string::npos)
+      without.insert(name);
+  }
+  const std::string page = read("docs/command-line.md");
+  std::smatch named;
+  ASSERT_TRUE(std::regex_search(
+      page, named, std::regex(R"(((?:`[a-z]+`(?: and )?)+) write folders and have no `--force`)")));
+  const auto names = matches_of(named[1], std::regex("`([a-z]+)`"));
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), without);
+}
+
+// | question | ratio | how to read it |: the number of GPT-2-small's shape in float32, the first of the row's
+// numbers.
 TEST(Readme, MeasuredNumbersAreThoseOfThePageOnSpeed) {
   const std::string page = read("README.md");
   const std::string speed = read("docs/speed.md");
-  const std::regex row(R"(\n\| ([A-Z]) \| ([^|]+) \| ([0-9.]+) \|)");
+  const std::regex row(R"(\n\| ([^|]+ ÷ [^|]+) \| ([0-9.]+) \| (time|memory); (more|less) than 1: hooked)");
   int rows = 0;
   for (std::sregex_iterator at(page.begin(), page.end(), row), end; at != end; ++at, ++rows) {
-    const std::string begin = "\n| " + (*at)[1].str() + " | " + (*at)[2].str() + " | ";
+    const std::string begin = " | " + (*at)[1].str() + " | ";
     const auto found = speed.find(begin);
     ASSERT_NE(found, std::string::npos) << begin;
     const auto target_end = speed.find(" | ", found + begin.size() - 1);
     const std::string rest = speed.substr(target_end + 3, 40);
-    EXPECT_TRUE(std::regex_search(rest, std::regex("^\\**" + (*at)[3].str() + "\\b"))) << rest;
+    EXPECT_TRUE(std::regex_search(rest, std::regex("^\\**" + (*at)[2].str() + "\\b"))) << rest;
+    const bool more = (*at)[4] == "more";
+    EXPECT_EQ(more, (*at)[1].str().find("÷ hooked") != std::string::npos)
+        << "its divisor says what is better";
+    EXPECT_EQ(more, std::stod((*at)[2].str()) > 1) << "what the row says is so";
+    EXPECT_EQ((*at)[3] == "memory", (*at)[1].str().find("memory") != std::string::npos);
   }
   EXPECT_EQ(rows, 5);
 }

@@ -1,5 +1,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <regex>
 #include <set>
@@ -307,6 +309,17 @@ TEST_F(Guide, JudgesACircuit) {
   EXPECT_NEAR(number("faithfulness "), (circuit - none) / (whole - none), 1e-3);
   EXPECT_NEAR(number(", completeness "), (whole - without) / (whole - none), 1e-3);
   EXPECT_THAT(output, HasSubstr("Patching paths with another run"));
+  EXPECT_NEAR(number("6 of 10 parts ablated: "), circuit, 1e-3);
+
+  // The last table: that circuit, and the four heads whose ablation changes the score most.
+  std::vector<hooked::Address> heads = parts;
+  std::ranges::sort(heads, std::ranges::greater(),
+                    [&](const hooked::Address& head) { return std::abs(ablated({head}) - whole); });
+  std::vector<hooked::Address> others(heads.begin() + 4, heads.end());
+  others.insert(others.end(), mlps.begin(), mlps.end());
+  const std::string last = output.substr(output.rfind("circuit "));
+  for (const double score : {circuit, ablated(others)})
+    EXPECT_THAT(last, HasSubstr(fmt::format("{:.3f}", score)));
 }
 
 TEST_F(Guide, Steers) {
@@ -318,6 +331,10 @@ TEST_F(Guide, Steers) {
   };
   EXPECT_THAT(line_of("0"), HasSubstr("Mary"));
   EXPECT_NE(line_of("0"), line_of("4")) << output;
+  // What is projected out is no longer there; a later edit leaves the first new token as it was.
+  EXPECT_NE(line_of("without"), line_of("0")) << output;
+  EXPECT_NE(line_of("later"), line_of("0")) << output;
+  EXPECT_TRUE(line_of("later").starts_with(line_of("0").substr(0, line_of("0").find("Mary") + 4))) << output;
 }
 
 TEST_F(Guide, AttributesAllOfTheLogit) {
@@ -467,6 +484,7 @@ TEST_F(Guide, DoesTheTasksOfTheTour) {
 
 TEST_F(Guide, CollectsARowForEachPrompt) {
   EXPECT_THAT(output_of("guide_collect"), HasSubstr("wrote [500, 128]"));
+  EXPECT_THAT(output_of("guide_collect"), HasSubstr("rows 0 and 1 differ more than rows 0 and 2"));
   const auto file = hooked::SafetensorsFile::open(folder_ / "collected.safetensors");
   const auto rows = file.read("resid_post1");
   const auto model = hooked::HookedTransformer::load(kModel.string());

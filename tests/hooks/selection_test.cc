@@ -118,6 +118,39 @@ TEST(Selection, WhatWasMeantIsSaid) {
   EXPECT_EQ(far.find("did you mean"), std::string::npos) << far;
 }
 
+/// Wherever names of whole activations are read; an edit, and a key of a cache, take an address.
+TEST(Selection, NamesTakeNoIndices) {
+  for (const auto& [text, name] : {std::pair{"z1[head=3]", "z1"},
+                                   {"z[head=3]", "z"},
+                                   {"z1[head=3,pos=0]", "z1"},
+                                   {"blocks.1.attn.hook_z[head=3]", "blocks.1.attn.hook_z"},
+                                   {"*hook_z[pos=last]", "*hook_z"},
+                                   {"embed, z1[head=3", "z1"},
+                                   {"embed,z1[head=3],k1", "z1"}}) {
+    const std::string said = text_thrown_by<HookError>([&text = text] { Selection{text}; });
+    EXPECT_NE(said.find(fmt::format("takes no indices; expected '{}'; index", name)), std::string::npos)
+        << said;
+    EXPECT_EQ(said.find("embed"), std::string::npos) << said;
+  }
+  EXPECT_TRUE(throws<HookError>([] { from_shorthand("z1[head=3]"); }, "z1[head=3]", {"expected 'z1'"}));
+  EXPECT_TRUE(throws<HookError>([] { ActivationName::parse("blocks.1.attn.hook_z[head=3]"); },
+                                "blocks.1.attn.hook_z[head=3]", {"expected 'blocks.1.attn.hook_z'"}));
+  EXPECT_EQ(Address("z1[head=3]"), act::z(1).head(3));
+  EXPECT_EQ(zero("z1[head=2]").target.indices, act::z(1).head(2).indices());
+}
+
+TEST(Selection, AQuestionEndsASentence) {
+  for (const auto& said :
+       {text_thrown_by<HookError>([] { picked("zz"); }),
+        text_thrown_by<HookError>([] { picked("blocks.*.hook_resid_pst"); }),
+        text_thrown_by<HookError>([] { ActivationName::parse("blocks.0.attn.hook_zz"); })}) {
+    EXPECT_NE(said.find("? "), std::string::npos) << said;
+    EXPECT_EQ(said.find("?;"), std::string::npos) << said;
+  }
+  EXPECT_NE(text_thrown_by<HookError>([] { from_shorthand("qqqqqqqqqqqq"); }).find("; see docs"),
+            std::string::npos);
+}
+
 TEST(Selection, PredicateMayMatchNothing) {
   EXPECT_TRUE(picked(Selection::matching([](const ActivationName&) { return false; })).empty());
   EXPECT_EQ(picked(Selection::matching([](const ActivationName& name) { return name.layer == 1; })).size(),

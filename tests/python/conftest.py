@@ -1,8 +1,6 @@
 """What the tests of the Python package share."""
 
-import importlib.machinery
 import signal
-import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +8,7 @@ from pathlib import Path
 import hooked
 import pytest
 import torch
+from upstream.without_wandb import put_stub
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY_MODEL = ROOT / "examples" / "toy_model"
@@ -46,9 +45,10 @@ def tiny() -> hooked.HookedTransformer:
 
 
 @pytest.fixture
-def sae_lens(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
-    """SAELens without the service that it logs to, which is large and is not used."""
-    wandb = types.ModuleType("wandb")
-    wandb.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
+def sae_lens() -> Iterator[types.ModuleType]:
+    """SAELens. Its training takes signals for itself and does not give them back."""
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    put_stub()
     yield pytest.importorskip("sae_lens")
+    for each, handler in handlers.items():
+        signal.signal(each, handler)

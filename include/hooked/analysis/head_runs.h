@@ -23,14 +23,14 @@ struct HeadRunsOptions {
   HeadScoreOptions how = {};
   Hooks hooks = {};  ///< active in every run, in addition to those that are attached
   Edits edits = {};  ///< active in every run
-  /// Called after some rows; false ends the work.
+  /// Called between layers and after some rows; false ends the work. Rows that are whole are kept.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// Scores of heads, and how it went.
 struct HeadRunsReport {
   /// One per score, as from head_scores(), of the rows that were run. A mean over rows covers only these;
-  /// scores per row are NaN for the others.
+  /// scores per row are NaN for the others. Empty if no row was run.
   std::vector<Grid> scores;
   std::int64_t rows;  ///< rows that were run
   bool complete;      ///< not ended by `progress`

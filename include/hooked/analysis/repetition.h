@@ -40,7 +40,8 @@ struct RepetitionScores {
 
 /// Runs repeated_random_tokens(options) and scores its halves; hooks and edits of `run` apply. A few rows are
 /// run together, up to 1024 tokens and fewer if memory runs out, or one row if there are edits; hooks see
-/// these. `progress` is called after each such group, and false ends the work.
+/// these. `progress` is called between layers and after each such group; false ends the work, and
+/// groups that are whole are kept.
 ///
 /// Throws HookError for models that do not predict the next token of the text that they read (two stacks,
 /// bidirectional ones, no unembedding), ShapeError for `half` below 2 and what running throws.

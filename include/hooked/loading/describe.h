@@ -17,7 +17,8 @@ namespace HOOKED_EXPORT hooked {
 /// Tensors of a checkpoint's files that are stored in the same way.
 struct StoredTensors {
   std::string dtype;  ///< as the files spell it: `BF16`
-  /// `numbers`, or the form of weights that are stored as several tensors: `MXFP4`.
+  /// `numbers`; `blocks`, which are quantised numbers in a GGUF file; or the form of weights that are stored
+  /// as several tensors: `MXFP4`.
   std::string form;
   std::int64_t tensors;  ///< how many
   std::int64_t bytes;    ///< in the files
@@ -50,8 +51,9 @@ struct ModelDescription {
   std::vector<std::string> ignored_keys;  ///< keys of config.json that nothing reads
   /// Entries of the tokenizer's vocabulary; nothing without a usable tokenizer.
   std::optional<std::int64_t> tokenizer_pieces;
-  std::string tokenizer_form;  ///< which files it was read from, as Tokenizer::form() says; empty without one
-  std::string tokenizer_kind;  ///< `BPE`, `Unigram`, ...; empty without a usable one
+  /// What it was read from, as Tokenizer::form() says, or that it is in a GGUF file; empty without one.
+  std::string tokenizer_form;
+  std::string tokenizer_kind;          ///< `BPE`, `Unigram`, ...; empty without a usable one
   std::optional<Tokenizer> tokenizer;  ///< nothing without a usable one
   /// The tokens that are put around a text by default, and why; nothing without a
   /// tokenizer.

@@ -96,7 +96,9 @@ class Drawing {
     for (std::int64_t i = 0; i < count; ++i) {
       if (paint(i).is_level()) shown.push_back(value(i));
     }
-    return NumberFormat::that_fits(shown, layout_.cell);
+    auto format = NumberFormat::that_fits(shown, layout_.cell);
+    if (format) format->keeps_small = grid_.unit().starts_with("probability");  // as tables of them do
+    return format;
   }
 
   void draw_panel(std::int64_t p) {

@@ -165,6 +165,11 @@ std::string NumberFormat::operator()(double number) const {
 }
 
 std::string NumberFormat::if_it_fits(double number, std::int64_t cell) const {
+  if (keeps_small && number > 0 && (*this)(number).find_first_not_of("0.") == std::string::npos) {
+    std::string words = fmt::format("{:.0e}", number / std::pow(10.0, exponent));
+    if (const auto zero = words.find("e-0"); zero != std::string::npos) words.erase(zero + 2, 1);
+    return fits_cell(words, font, cell) ? words : "";
+  }
   if (auto words = (*this)(number); fits_cell(words, font, cell)) return words;
   if (auto words = readable_number(number, 2); exponent == 0 && fits_cell(words, font, cell)) return words;
   return "";

@@ -53,6 +53,8 @@ struct NumberFormat {
   int exponent = 0;  ///< cells show the number divided by ten to this power
   int decimals = 2;
   double font = 11;  ///< pixels
+  /// A number that would be written as zero has one digit and a power of ten: `3e-7`. For probabilities.
+  bool keeps_small = false;
 
   /// The format in which all `numbers` (finite) fit cells of `cell` pixels, with at least one decimal less
   /// than the largest of them deserves; nothing if there is none.

@@ -184,7 +184,8 @@ DictionaryQuality dictionary_quality(const HookedTransformer& model, const Addre
     squares += x.square().sum().item<double>();
     sum = sum.defined() ? sum + x.sum(0) : x.sum(0);
   };
-  const RowRuns runs = run_rows(bare, input, {.capture = Selection(place)}, kQuality, progress, use);
+  const RowRuns runs =
+      run_rows(bare, input, {.capture = Selection(place)}, kQuality, progress, use, Asked::between_layers);
   quality.complete = runs.complete;
   const auto tokens = static_cast<double>(quality.tokens), predicted = static_cast<double>(predictions);
   quality.l0 = firing / tokens;

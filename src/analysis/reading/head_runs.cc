@@ -55,11 +55,14 @@ HeadRunsReport head_scores_report(const HookedTransformer& model, const Input& i
                        .capture = Selection(options.how.site),
                        .output = Output::none};
   const RowRuns runs = run_rows(
-      model, input, run, kHeadRuns, options.progress, [&](const Input& some, const RunResult& result) {
+      model, input, run, kHeadRuns, options.progress,
+      [&](const Input& some, const RunResult& result) {
         auto own = head_sums(result.cache, options.scores, how_to_score(options, some));
         for (std::size_t i = 0; i < own.size(); ++i) sums[i].push_back(std::move(own[i]));
-      });
+      },
+      Asked::between_layers);
   HeadRunsReport report{.scores = {}, .rows = runs.rows, .complete = runs.complete, .notes = runs.notes};
+  if (runs.rows == 0) return report;  // ended in the first run
   const bool each = options.how.rows == HeadRows::each;
   for (auto& of_runs : sums) {
     auto all = joined(std::move(of_runs), each ? runs.all_rows - runs.rows : 0);

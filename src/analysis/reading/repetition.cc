@@ -97,22 +97,24 @@ RepetitionScores repetition_scores(const HookedTransformer& model, const Repeate
     return at::stack({half(first), half(first + options.half)}, 1);  // [row, half]
   };
   std::vector<at::Tensor> losses, right;
-  const auto runs =
-      run_rows(model, repeated_random_tokens(options), whole, kRepetition, progress,
-               [&](const Input& some, const RunResult& result) {
-                 const auto& logits = result.logits();  // [row, pos, vocab]
-                 const auto predictions = some.tokens.size(1) - 1;
-                 const auto next = to_device(some.tokens.narrow(1, 1, predictions), logits.device());
-                 const auto before = logits.narrow(1, 0, predictions);
-                 auto loss = of_halves(-token_log_probs(before, next));
-                 const auto lost = before.isnan().any(-1);  // whose largest logit is not known
-                 right.push_back(
-                     of_halves(before.argmax(-1).eq(next).to(logits.scalar_type()).masked_fill_(lost, NAN)));
-                 losses.push_back(std::move(loss));
-               });
+  const auto runs = run_rows(
+      model, repeated_random_tokens(options), whole, kRepetition, progress,
+      [&](const Input& some, const RunResult& result) {
+        const auto& logits = result.logits();  // [row, pos, vocab]
+        const auto predictions = some.tokens.size(1) - 1;
+        const auto next = to_device(some.tokens.narrow(1, 1, predictions), logits.device());
+        const auto before = logits.narrow(1, 0, predictions);
+        auto loss = of_halves(-token_log_probs(before, next));
+        const auto lost = before.isnan().any(-1);  // whose largest logit is not known
+        right.push_back(
+            of_halves(before.argmax(-1).eq(next).to(logits.scalar_type()).masked_fill_(lost, NAN)));
+        losses.push_back(std::move(loss));
+      },
+      Asked::between_layers);
   const auto grid = [&](std::vector<at::Tensor>& numbers, const char* title, const char* unit) {
     if (const auto missing = runs.all_rows - runs.rows; missing > 0)
-      numbers.push_back(numberless({missing, 2}, numbers.front().options()));
+      numbers.push_back(numberless(
+          {missing, 2}, numbers.empty() ? at::TensorOptions(at::kDouble) : numbers.front().options()));
     return Grid(at::cat(numbers),
                 {numbered_axis("row", options.rows), {.name = "half", .labels = {"first", "second"}}},
                 {.title = title, .unit = unit});

@@ -15,9 +15,10 @@ class WorkSteps {
       : total_(total), watch_(watch) {}
 
   /// Reports that `steps` are done; false if the work is to end before the last.
-  bool done(std::int64_t steps) const {
-    return !watch_ || watch_(clock_.at(steps, total_)) || steps == total_;
-  }
+  bool done(std::int64_t steps) const { return continues(steps) || steps == total_; }
+  /// Asks in the middle of a step, after `steps`, whether the work continues.
+  bool continues(std::int64_t steps) const { return !watch_ || watch_(clock_.at(steps, total_)); }
+  bool watched() const { return static_cast<bool>(watch_); }
 
  private:
   std::int64_t total_;

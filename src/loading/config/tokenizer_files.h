@@ -21,6 +21,7 @@ struct TokenizerFiles {
   std::optional<TokenizerError> problem;     ///< why the existing tokenizer cannot be used
   std::map<std::string, std::string> files;  ///< name and content of the files the tokenizer was read from
   std::vector<std::string> notes;
+  std::string form = {};  ///< what it was read from, if that is not what Tokenizer::form() says
 };
 
 /// Reads it. A model is useful without its tokenizer, so an unreadable tokenizer is a note and not an error.

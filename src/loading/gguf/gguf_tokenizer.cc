@@ -345,6 +345,7 @@ TokenizerFiles tokenizer_files(const GgufMetadata& metadata, const std::string& 
   std::string config = made.config();
   TokenizerFiles text;
   text.tokenizer = Tokenizer::parse(json, where, config);
+  text.form = "metadata of the GGUF file";
   if (const auto keys = unread_tokenizer_keys(metadata); !keys.empty())
     text.notes.push_back(
         fmt::format("keys of the tokenizer that are not followed: {}", fmt::join(keys, ", ")));

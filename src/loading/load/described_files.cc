@@ -1,5 +1,7 @@
 #include "loading/load/described_files.h"
 
+#include <c10/core/ScalarType.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -22,6 +24,14 @@ bool holds_weights(std::string_view name) {
   return std::ranges::any_of(kWeightEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
+// Whether several numbers share a block of bytes, as in a GGUF file's quantised types.
+bool in_blocks(const TensorInfo& info) {
+  if (info.dtype == at::ScalarType::Undefined) return false;
+  std::uint64_t bytes = c10::elementSize(info.dtype);
+  for (const std::int64_t size : info.shape) bytes *= static_cast<std::uint64_t>(size);
+  return info.bytes() != bytes;
+}
+
 // Number of tensors, and their bytes.
 struct Size {
   std::int64_t tensors = 0, bytes = 0;
@@ -35,21 +45,18 @@ struct Size {
 
 std::vector<StoredTensors> stored_tensors(const CheckpointReader& reader, const SourceTensors& source,
                                           std::string_view form) {
-  std::map<std::pair<std::string, bool>, Size> sizes;  // by dtype, and whether as numbers
+  std::map<std::pair<std::string, std::string>, Size> sizes;  // by dtype and form
   for (const std::string& name : reader.names()) {
     const TensorInfo& info = reader.info(name);
     const auto found = source.find(name);
     const bool as_it_is =
         found != source.end() && found->second.dtype == info.dtype && info.dtype != at::ScalarType::Undefined;
-    sizes[{info.dtype_name, as_it_is || form.empty()}].add(info);
+    const std::string own(in_blocks(info) ? "blocks" : as_it_is || form.empty() ? "numbers" : form);
+    sizes[{info.dtype_name, own}].add(info);
   }
   std::vector<StoredTensors> rows;
-  for (const auto& [key, size] : sizes) {
-    rows.push_back({.dtype = key.first,
-                    .form = key.second ? std::string("numbers") : std::string(form),
-                    .tensors = size.tensors,
-                    .bytes = size.bytes});
-  }
+  for (const auto& [key, size] : sizes)
+    rows.push_back({.dtype = key.first, .form = key.second, .tensors = size.tensors, .bytes = size.bytes});
   std::ranges::stable_sort(rows, std::ranges::greater(), &StoredTensors::bytes);
   return rows;
 }

@@ -341,7 +341,9 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
       .ignored_keys = std::move(planned.identified.read.ignored_keys),
       .tokenizer_pieces =
           text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
-      .tokenizer_form = text.tokenizer ? text.tokenizer->form() : std::string(),
+      .tokenizer_form = !text.tokenizer     ? std::string()
+                        : text.form.empty() ? text.tokenizer->form()
+                                            : text.form,
       .tokenizer_kind = text.tokenizer ? std::string(text.tokenizer->kind()) : std::string(),
       .tokenizer = text.tokenizer,
       .tokens_around = text.tokenizer ? std::optional(tokens_around(*text.tokenizer, config)) : std::nullopt,

@@ -12,6 +12,9 @@ from typing import Any
 
 import torch
 from both import compare, with_values
+from without_wandb import put_stub
+
+put_stub()
 
 SIZES: dict[str, Any] = dict(
     n_layers=2, d_model=16, d_head=4, n_heads=4, n_ctx=12, d_vocab=11, act_fn="gelu", dtype=torch.float64, seed=3
