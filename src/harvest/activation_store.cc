@@ -38,7 +38,8 @@ ActivationRows joined(const std::vector<ActivationRows>& parts) {
     return at::cat(tensors);
   };
   for (const auto& [name, tensor] : parts.front().activations)
-    all.activations[name] = cat([&](const ActivationRows& part) { return part.activations.at(name); });
+    all.activations[name] =
+        cat([&, &name = name](const ActivationRows& part) { return part.activations.at(name); });
   for (const TokenColumn& column : kTokenColumns)
     all.*column.column = cat([&](const ActivationRows& part) { return part.*column.column; });
   return all;

@@ -98,7 +98,7 @@ void UnitReduction::add(const ActivationRows& rows) {
     const std::int64_t features = codes.size(0);
     // A feature's largest rows of this run come first: few are compared with those before.
     const auto [values, places] = at::topk(codes, std::min(options_.examples, codes.size(1)), 1);
-    const auto of = [&](const at::Tensor& column) {
+    const auto of = [&, &places = places](const at::Tensor& column) {
       return for_each_feature(column, features).gather(1, places);
     };
     keep_largest(
