@@ -242,7 +242,7 @@ def test_a_store_that_is_not_whole_is_no_dataset(tiny: hooked.HookedTransformer,
 
 def test_kills_lose_nothing(tmp_path: Path) -> None:
     """The process is killed at random moments until it has finished: the bytes are those of an unbroken run."""
-    corpus = corpus_file(tmp_path, documents(6, 1200, 300))
+    corpus = corpus_file(tmp_path, documents(6, 400, 300))
     program = (
         "import sys, time, hooked\n"
         f"model = hooked.HookedTransformer.load({str(TOY_MODEL)!r})\n"
@@ -265,7 +265,7 @@ def test_kills_lose_nothing(tmp_path: Path) -> None:
         assert process.wait() == 0
     duration = time.monotonic() - began
     expected = bytes_in(tmp_path / "whole")
-    assert len(expected) > 50
+    assert len(expected) > 30
     draw = np.random.default_rng(int.from_bytes(os.urandom(4)))
     kills = int(os.environ.get("HOOKED_KILLS", "4"))
     done = 0
