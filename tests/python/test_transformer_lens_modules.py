@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from test_transformer_lens import BASE, CONFIGS, GATED, TOKENS, close, in_place, ours, pair
+from upstream.without_wandb import put_stub
 
 GEMMA = GATED | dict(
     act_fn="gelu_pytorch_tanh",
@@ -257,6 +258,7 @@ def test_processing_comes_before_replacing() -> None:
     "package, script", [("circuit_tracer", "run_circuit_tracer.py"), ("sae_lens", "run_sae_lens.py")]
 )
 def test_packages_on_both(package: str, script: str) -> None:
+    put_stub()
     pytest.importorskip(package, reason=f"{package} is not installed")
     file = Path(__file__).parent / "upstream" / script
     done = subprocess.run([sys.executable, "-W", "ignore", str(file)], capture_output=True, text=True, check=False)
