@@ -45,7 +45,8 @@ def harvest(
     place = _Place(os.fspath(out))
     work = (model, load or {}, corpus, field, place, max(1, int(cpus)), options)
     units = ray.get(ray.remote(_plan).options(num_cpus=cpus, num_gpus=gpus, max_retries=-1).remote(*work))
-    missing = [{"unit": unit} for unit in range(units) if unit not in place.records()]
+    there = place.records()
+    missing = [{"unit": unit} for unit in range(units) if unit not in there]
     if missing:
         stage = data.from_items(missing, override_num_blocks=len(missing)).map_batches(
             _Harvester, batch_size=1, concurrency=actors, num_cpus=cpus, num_gpus=gpus, fn_constructor_args=work
@@ -173,7 +174,7 @@ class _Place:
         """The units that are there, and their records' names."""
         if not self._remote:
             status = hooked.store_status(self._out)
-            return {unit: "" for unit in range(status.units) if unit not in set(status.missing)}
+            return dict.fromkeys(set(range(status.units)) - set(status.missing), "")
         system, root = self._system()
         manifest = json.loads(system.cat_file(f"{root}/manifest.json"))
         if "units" in manifest:

@@ -1,18 +1,12 @@
 // Corpora in files: lines of text, JSONL, and tensors of ids.
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstring>
-#include <limits>
-#include <stdexcept>
 #include <string_view>
 #include <utility>
 
-#include "core/json.h"
 #include "core/name_list.h"
 #include "core/text_lines.h"
 #include "harvest/corpus_documents.h"

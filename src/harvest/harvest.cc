@@ -46,16 +46,15 @@ void require_share(const UnitShare& share, std::string_view where) {
 }
 
 // The manifest of a store that is there, with these settings, or a new one.
-Manifest manifest_in(const fs::path& folder, const UnitRuns& runs, const StoreOptions& store) {
-  Json settings = Manifest::settings(runs, store);
+Manifest manifest_in(const fs::path& folder, const UnitRuns& runs, const StoreOptions& store,
+                     const Json& settings) {
   if (fs::exists(folder / kManifest)) {
     Manifest manifest = Manifest::read(folder);
     manifest.require_same(settings, folder, store.mixed);
     return manifest;
   }
-  Manifest manifest{.head = std::move(settings),
-                    .plan = runs.corpus().units(store.unit_tokens, store.planning),
-                    .units = {}};
+  Manifest manifest{
+      .head = settings, .plan = runs.corpus().units(store.unit_tokens, store.planning), .units = {}};
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
@@ -187,7 +186,8 @@ HarvestSummary harvest(const HookedTransformer& model, const Corpus& corpus, con
   require_can_harvest(out);
   UnitRuns runs(model, corpus, options);
   if (store.reduce) require_reducible(runs.names(), store.reduce);
-  Manifest manifest = manifest_in(out, runs, store);
+  const Json settings = Manifest::settings(runs, store);
+  Manifest manifest = manifest_in(out, runs, store, settings);
   std::optional<ShareLock> lock;
   if (!store.units && !manifest.units) lock.emplace(out, store.share);
   auto records = read_records(out, manifest);
@@ -206,7 +206,7 @@ HarvestSummary harvest(const HookedTransformer& model, const Corpus& corpus, con
         fmt::format("these files of the corpus's folder hold no documents: {}", name_list(ignored)));
 
   std::optional<Json> run;
-  const Json now = Manifest::settings(runs, store).at("run");
+  const Json& now = settings.at("run");
   if (manifest.head.at("run") != now) run = now;
   HarvestClock clock(units, static_cast<std::int64_t>(mine.size() - units.size()));
   if (options.progress) {

@@ -7,14 +7,13 @@
 
 #include <atomic>
 #include <cerrno>
-#include <fstream>
-#include <map>
 #include <string>
 
 #include "hooked/core/error.h"
 #include "hooked/harvest/activation_store.h"
 #include "hooked/harvest/harvest.h"
 #include "hooked/hooks/act.h"
+#include "tests/harvest/folder_bytes.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -73,15 +72,6 @@ namespace hooked::faults_test {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::map<std::string, std::string> bytes_in(const fs::path& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    files[entry.path().filename().string()] = {std::istreambuf_iterator<char>(file), {}};
-  }
-  return files;
-}
 
 TEST(HarvestFaults, EachFailureOfTheDiskLeavesWhatWasWhole) {
   const TempFolder folder;

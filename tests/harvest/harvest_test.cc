@@ -10,7 +10,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "hooked/hooks/act.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
+#include "tests/harvest/folder_bytes.h"
 #include "tests/support/random_dictionaries.h"
 #include "tests/support/scoped_environment.h"
 #include "tests/support/temp_folder.h"
@@ -54,15 +54,6 @@ Corpus some_ids(const fs::path& file, std::int64_t documents = 40) {
 }
 
 constexpr std::uint64_t kUnitTokens = 64;  // of some_ids(): about nine units
-
-std::map<std::string, std::string> files_in(const fs::path& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    files[entry.path().filename().string()] = {std::istreambuf_iterator<char>(file), {}};
-  }
-  return files;
-}
 
 HarvestOptions packed_options(Selection names) {
   return {.names = std::move(names),
@@ -166,7 +157,7 @@ TEST_F(HarvestTest, EndedAnywhereItGoesOnToTheSameBytes) {
   };
   const auto whole = harvest(model, corpus, folder / "whole", counting, store);
   EXPECT_GT(whole.status.shards, whole.status.units);
-  const auto expected = files_in(folder / "whole");
+  const auto expected = bytes_in(folder / "whole");
   EXPECT_EQ(expected.size(), static_cast<std::size_t>(whole.status.shards + 1));
   for (std::int64_t step = 1; step < calls; step += std::max<std::int64_t>(1, calls / 12)) {
     const fs::path out = folder / fmt::format("ended{}", step);
@@ -182,7 +173,7 @@ TEST_F(HarvestTest, EndedAnywhereItGoesOnToTheSameBytes) {
       EXPECT_EQ(summary.ended_early, !summary.status.complete());
       EXPECT_EQ(store_status(out).missing, summary.status.missing);
     } while (summary.ended_early);
-    EXPECT_TRUE(files_in(out) == expected) << step;
+    EXPECT_TRUE(bytes_in(out) == expected) << step;
   }
 }
 
@@ -201,12 +192,12 @@ TEST_F(HarvestTest, SharesMakeTheStoreOfOneProcess) {
       EXPECT_EQ(partial.rows(), summary.status.rows);
     }
   }
-  EXPECT_TRUE(files_in(out) == files_in(folder / "whole"));
+  EXPECT_TRUE(bytes_in(out) == bytes_in(folder / "whole"));
   const fs::path units = folder / "units";
   harvest(model, corpus, units, options, {.unit_tokens = kUnitTokens, .units = Ids{3, 1}});
   EXPECT_EQ(store_status(units).missing.size(), static_cast<std::size_t>(store_status(out).units - 2));
   harvest(model, corpus, units, options, {.unit_tokens = kUnitTokens});
-  EXPECT_TRUE(files_in(units) == files_in(out));
+  EXPECT_TRUE(bytes_in(units) == bytes_in(out));
   EXPECT_THROW(harvest(model, corpus, units, options, {.unit_tokens = kUnitTokens, .units = Ids{99}}),
                ConfigError);
 }
@@ -252,7 +243,7 @@ TEST_F(HarvestTest, OtherThreadsAreLabelled) {
                               out.string(), {"run.threads = 1, got 2", "--mixed"}));
   EXPECT_TRUE(
       harvest(model, corpus, out, options, {.unit_tokens = kUnitTokens, .mixed = true}).status.complete());
-  const std::string manifest = files_in(out).at("manifest.json");
+  const std::string manifest = bytes_in(out).at("manifest.json");
   const auto first = manifest.find("\"unit\":0,"), second = manifest.find("\"unit\":1,");
   EXPECT_EQ(manifest.substr(first, second - first).find("\"threads\":2"), std::string::npos);
   EXPECT_NE(manifest.substr(second).find("\"threads\":2"), std::string::npos);
@@ -270,7 +261,7 @@ TEST_F(HarvestTest, FoldersOfOthersAreNotTouched) {
   write_file(folder / "other/manifest.json", "{\"format\": \"else\"}");
   EXPECT_TRUE(throws<CheckpointError>([&] { harvest(model, corpus, folder / "other", options); },
                                       (folder / "other/manifest.json").string(), {"damaged"}));
-  EXPECT_EQ(files_in(folder / "mine").size(), 1U);
+  EXPECT_EQ(bytes_in(folder / "mine").size(), 1U);
 }
 
 TEST_F(HarvestTest, AShareHasOneProcess) {
@@ -298,7 +289,7 @@ TEST_F(HarvestTest, DamageIsFound) {
   const StoreStatus status = verify_store(out);
   EXPECT_TRUE(status.complete());
   const fs::path shard = out / "unit-000002-000.safetensors";
-  std::string bytes = files_in(out).at(shard.filename().string());
+  std::string bytes = bytes_in(out).at(shard.filename().string());
   bytes[bytes.size() - 100] ^= 4;
   write_file(shard, bytes);
   EXPECT_TRUE(throws<CheckpointError>([&] { verify_store(out); }, shard.string(), {"CRC-32"}));
@@ -308,7 +299,7 @@ TEST_F(HarvestTest, DamageIsFound) {
   fs::remove(shard);
   EXPECT_THROW(store.read(0, store.rows()), IoError);
   EXPECT_NO_THROW(store.read(0, 1));
-  std::string manifest = files_in(out).at("manifest.json");
+  std::string manifest = bytes_in(out).at("manifest.json");
   for (const char* wrong : {"", "{", "[]", "{\"format\": \"hooked activations\"}"}) {
     write_file(out / "manifest.json", wrong);
     EXPECT_THROW(ActivationStore::open(out), CheckpointError) << wrong;

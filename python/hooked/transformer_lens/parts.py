@@ -36,7 +36,7 @@ class Component(WeightHolder):
         """What this module makes of its input, by torch and through its own HookPoints."""
         raise NotBridged(
             type(self).__name__,
-            "this module holds weights and HookPoints and computes nothing by itself",
+            "this module holds weights and HookPoints and computes nothing on its own",
             "run the model, with start_at_layer and stop_at_layer for a part of it",
         )
 
