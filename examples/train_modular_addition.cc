@@ -7,7 +7,6 @@
 // The folder must be new or empty.
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/optim/adamw.h>
 
@@ -71,13 +70,7 @@ void train(const hooked::TrainableTransformer& model, const training::Options& o
 
 int main(int argc, char** argv) try {
   const auto options = training::read_options(argc, argv, 9001);
-  at::set_num_threads(1);  // small matrices gain nothing from more
-  const auto model = hooked::TrainableTransformer::create(addition_config(), {.seed = options.seed});
-  fmt::print(stderr, "training {} parameters for {} steps\n", model.config().parameter_count(),
-             options.steps);
-  train(model, options);
-  training::save_in_half(model.freeze(), options.out);
-  fmt::print("wrote {}\n", options.out.string());
+  training::train_half_model(addition_config(), options, train);
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());
   return 1;
