@@ -70,6 +70,7 @@ def sweep(
     """`analysis(model, pairs)` over many prompt pairs, some at a time: the list of what it returns for each `chunk` of them, in their order.
 
     `analysis` is a function of a model and of some of `pairs` whose result can be pickled, such as a `Grid` or the numbers of one.
+    It is one of your script, or of a module that the workers can import.
     """
     from ray import data
 

@@ -84,16 +84,16 @@ def test_an_object_store_holds_the_same(cluster: Any, corpus: Path, tmp_path: Pa
     assert again.complete() and bytes_in(tmp_path / "bucket/acts") == expected
 
 
-def _scores(model: hooked.HookedTransformer, pairs: list[dict[str, Any]]) -> list[float]:
-    metric = hooked.logit_difference
-    return [float(metric(pair["answers"], pair["against"]).score(model, pair["clean"])[0]) for pair in pairs]
-
-
 def test_sweeps_over_pairs_are_those_of_one_process(cluster: Any) -> None:
     from hooked import ray as hooked_ray
 
+    # Inside the test, so that Ray sends the function itself: its workers cannot import the module of a test.
+    def scores(model: hooked.HookedTransformer, pairs: list[dict[str, Any]]) -> list[float]:
+        metric = hooked.logit_difference
+        return [float(metric(pair["answers"], pair["against"]).score(model, pair["clean"])[0]) for pair in pairs]
+
     pairs = [json.loads(line) for line in (ROOT / "examples/pairs.jsonl").read_text().splitlines()]
-    parts = hooked_ray.sweep(_scores, str(TOY_MODEL), pairs, chunk=2)
+    parts = hooked_ray.sweep(scores, str(TOY_MODEL), pairs, chunk=2)
     model = hooked.HookedTransformer.load(str(TOY_MODEL))
     assert [len(part) for part in parts] == [2, 2, 2]
-    assert [score for part in parts for score in part] == pytest.approx(_scores(model, pairs), abs=1e-4)
+    assert [score for part in parts for score in part] == pytest.approx(scores(model, pairs), abs=1e-4)
