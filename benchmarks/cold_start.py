@@ -2,8 +2,8 @@
 """What does a start cost with weights in packed form, and what do processes share? GPT-2-small's shape as a plain native folder
 and as one that `hooked save --packed` wrote, in alternation, each in a fresh process: seconds to load, of the first run (a
 mapped file's pages are met there) and of the second, with the file in the page cache and read from the disk; memory of 1, 2
-and 4 processes that hold the model, started together, with their starts; and what as many processes as there are processors, with a thread each, harvest beside as
-many times one. Prints medians (smallest to largest).
+and 4 processes that hold the model, started together, with their starts; and what as many processes as there are
+processors, with a thread each, harvest into one store, compared with one process. Prints medians (smallest to largest).
 
   benchmarks/cold_start.py [--rounds N] [--runner FILE] [--program FILE] [--questions start,memory,harvest]
 """
@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import statistics
 import struct
 import subprocess
@@ -114,22 +115,27 @@ class Bench:
                       f"private, {of_all['Rss'] / count:.0f} MB of each resident (Rss); load and first run {text(seconds)}", flush=True)
 
     def harvest(self) -> None:
-        tokens = write_tokens(self.scratch / "long.safetensors", 8, 128)
+        tokens = write_tokens(self.scratch / "long.safetensors", 160, 128)
         count = os.cpu_count()
         for form in FORMS:
-            processes = [self.process(form) for _ in range(count)]
+            def rate(share: int, store: str) -> float:
+                """Tokens a second of one process with one thread, which harvests its share of a store."""
+                command = [self.args.program, "harvest", self.scratch / form, "--corpus", tokens, "--names", "blocks.5.hook_resid_post",
+                           "--unit-tokens", "2560", "--units", f"{share}/{count}", "--out", self.scratch / store, "--json"]
+                done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True,
+                                                 env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout)
+                return done["tokens_done"] / done["seconds"]
+
             ratios = []
             with concurrent.futures.ThreadPoolExecutor(count) as pool:
-                def harvests(of: list) -> list:
-                    return list(pool.map(lambda process: self.run(process, "harvest", tokens, 2, layer=6), of))
-
-                harvests(processes)  # the first touches memory
-                for _ in range(self.args.rounds):
-                    before, together, after = harvests(processes[:1])[0], harvests(processes), harvests(processes[:1])[0]
-                    ratios.append((before + after) / 2 * sum(1 / seconds for seconds in together) / count)
-            for process in processes:
-                process.__exit__()
-            print(f"{form}, harvest of {count} processes ÷ {count} × one: {statistics.median(ratios):.3f} "
+                for number in range(self.args.rounds):
+                    before = rate(0, f"{form}-before-{number}")
+                    together = sum(pool.map(lambda share: rate(share, f"{form}-{number}"), range(count)))
+                    after = rate(0, f"{form}-after-{number}")
+                    ratios.append(2 * together / (before + after))
+                    for store in self.scratch.glob(f"{form}-*"):
+                        shutil.rmtree(store)
+            print(f"{form}, harvest of {count} processes ÷ that of one: {statistics.median(ratios):.3f} "
                   f"({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
 
 

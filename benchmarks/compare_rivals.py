@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times hooked against transformers, TransformerLens and nnsight on one machine, in one run, with compared results.
+"""Times hooked against transformers, TransformerLens, SAELens and nnsight on one machine, in one run, with compared results.
 
     python3 -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt -r benchmarks/requirements.txt
     cmake --build --preset release --target bench_rival_runner
@@ -109,21 +109,22 @@ class Comparison:
             processes[engine].ask(**question.command, tokens=self.tokens(question.batch, question.length), repeats=0,
                                   write=files[engine])
         decodes = question.command["do"] == "decode"
-        exact = self.outcome(key, "hooked", "float32")
-        if len(files) == 1 or "hooked" not in files:
+        ours = next(iter(files))
+        exact = self.outcome(key, ours, "float32")
+        if len(files) == 1 or not ours.startswith("hooked"):
             found = []
         elif self.dtype == "float32":
             columns = PROMPT + question.command["new_tokens"] - 1 if decodes else None
-            found = [agreement.float32(question.text, e, files["hooked"], files[e], columns) for e in files if e != "hooked"]
+            found = [agreement.float32(question.text, e, files[ours], files[e], columns) for e in files if e != ours]
         elif not os.path.exists(exact):
-            found = [agreement.Agreement(question.text, "hooked", problems=["there is nothing of float32 to compare with"])]
+            found = [agreement.Agreement(question.text, ours, problems=["there is nothing of float32 to compare with"])]
         else:
             found = agreement.bfloat16(question.text, exact, files, PROMPT if decodes else None)
         for one in found:
             print("  " + one.text, flush=True)
         self.agreements += found
         for engine, file in files.items():
-            if engine != "hooked" or self.dtype != "float32":
+            if engine != ours or self.dtype != "float32":
                 os.unlink(file)
 
     def turn(self, process: Process, question, repeats: int) -> float:

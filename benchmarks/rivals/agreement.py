@@ -90,8 +90,9 @@ def error(value, exact) -> float:
 
 
 def bfloat16(question: str, exact_file: str, files: dict, columns: int | None) -> list:
-    """`files` by engine, ours among them. `columns`: how many positions are compared (those of a generation's prompt:
+    """`files` by engine, ours first. `columns`: how many positions are compared (those of a generation's prompt:
     after it other tokens may have been chosen)."""
+    ours = next(iter(files))
     results = {engine: Agreement(question, engine, "bfloat16") for engine in files}
     opened = {engine: safe_open(file, "pt") for engine, file in files.items()}
     exact = safe_open(exact_file, "pt")
@@ -113,14 +114,14 @@ def bfloat16(question: str, exact_file: str, files: dict, columns: int | None) -
             if name == "logits":
                 results[engine].top_1 = (value.argmax(-1) == true.argmax(-1)).float().mean().item()
     for name, by_engine in errors.items():
-        rivals = [e for engine, e in by_engine.items() if engine != "hooked"]
-        if rivals and not by_engine["hooked"] <= BFLOAT16_FACTOR * max(rivals) + BFLOAT16_ALLOWANCE:
-            results["hooked"].problems.append(f"{name}: error {by_engine['hooked']:.3g}, the rivals' at most {max(rivals):.3g}")
+        rivals = [e for engine, e in by_engine.items() if engine != ours]
+        if rivals and not by_engine[ours] <= BFLOAT16_FACTOR * max(rivals) + BFLOAT16_ALLOWANCE:
+            results[ours].problems.append(f"{name}: error {by_engine[ours]:.3g}, the rivals' at most {max(rivals):.3g}")
     if "logits" in errors:
         positions = exact.get_slice("logits").get_shape()[0] * exact.get_slice("logits").get_shape()[1]
         missed = {engine: round((1 - r.top_1) * positions) for engine, r in results.items()}
-        most = max(count for engine, count in missed.items() if engine != "hooked")
-        if missed["hooked"] > 2 * most + (1 - TOP_1) * positions + 1:
-            results["hooked"].problems.append(f"{missed['hooked']} of {positions} likeliest tokens are not those of float32, "
+        most = max(count for engine, count in missed.items() if engine != ours)
+        if missed[ours] > 2 * most + (1 - TOP_1) * positions + 1:
+            results[ours].problems.append(f"{missed[ours]} of {positions} likeliest tokens are not those of float32, "
                                               f"{most} of the rival that misses most")
     return list(results.values())

@@ -1,7 +1,11 @@
 """hooked from Python: what the package adds to the same calls from C++."""
+import tempfile
 import time
 
 import torch
+
+from .later import Later
+from .questions import HARVEST_ROWS
 
 begun = time.perf_counter()
 import hooked  # noqa: E402
@@ -37,6 +41,25 @@ class Engine:
 
     def read_cache(self, tokens):
         return Run(self.model.run_with_cache(tokens), read=True)
+
+    def until(self, tokens, layer):
+        """The runs of a harvest, and nothing kept."""
+        for rows in tokens.split(HARVEST_ROWS):
+            stream = self.model.run(rows, stop_at_layer=layer, output="residual").residual
+        return {"last": stream}
+
+    def store(self, tokens, layer):
+        name = f"blocks.{layer - 1}.hook_resid_post"
+        batch, length = tokens.shape
+        folder = tempfile.TemporaryDirectory()
+        hooked.harvest(self.model, tokens.tolist(), out=folder.name, names=name, contexts={"length": length},
+                       batch_tokens=HARVEST_ROWS * length, unit_tokens=4096)  # of a long corpus, only the last unit is waited for
+
+        def read():
+            rows = hooked.ActivationStore.open(folder.name).read(0, batch * length)
+            return {name: rows.activations[name].view(batch, length, -1)}
+
+        return Later(read, folder)
 
     def hooks(self, tokens, called):
         """With a function that does nothing at each default point, or without."""

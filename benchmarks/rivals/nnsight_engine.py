@@ -1,10 +1,15 @@
 """nnsight over the model of transformers."""
+import tempfile
+
 import nnsight
 import torch
 from nnsight.modeling.transformers import TransformersModel
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
+from .later import Later
+from .questions import HARVEST_ROWS
 from .transformers_engine import attributed
 
 
@@ -39,6 +44,13 @@ class Engine:
             stream = self.blocks[layer - 1].output.save()
             tracer.stop()
         return {f"blocks.{layer - 1}.hook_resid_post": stream}
+
+    def store(self, tokens, layer):
+        name = f"blocks.{layer - 1}.hook_resid_post"
+        file = tempfile.NamedTemporaryFile()
+        kept = [self.harvest(rows, layer)[name] for rows in tokens.split(HARVEST_ROWS)]
+        save_file({name: torch.cat(kept), "tokens": tokens}, file.name)
+        return Later(lambda: {name: load_file(file.name)[name]}, file)
 
     def decode(self, tokens, new_tokens, keep):
         options = {"max_new_tokens": new_tokens, "min_new_tokens": new_tokens, "do_sample": False, "pad_token_id": 0}

@@ -11,6 +11,7 @@ FLOAT = ("float32",)
 CPU = ("cpu",)
 CARD = ("cuda",)
 
+HARVEST_ROWS = 8  # of a run
 MIDDLE = 6  # the layer that is harvested up to and edited
 PROMPT = 32  # tokens that a generation continues from
 
@@ -69,6 +70,10 @@ QUESTIONS = {
     "until": Question(f"forward up to layer {MIDDLE}, 8 × 128", {"do": "until", "layer": MIDDLE}, 8, 128, HOOKED),
     "harvest": Question(f"harvest of the stream after layer {MIDDLE - 1}, ending there, 8 × 128",
                         {"do": "harvest", "layer": MIDDLE}, 8, 128),
+    "until_corpus": Question(f"forward up to layer {MIDDLE}, 160 × 128 in runs of {HARVEST_ROWS}", {"do": "until", "layer": MIDDLE},
+                             160, 128, PYTHON, devices=CPU, shapes=("gpt2-small",)),
+    "store": Question(f"160 × 128 tokens harvested to a disk, the stream after layer {MIDDLE - 1}", {"do": "store", "layer": MIDDLE},
+                      160, 128, ("hooked_python", "transformer_lens", "nnsight"), devices=CPU, shapes=("gpt2-small",)),
     "decode": Question(f"a step of a greedy generation after {PROMPT} tokens",
                        {"do": "decode", "new_tokens": 32, "keep": False}, 1, PROMPT),
     "decode_kept": Question("a step that keeps the stream after every layer",
@@ -159,6 +164,11 @@ RATIOS = (
     rival("L", "transformers", "harvest"),
     rival("L", "transformer_lens", "harvest"),
     rival("L", "nnsight", "harvest"),
+    Ratio("L", "tokens a second: harvest to a disk ÷ the runs alone, from Python", ("hooked_python", "until_corpus"),
+          ("hooked_python", "store"), "≥ 0.95"),
+    Ratio("L", "SAELens's runner ÷ hooked in Python: " + QUESTIONS["store"].text, ("transformer_lens", "store"),
+          ("hooked_python", "store"), "≥ 1"),
+    Ratio("L", "nnsight ÷ hooked in Python: " + QUESTIONS["store"].text, ("nnsight", "store"), ("hooked_python", "store"), "≥ 1"),
     Ratio("M", "from Python ÷ from C++: run_with_cache of all default points, 1 × 128", ("hooked_python", "cache_1x128"),
           ("hooked", "cache_1x128"), "≤ 1.03"),
     Ratio("M", "the same, and reading each", ("hooked_python", "read_1x128"), ("hooked", "read_1x128"), "≤ 1.03", FLOAT),

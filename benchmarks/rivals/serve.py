@@ -11,6 +11,7 @@ and, with `tokens` (a file), `repeats` and, where the results are wanted, `write
   read_cache                                    the same with the defaults, each of them read: hooked computes some when they are read
   until    layer                                the stream that the layer reads
   harvest  layer                                the stream after the layer before; the run ends there
+  store    layer                                the same of all rows, a few a run, written to a disk
   decode   new_tokens, keep                     a greedy generation, without or with the stream after every layer
   edit_rows  layer, step, edited                row r of what the layer reads is r × step larger; logits at the last position
   attribution  answer, against                  rows are clean and corrupted: (clean - corrupted) · d metric / d corrupted of what

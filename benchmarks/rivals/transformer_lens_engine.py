@@ -1,5 +1,6 @@
 """TransformerLens's HookedTransformer, with the weights of a folder of Hugging Face, not processed."""
 import itertools
+import tempfile
 
 import pandas
 import torch
@@ -10,6 +11,8 @@ from transformer_lens.cache.key_value_cache import TransformerLensKeyValueCache
 from transformer_lens.pretrained.weight_conversions.gpt2 import convert_gpt2_weights
 from transformer_lens.pretrained.weight_conversions.llama import convert_llama_weights
 
+from .later import Later
+from .questions import HARVEST_ROWS
 from .transformers_engine import attributed
 
 
@@ -66,6 +69,23 @@ class Engine:
     def harvest(self, tokens, layer):
         _, cache = self.model.run_with_cache(tokens, names_filter=f"blocks.{layer - 1}.hook_resid_post", stop_at_layer=layer)
         return dict(cache.cache_dict)
+
+    def store(self, tokens, layer):
+        """By SAELens's runner, which writes a folder of `datasets`. Arrow has no bfloat16: it stores float32, then."""
+        import datasets
+        from sae_lens import CacheActivationsRunner, CacheActivationsRunnerConfig, cache_activations_runner
+
+        name = f"blocks.{layer - 1}.hook_resid_post"
+        batch, length = tokens.shape
+        width = self.model.cfg.d_model
+        folder = tempfile.TemporaryDirectory()
+        options = CacheActivationsRunnerConfig(
+            dataset_path="of tokens", model_name="in memory", model_batch_size=HARVEST_ROWS, hook_name=name, d_in=width,
+            training_tokens=batch * length, context_size=length, new_cached_activations_path=folder.name, shuffle=False,
+            buffer_size_gb=(batch * length * width * 4 + 1) / 1e9, prepend_bos=False, streaming=False, device="cpu")
+        cache_activations_runner.load_model = lambda **_: self.model  # it takes names of models alone
+        made = CacheActivationsRunner(options, override_dataset=datasets.Dataset.from_dict({"input_ids": tokens.tolist()})).run()
+        return Later(lambda: {name: torch.from_numpy(made.with_format("numpy")[:][name])}, folder)
 
     def decode(self, tokens, new_tokens, keep):
         kept = {}
