@@ -35,8 +35,9 @@ void bind_figures(nb::class_<Page>& page) {
   define(
       page, "add_features", "Page::add_features",
       [](Page& self, const ActivationCache& cache, Like<Address> features, std::int64_t top_k,
-         FiringOptions which) { self.add_features(cache, features.take(), which, top_k); },
-      nb::arg("cache"), nb::arg("features"), nb::arg("top_k") = 5);
+         const FeatureExamples& examples,
+         FiringOptions which) { self.add_features(cache, features.take(), which, top_k, examples); },
+      nb::arg("cache"), nb::arg("features"), nb::arg("top_k") = 5, nb::arg("examples") = FeatureExamples());
 }
 
 }  // namespace

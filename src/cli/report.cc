@@ -81,7 +81,8 @@ void perform(const ReportCommandOptions& options) {
                     .prepend_bos = prepend_bos_of(options.input.prepend_bos),
                     .shell_options = shell_options(options.model),
                     .shell_dictionaries = shell_dictionaries(options.model),
-                    .features = options.features};
+                    .features = options.features,
+                    .examples = {options.examples.begin(), options.examples.end()}};
   if (options.corrupted) how.corrupted = *options.corrupted;
   if (!options.corrupted_tokens.empty()) how.corrupted = options.corrupted_tokens;
   if (options.neurons)

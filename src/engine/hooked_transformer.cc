@@ -97,7 +97,9 @@ Provenance HookedTransformer::provenance() const {
     provenance.processing.emplace_back(processing_step_name(step.step), step.outcome);
   std::vector<std::string> dictionaries;
   for (const MountedDictionary& each : model_->dictionaries)
-    dictionaries.push_back(each.writes.to_string() + (each.with_error ? " with its error" : ""));
+    dictionaries.push_back(fmt::format("{} (fingerprint {}){}", each.writes.to_string(),
+                                       each.fingerprint.substr(0, 8),
+                                       each.with_error ? " with its error" : ""));
   if (!dictionaries.empty())
     provenance.more["dictionaries"] = fmt::format("{}", fmt::join(dictionaries, ", "));
   return provenance;

@@ -324,6 +324,7 @@ struct ReportCommandOptions : OutOptions {
   TokenChoice answers, against;
   bool neurons = false;  ///< an attribution graph over them
   std::int64_t features = 20;
+  std::vector<std::string> examples;  ///< folders of harvests
   std::string title;
   bool json = false;
 };

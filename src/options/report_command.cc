@@ -28,6 +28,9 @@ Reader define_report(CLI::App& app) {
   add_token_choice(app, "against", options->against, "subtracted from it");
   add_options(app, {{"--features N", options->features,
                      "how many features of each dictionary are shown (default: 20)", at_least_one},
+                    {"--examples DIR", options->examples,
+                     "a harvest with --examples of a dictionary: adds the tokens at which its features are "
+                     "largest; may be repeated"},
                     {"--title TEXT", options->title, "the heading of the page (default: the model)"},
                     {"--out F", options->out, "the page: .html", required},
                     force_row(options->force, {"--out"}),

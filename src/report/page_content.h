@@ -26,6 +26,8 @@ struct Page::Content {
   void name_token(std::int64_t id);
   /// [[id, probability], ...]
   Json predictions(const at::Tensor& ids, const at::Tensor& probabilities);
+  /// What a harvest found of a feature: the tokens around each example, its value, and its place among them.
+  Json examples_of(const FeatureExamples& examples, std::int64_t feature);
   /// The parts of the last section. (A function that takes JSON would be a symbol of the shared library that
   /// names nlohmann.)
   Json& parts();

@@ -73,6 +73,34 @@ AttentionBytes bytes_for(const std::vector<ActivationName>& names, const ModelCo
   return {std::ssize(names) * config.n_heads, length, !config.bidirectional(config.main_stack())};
 }
 
+/// What the runs of a model record of the dictionary at `place`: its place, fingerprint and error.
+std::string dictionary_in(const Provenance& provenance, const std::string& place) {
+  const auto all = provenance.more.find("dictionaries");
+  if (all == provenance.more.end()) return "";
+  const std::string text = ", " + all->second + ",";
+  const std::size_t begin = text.find(", " + place + " (");
+  return begin == std::string::npos ? "" : text.substr(begin + 2, text.find(',', begin + 2) - begin - 2);
+}
+
+void require_examples_of(const HookedTransformer& model, const ActivationName& codes,
+                         const FeatureExamples& examples) {
+  const std::string place = codes.place().to_string();
+  const Provenance& from = examples.provenance;
+  const auto identity = model.identity();
+  if (!from.fingerprint.empty() && from.fingerprint != identity->fingerprint) {
+    throw HookError(codes.to_string(),
+                    fmt::format("these examples are of another model; expected those of {}, got {}; harvest "
+                                "them with this model, processed alike",
+                                identity->text(), ModelIdentity{from.model, from.fingerprint}.text()));
+  }
+  const std::string here = dictionary_in(model.provenance(), place), there = dictionary_in(from, place);
+  if (!there.empty() && here != there) {
+    throw HookError(codes.to_string(), fmt::format("these examples are of another dictionary; expected those "
+                                                   "of {}, got {}; harvest them with this one",
+                                                   here, there));
+  }
+}
+
 }  // namespace
 
 void Page::add_tokens(const Grid& values) {
@@ -184,8 +212,32 @@ void Page::add_heat_map(const Grid& grid) {
                                {"values", nested(values)}});
 }
 
+Json Page::Content::examples_of(const FeatureExamples& examples, std::int64_t feature) {
+  if (feature >= examples.values.size(0))
+    throw ShapeError(kPage, fmt::format("the examples are of {} features; expected one for feature {}",
+                                        examples.values.size(0), feature));
+  Json list = Json::array();
+  const at::Tensor values = examples.values[feature].to(at::kDouble);
+  for (std::int64_t i = 0; i < values.size(0) && values[i].item<double>() != 0; ++i) {
+    const at::Tensor window = examples.tokens[feature][i].to(at::kLong).contiguous();
+    Json example{{"ids", Json::array()}, {"value", rounded(values[i].item<double>())}, {"at", 0}};
+    for (std::int64_t place = 0; place < window.numel(); ++place) {
+      const std::int64_t id = window.const_data_ptr<std::int64_t>()[place];
+      if (place == examples.before) example["at"] = example["ids"].size();
+      if (id < 0) continue;  // outside the context
+      name_token(id);
+      example["ids"].push_back(id);
+    }
+    list.push_back(std::move(example));
+  }
+  return list;
+}
+
 void Page::add_features(const ActivationCache& cache, const Address& features, const FiringOptions& which,
-                        std::int64_t top_k) {
+                        std::int64_t top_k, const FeatureExamples& examples) {
+  const bool harvested = examples.values.defined();
+  if (harvested)
+    require_examples_of(content_->model, content_->model.points().resolve(features.name()), examples);
   const std::vector<FiringFeature> firing = firing_features(cache, features, which);
   std::vector<std::int64_t> numbers;
   for (const FiringFeature& each : firing) numbers.push_back(each.feature);
@@ -202,8 +254,11 @@ void Page::add_features(const ActivationCache& cache, const Address& features, c
     Json feature{{"name", std::to_string(firing[i].feature)},
                  {"values", list_of(codes.select(1, firing[i].feature))},
                  {"raises", Json::array()},
-                 {"lowers", Json::array()},
-                 {"examples", Json::array()}};
+                 {"lowers", Json::array()}};
+    if (harvested) {
+      feature["fired"] = examples.fired[firing[i].feature].item<std::int64_t>();
+      feature["examples"] = content_->examples_of(examples, firing[i].feature);
+    }
     if (logits.defined()) {
       const at::Tensor row = logits[static_cast<std::int64_t>(i)];
       for (const auto& [key, largest] : {std::pair{"raises", true}, {"lowers", false}}) {
@@ -215,7 +270,9 @@ void Page::add_features(const ActivationCache& cache, const Address& features, c
   }
   if (list.empty())
     return add_text(fmt::format("No feature of {} fires on this text.", features.to_string()));
-  content_->parts().push_back({{"kind", "features"}, {"title", features.to_string()}, {"features", list}});
+  Json part{{"kind", "features"}, {"title", features.to_string()}, {"features", list}};
+  if (harvested) part["rows"] = examples.rows;
+  content_->parts().push_back(std::move(part));
 }
 
 }  // namespace hooked

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "analysis/graphs/graph_targets.h"
@@ -22,6 +23,7 @@
 #include "hooked/analysis/repetition.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
+#include "io/files/path_text.h"
 #include "report/section_code.h"
 
 namespace hooked {
@@ -101,6 +103,7 @@ class ReportWork {
       options_.answers = {run_.logits()[0][-1].argmax().item<std::int64_t>()};
     if (options.corrupted) options_.corrupted = spelled(model, *options.corrupted, options.prepend_bos);
     for (const std::string& note : run_.notes) page_.add_note(note);
+    for (const std::filesystem::path& folder : options.examples) read_examples(folder);
   }
 
   Page page() {
@@ -130,8 +133,11 @@ class ReportWork {
           "Features of " + each.output.to_string(),
           "The features of the dictionary that are strongest on this text, and the tokens whose logits they "
           "raise and lower.",
-          code_.of_prompt(kFeaturesSource, &each),
-          [&] { page_.add_features(run_.cache, features, {.count = options_.features}); });
+          code_.of_prompt(kFeaturesSource, &each), [&] {
+            const auto found = examples_.find(features.to_string());
+            page_.add_features(run_.cache, features, {.count = options_.features}, 5,
+                               found == examples_.end() ? FeatureExamples() : found->second);
+          });
     }
     if (options_.graph) {
       const bool neurons = options_.graph->are_neurons();
@@ -153,6 +159,18 @@ class ReportWork {
     Selection selection = act::defaults;
     if (!model.dictionaries().empty()) selection = selection | act::sae_output | act::sae_acts_post;
     return selection;
+  }
+
+  /// Of a harvest, which must be about dictionaries of the model.
+  void read_examples(const std::filesystem::path& folder) {
+    for (auto& [codes, examples] : FeatureExamples::load(folder)) {
+      if (!run_.cache.contains(Address(codes).name())) {
+        throw HookError(codes, fmt::format("{} has examples of these codes, but no dictionary of the model "
+                                           "stands there; expected a harvest with the report's dictionaries",
+                                           path_text(folder)));
+      }
+      examples_.insert_or_assign(codes, std::move(examples));
+    }
   }
 
   /// Whether the work continues.
@@ -294,6 +312,7 @@ class ReportWork {
   RunResult run_;
   Page page_;
   CodeWriter code_;
+  std::map<std::string, FeatureExamples> examples_;  // by names of codes
   WorkClock clock_;
   std::int64_t done_ = 0, total_;
   bool ended_ = false;

@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/shell_word.h"
 #include "hooked/hooks/act.h"
+#include "io/files/path_text.h"
 
 namespace hooked {
 namespace {
@@ -107,6 +108,15 @@ CodeWriter::CodeWriter(const HookedTransformer& model, const Prompt& prompt, con
 std::string CodeWriter::filled(std::string_view text, const StandingDictionary* standing) const {
   const std::string answer = in_source(options_.answers), against = in_source(options_.against);
   const bool with_error = standing != nullptr && standing->with_error;
+  const std::string features =
+      standing == nullptr ? "" : act::sae_acts_post(Address(standing->output)).to_string();
+  const auto examples = [&](std::string_view line) {
+    std::string lines;
+    for (const std::filesystem::path& folder : options_.examples)
+      lines += fmt::format(fmt::runtime(line), fmt::arg("folder", in_source(path_text(folder))),
+                           fmt::arg("features", features));
+    return lines;
+  };
   return fmt::format(
       fmt::runtime(text), fmt::arg("answer", answer),
       fmt::arg("answers_in_shell",
@@ -118,8 +128,8 @@ std::string CodeWriter::filled(std::string_view text, const StandingDictionary* 
       fmt::arg("with_error_in_cpp", with_error ? ", {.with_error = true}" : ""),
       fmt::arg("with_error_in_python", with_error ? ", with_error=True" : ""),
       fmt::arg("place", standing == nullptr ? "" : standing->output.to_string()),
-      fmt::arg("features",
-               standing == nullptr ? "" : act::sae_acts_post(Address(standing->output)).to_string()));
+      fmt::arg("examples_in_cpp", examples(kExamplesInCpp)),
+      fmt::arg("examples_in_python", examples(kExamplesInPython)), fmt::arg("features", features));
 }
 
 std::string CodeWriter::command_line(const std::string& command, const std::string& input,

@@ -65,12 +65,18 @@ inline constexpr SectionSource kFeaturesSource{
     R"(// dictionary: the hooked::Dictionary of {place}
 const auto spliced = model.with_dictionary(dictionary{with_error_in_cpp});
 const auto run = spliced.run_with_cache(tokens, hooked::act::sae_acts_post);
-const auto firing = hooked::firing_features(run.cache, "{features}");)",
+const auto firing = hooked::firing_features(run.cache, "{features}");{examples_in_cpp})",
     R"(# dictionary: the hooked.Dictionary of {place}
 spliced = model.with_dictionary(dictionary{with_error_in_python})
 run = spliced.run_with_cache(tokens, hooked.act.sae_acts_post)
-firing = hooked.firing_features(run.cache, "{features}"))",
+firing = hooked.firing_features(run.cache, "{features}"){examples_in_python})",
 };
+
+/// What follows for each folder of a harvest with examples.
+inline constexpr std::string_view kExamplesInCpp = R"(
+const auto examples = hooked::FeatureExamples::load({folder}).at("{features}");)";
+inline constexpr std::string_view kExamplesInPython = R"(
+examples = hooked.FeatureExamples.load({folder})["{features}"])";
 
 inline constexpr SectionSource kGraphSource{
     "graph",

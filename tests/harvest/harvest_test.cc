@@ -225,6 +225,17 @@ TEST_F(HarvestTest, OtherSettingsAreRefused) {
   EXPECT_TRUE(refused(model, corpus, other, "rows.seed"));
   EXPECT_TRUE(refused(model_of(random_weights(double_config(), 8), double_config()), corpus, options,
                       "model.fingerprint"));
+  const auto with_dictionary = [&](std::uint64_t seed) {
+    return model.with_dictionary(
+        fitted_to(random_autoencoder("blocks.0.hook_resid_post", 8, at::kDouble, seed), model.config()));
+  };
+  EXPECT_TRUE(refused(with_dictionary(1), corpus, options, "model.dictionaries"));
+  const auto spliced = folder / "spliced";
+  harvest(with_dictionary(1), corpus, spliced, options, {.unit_tokens = kUnitTokens});
+  EXPECT_NO_THROW(harvest(with_dictionary(1), corpus, spliced, options, {.unit_tokens = kUnitTokens}));
+  EXPECT_TRUE(throws<IoError>(
+      [&] { harvest(with_dictionary(2), corpus, spliced, options, {.unit_tokens = kUnitTokens}); },
+      spliced.string(), {"model.dictionaries", "fingerprint"}));
   EXPECT_TRUE(refused(model, some_ids(folder / "corpus.jsonl", 41), options, "corpus.files"));
   // The same file from another folder is the same corpus.
   fs::create_directories(folder / "moved");

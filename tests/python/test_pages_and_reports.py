@@ -41,19 +41,24 @@ def test_a_report_is_a_page(toy: hooked.HookedTransformer, tmp_path: Path) -> No
     page.save(tmp_path / "mine.html", overwrite="any")
 
 
-def test_code_of_sections_runs(toy: hooked.HookedTransformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_sections_runs(toy: hooked.HookedTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     sae = hooked.Dictionary.load("examples/toy_sae")
     model = hooked.HookedTransformer.load("examples/toy_model", without=hooked.steps_that_change(sae))
     transcoders = hooked.DictionarySet.load("examples/toy_transcoders")
+    spliced = model.with_dictionary(sae, with_error=True)
+    examples = tmp_path / "examples"
+    codes = "blocks.0.hook_resid_post.hook_sae_acts_post"
+    hooked.harvest(spliced, [PROMPT, OTHER], out=examples, names=codes, reduce={"examples": 3}, contexts={"length": 7})
     page = hooked.report(
-        model.with_dictionary(sae, with_error=True),
+        spliced,
         PROMPT,
         model_name="examples/toy_model",
         corrupted=OTHER,
         answers=[" Mary"],
         against=[" John"],
         graph=hooked.GraphFeatures.neurons(),
+        examples=[examples],
     )
     sections = data_of(page)["sections"]
     assert len(sections) == 8
@@ -61,6 +66,19 @@ def test_code_of_sections_runs(toy: hooked.HookedTransformer, monkeypatch: pytes
         code = section["code"]["python"]
         names: dict[str, Any] = {"hooked": hooked, "torch": torch, "dictionary": sae, "transcoders": transcoders}
         exec(compile(code, section["title"], "exec"), names)
+        for part in section["parts"]:
+            if part["kind"] == "features":
+                found = names["examples"]
+                assert part["rows"] == found.rows
+                for feature in part["features"]:
+                    assert feature["fired"] == found.fired[int(feature["name"])].item()
+                    assert [each["value"] for each in feature["examples"]] == pytest.approx(
+                        [x for x in found.values[int(feature["name"])].tolist() if x], rel=1e-4
+                    )
+    with pytest.raises(hooked.HookError, match="no dictionary of the model"):
+        hooked.report(model, PROMPT, examples=[examples])
+    with pytest.raises(hooked.HookError, match="another model"):
+        hooked.report(toy.with_dictionary(sae), PROMPT, examples=[examples])
 
 
 def test_a_page_of_ones_own(toy: hooked.HookedTransformer) -> None:

@@ -6,6 +6,8 @@
 #include "core/base64.h"
 #include "hooked/analysis/bar_plot.h"
 #include "hooked/analysis/residual.h"
+#include "hooked/harvest/harvest.h"
+#include "hooked/harvest/reductions.h"
 #include "hooked/io/file.h"
 #include "tests/support/page_data.h"
 #include "tests/support/random_dictionaries.h"
@@ -204,6 +206,41 @@ TEST(Page, FeaturesAreThoseThatFire) {
   EXPECT_NEAR(list[0]["values"][1].get<double>(), codes[1][firing[0].feature].item<double>(), 1e-4);
   EXPECT_EQ(list[0]["raises"][0][0], logits[0].argmax().item<std::int64_t>());
   EXPECT_EQ(list[0]["lowers"][0][0], logits[0].argmin().item<std::int64_t>());
+}
+
+TEST(Page, FeaturesHaveTheExamplesOfAHarvest) {
+  const TempFolder folder;
+  const Fixture made;
+  const auto spliced = made.model.with_dictionary(random_autoencoder("blocks.0.hook_resid_post", 8));
+  const Address features = act::sae_acts_post(act::resid_post(0));
+  harvest(spliced, Corpus::of({std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7}}), folder.path() / "found",
+          {.names = features, .contexts = {.length = 5}},
+          {.reduce = {.examples = 2, .example_before = 1, .example_after = 1}});
+  const auto found = FeatureExamples::load(folder.path() / "found").at(features.to_string());
+  const auto run = spliced.run_with_cache(made.tokens, act::sae_acts_post);
+  Page page(spliced, run.cache);
+  page.add_features(run.cache, features, {.count = 3}, 2, found);
+  const Document part = parts_of(page)[0];
+  EXPECT_EQ(part["rows"], 7);
+  for (const Document& shown : part["features"]) {
+    const std::int64_t feature = std::stoll(shown["name"].get<std::string>());
+    EXPECT_EQ(shown["fired"], found.fired[feature].item<std::int64_t>());
+    const Document& examples = shown["examples"];
+    EXPECT_EQ(std::ssize(examples), std::min<std::int64_t>(2, shown["fired"]));
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      const auto k = static_cast<std::int64_t>(i);
+      // Document 0 is 1, 2, ... 7, in contexts of 5 and 2: a token is its offset and 1.
+      const std::int64_t offset = found.offsets[feature][k].item<std::int64_t>(), token = offset + 1;
+      EXPECT_EQ(examples[i]["ids"][examples[i]["at"].get<std::size_t>()], token);
+      EXPECT_EQ(examples[i]["at"], token == 1 || token == 6 ? 0 : 1);
+      EXPECT_EQ(examples[i]["ids"].size(), token == 1 || token >= 5 ? 2U : 3U);
+      EXPECT_NEAR(examples[i]["value"].get<double>(), found.values[feature][k].item<double>(), 1e-4);
+    }
+  }
+  const auto other =
+      made.model.with_dictionary(random_autoencoder("blocks.0.hook_resid_post", 8, at::kFloat, 2));
+  Page wrong(other, other.run_with_cache(made.tokens, act::sae_acts_post).cache);
+  EXPECT_THROW(wrong.add_features(run.cache, features, {}, 2, found), HookError);
 }
 
 TEST(Page, RefusesWhatItIsNotAbout) {

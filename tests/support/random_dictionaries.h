@@ -42,14 +42,14 @@ inline Dictionary random_dictionary(const DictionaryConfig& c, std::uint64_t see
 
 /// A sparse autoencoder of an activation.
 inline Dictionary random_autoencoder(const std::string& place, std::int64_t width,
-                                     at::ScalarType dtype = at::kFloat) {
+                                     at::ScalarType dtype = at::kFloat, std::uint64_t seed = 100) {
   DictionaryConfig c;
   c.d_in = c.d_out = width;
   c.features = 20;
   c.dtype = dtype;
   c.subtracts_decoder_bias = true;
   c.input = c.output = place;
-  return random_dictionary(c, 100);
+  return random_dictionary(c, seed);
 }
 
 /// The dictionary as one that was fitted to the activations of a model of that config.

@@ -13,6 +13,7 @@
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/input.h"
+#include "hooked/harvest/reductions.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/address.h"
 #include "hooked/io/overwrite.h"
@@ -88,10 +89,11 @@ class Page {
   /// A picture: SVG that hooked made, such as node_link_svg(). Throws ConfigError for other texts.
   void add_picture(const std::string& svg);
   /// Features of a dictionary of the model: the prompt coloured by each, and the `top_k` tokens that it
-  /// raises and lowers most. `features` is the point act::sae_acts_post, which the cache must have. Throws as
-  /// firing_features() and feature_logits().
+  /// raises and lowers most. `features` is the point act::sae_acts_post, which the cache must have. With
+  /// `examples`, what a harvest found of each. Throws as firing_features() and feature_logits(), and
+  /// HookError for examples of another model or dictionary.
   void add_features(const ActivationCache& cache, const Address& features, const FiringOptions& which = {},
-                    std::int64_t top_k = 5);
+                    std::int64_t top_k = 5, const FeatureExamples& examples = {});
 
   /// The headings of its sections.
   std::vector<std::string> sections() const;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ struct ReportOptions {
   /// The same of the model's dictionaries: `--dictionary sae --with-error`.
   std::string shell_dictionaries = {};
   std::int64_t features = 20;  ///< of each dictionary in the model, at most
+  /// Folders of harvests with ReductionOptions::examples of the model's dictionaries: adds them to the
+  /// features.
+  std::vector<std::filesystem::path> examples = {};
   /// Called before each section and during it; false ends the work, and the page has what is done.
   std::function<bool(const SweepProgress&)> progress = nullptr;
 };
@@ -40,8 +44,9 @@ struct ReportOptions {
 /// A page about a prompt: its tokens and what comes next, a lens, attention, scores of heads, which parts
 /// write the answer; for a pair of prompts activation patching, for the model's dictionaries their
 /// features, and an attribution graph. Each section says how it is made again. What the model does not
-/// have is said in its section. Throws HookError for a model of two stacks and for a corrupted prompt without
-/// answers, and what the prompts, answers and the run throw.
+/// have is said in its section. Throws HookError for a model of two stacks, for a corrupted prompt without
+/// answers, and for examples of another model or dictionary; and what the prompts, answers,
+/// FeatureExamples::load and the run throw.
 ///
 ///     report(model, "When John and Mary went to the shop, John gave a bag to",
 ///            {.corrupted = "When John and Mary went to the shop, Mary gave a bag to",

@@ -2,15 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
-#include <c10/util/accumulate.h>
-#include <c10/util/hash.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <utility>
 
+#include "core/weight_sample.h"
 #include "families/shared/native_config.h"
 #include "loading/fill/device.h"
 #include "models/transformer/transformer.h"
@@ -98,37 +94,14 @@ std::int64_t LoadedModel::size_of_axis(const ActivationName& name, Axis axis) co
   return size_of(axis, config, name.layer);
 }
 
-// Note [Fingerprints]
-// A fingerprint uses a few numbers spread over each weight: it must not read all of a model that is mapped
-// from a file. They are rounded to float32, because in float64 the last digits of processed weights depend on
-// the kernels that processed them.
 const std::shared_ptr<const ModelIdentity>& LoadedModel::identity() const {
   if (base) return base->identity();
   std::call_once(identified_, [&] {
-    constexpr std::int64_t samples = 4;
-    const at::NoGradGuard no_grad;
-    std::string facts = write_native_config(config);
-    std::vector<at::Tensor> numbers;  // of all weights, in the order of the slots
-    for (const WeightSlot& slot : slots()) {
-      const std::int64_t count = c10::multiply_integers(slot.view.sizes());
-      facts += fmt::format("{} [{}]\n", slot.name, fmt::join(slot.view.sizes(), ", "));
-      for (std::int64_t i = 0; count > 0 && i < samples; ++i)
-        numbers.push_back(slot.view.number((2 * i + 1) * count / (2 * samples)));
-    }
-    // Reads from each device once.
-    std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> places;
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-      places[{numbers[i].device().str(), numbers[i].scalar_type()}].push_back(i);
-    std::vector<float> read(numbers.size());
-    for (const auto& [where, of_it] : places) {
-      std::vector<at::Tensor> there;
-      for (const std::size_t i : of_it) there.push_back(numbers[i]);
-      const at::Tensor here = at::stack(there).to(at::kCPU, at::kFloat);
-      for (std::size_t i = 0; i < of_it.size(); ++i) read[of_it[i]] = here.const_data_ptr<float>()[i];
-    }
-    facts.append(reinterpret_cast<const char*>(read.data()), read.size() * sizeof(float));
+    WeightSample sample;
+    for (const WeightSlot& slot : slots())
+      sample.add(slot.name, slot.view.sizes(), [&](std::int64_t i) { return slot.view.number(i); });
     identity_ = std::make_shared<const ModelIdentity>(
-        ModelIdentity{.name = id, .fingerprint = c10::sha1(facts).str()});
+        ModelIdentity{.name = id, .fingerprint = sample.fingerprint(write_native_config(config))});
   });
   return identity_;
 }

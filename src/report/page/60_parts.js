@@ -192,11 +192,12 @@ const kFeaturesAtOnce = 10;
 function featuresPart(part) {
   const most = (feature) => Math.max(...feature.values.map((x) => real(x) || 0));
   const features = [...part.features].sort((a, b) => most(b) - most(a));
-  const coloured = (ids, list, about, label) => {
+  const coloured = (ids, list, about, label, scaled = list.map(real)) => {
     const values = list.map(real);
-    const scale = scaleFor(values, values.some((x) => x < 0) ? {} : { low: 0 });
+    const scale = scaleFor(scaled, scaled.some((x) => x < 0) ? {} : { low: 0 });
     const strip = tokenStrip({ ids, label, onLeave: about.rest,
-      onPoint: (i) => about.say(el('b', { text: quoted(ids[i]) }), ` token ${i}, id ${ids[i]}: ${number(values[i])}`) });
+      onPoint: (i) => about.say(el('b', { text: quoted(ids[i]) }), ` token ${i}, id ${ids[i]}`,
+        Number.isNaN(values[i]) ? '' : `: ${number(values[i])}`) });
     drawn(() => strip.paint(values, scale));
     return strip.node;
   };
@@ -204,9 +205,14 @@ function featuresPart(part) {
     const about = readout('');
     const chips = [['raises', feature.raises], ['lowers', feature.lowers]].filter(([, list]) => list && list.length)
       .map(([word, list]) => el('p', { class: 'effect' }, el('span', { class: 'effect-name', text: word }), tokenChips(list)));
-    const examples = feature.examples && feature.examples.length ? el('details', { class: 'examples' },
-      el('summary', { text: `Examples (${feature.examples.length})` }),
-      ...feature.examples.map((each, i) => coloured(each.ids, each.values, about, `Example ${i + 1}`))) : null;
+    const largest = feature.examples && feature.examples.map((each) => real(each.value));
+    const examples = feature.examples ? el('details', { class: 'examples' },
+      el('summary', { text: `Fires at ${feature.fired.toLocaleString('en')} of the harvest's ${part.rows.toLocaleString('en')} tokens`
+        + (largest.length ? '; where it is largest' : '') }),
+      ...feature.examples.map((each, i) => el('div', { class: 'example' },
+        el('span', { class: 'chip-number', text: number(largest[i]) }),
+        coloured(each.ids, each.ids.map((_, place) => (place === each.at ? each.value : null)), about,
+          `Example ${i + 1} of feature ${feature.name}`, largest)))) : null;
     return el('article', { class: 'feature' },
       el('div', { class: 'feature-head' }, subheading(part, feature.name, ' ',
         el('span', { class: 'point', text: `at most ${number(most(feature))}` })), about.node),

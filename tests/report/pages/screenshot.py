@@ -41,6 +41,8 @@ def patching(page):
 
 
 def features(page):
+    if page.browser.count(".part-features .examples"):
+        page.click(".part-features .feature:first-child .examples summary")
     page.hover(".part-features .feature:first-child .token", 3)
 
 
@@ -51,7 +53,7 @@ def graph(page):
 
 # The sections: how their titles begin, what is done before, and how many pixels are in the picture at most.
 STATES = {"tokens": ("Tokens", tokens, 520), "lens": ("Logit lens", lens, 900), "attention": ("Attention", attention, 1300),
-          "patching": ("Activation patching", patching, 440), "features": ("Features", features, 270),
+          "patching": ("Activation patching", patching, 440), "features": ("Features", features, 330),
           "graph": ("Attribution graph", graph, 900)}
 LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (390, "light")}
 

@@ -301,6 +301,19 @@ def test_features(page):
     at = best["values"].index(max(most))
     page.hover(f"{box} .feature:first-child > .strip .token", at)
     assert page.browser.text(f"{box} .feature .readout").endswith(f": {js_number(max(most))}")
+    if "rows" in part:
+        head = f"{box} .feature:first-child .examples summary"
+        assert page.browser.text(head).startswith(
+            f"Fires at {best['fired']:,} of the harvest's {part['rows']:,} tokens")
+        page.click(head)
+        values = f"{box} .feature:first-child .example > .chip-number"
+        equal(page.browser.count(values), len(best["examples"]))
+        for number, example in enumerate(best["examples"], 1):
+            tokens = f"{box} .feature:first-child .examples > div:nth-of-type({number}) .token"
+            equal(page.browser.count(tokens), len(example["ids"]))
+            equal(page.browser.text(values, number - 1), js_number(example["value"]))
+            page.hover(tokens, example["at"])
+            assert page.browser.text(f"{box} .feature .readout").endswith(f": {js_number(example['value'])}")
     if len(most) > 10:
         page.click(f"{box} > div > .quiet")
         equal(page.browser.count(f"{box} .feature"), len(most))
