@@ -28,6 +28,7 @@ def harvest(
     actors: Union[int, tuple[int, int]] = 1,
     cpus: float = 1,
     gpus: float = 0,
+    calls: int = 1000,
     **options: Any,
 ) -> "hooked.StoreStatus":
     """`hooked.harvest` as a stage of Ray Data: the store of one process, made by many.
@@ -35,7 +36,8 @@ def harvest(
     `corpus` is a path that every node sees, or a function that makes a corpus. `out` is a folder that every node sees, or a URL of
     `fsspec` (`s3://bucket/acts`): there, a unit's record is put after its files, and objects appear as a whole. `actors` is how many hold
     the model, or the fewest and the most; each has `cpus` processors, as many threads, and `gpus` devices. `load` are options of
-    `HookedTransformer.load`, and `options` those of `hooked.harvest`.
+    `HookedTransformer.load`, and `options` those of `hooked.harvest`. Actors are called at most `calls` times, with as many units each
+    time, since every call reads which units there are.
 
     Returns what the store holds. What was done before is not done again.
     """
@@ -48,10 +50,11 @@ def harvest(
     there = place.records()
     missing = [{"unit": unit} for unit in range(units) if unit not in there]
     if missing:
-        stage = data.from_items(missing, override_num_blocks=len(missing)).map_batches(
-            _Harvester, batch_size=1, concurrency=actors, num_cpus=cpus, num_gpus=gpus, fn_constructor_args=work
+        together = -(-len(missing) // calls)
+        stage = data.from_items(missing, override_num_blocks=-(-len(missing) // together)).map_batches(
+            _Harvester, batch_size=together, concurrency=actors, num_cpus=cpus, num_gpus=gpus, fn_constructor_args=work
         )
-        for _ in stage.iter_batches(batch_size=1):
+        for _ in stage.iter_batches(batch_size=together):
             pass
     return place.join()
 
@@ -113,10 +116,11 @@ class _Harvester:
             return len(json.loads((folder / "manifest.json").read_text())["plan"])
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        for unit in batch["unit"]:
+        for units in self._place.at_once([int(unit) for unit in batch["unit"]]):
             with self._place.folder() as folder:
-                self._harvest(folder, [int(unit)])
-                self._place.put_unit(folder, int(unit))
+                self._harvest(folder, units)
+                for unit in units:
+                    self._place.put_unit(folder, unit)
         return batch
 
     def _harvest(self, folder: Path, units: list[int]) -> None:
@@ -146,6 +150,10 @@ class _Place:
         import fsspec
 
         return fsspec.core.url_to_fs(self._out)
+
+    def at_once(self, units: list[int]) -> list[list[int]]:
+        """The units of a call, in the parts that a node makes before it puts them."""
+        return [[unit] for unit in units] if self._remote else [units]
 
     def folder(self) -> "_Folder":
         if not self._remote:
@@ -181,7 +189,7 @@ class _Place:
         if "units" in manifest:
             return {unit["unit"]: "" for unit in manifest["units"]}
         names = [path.rsplit("/", 1)[-1] for path in system.ls(root, detail=False)]
-        return {int(name[5:11]): name for name in names if name.startswith("unit-") and name.endswith(".json")}
+        return {int(name[5:-5]): name for name in names if name.startswith("unit-") and name.endswith(".json")}
 
     def join(self) -> "hooked.StoreStatus":
         if not self._remote:

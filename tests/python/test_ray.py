@@ -10,7 +10,7 @@ import hooked
 import pytest
 from conftest import ROOT, TOY_MODEL
 
-ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'ray[data]' (docs/harvest.md)")
+ray = pytest.importorskip("ray", reason="ray is not installed: scripts/test_ray.sh")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 OPTIONS: dict[str, Any] = dict(names="resid_post1", contexts={"length": 16}, unit_tokens=40, threads=1)
@@ -72,6 +72,16 @@ def test_a_lost_node_changes_nothing(cluster: Any, corpus: Path, tmp_path: Path)
     assert bytes_in(out) == expected
 
 
+@pytest.mark.parametrize("calls", [1, 5])
+def test_several_units_a_call_make_the_same(cluster: Any, corpus: Path, tmp_path: Path, calls: int) -> None:
+    from hooked import ray as hooked_ray
+
+    expected = expected_store(corpus, tmp_path / "whole")
+    out = tmp_path / "acts"
+    status = hooked_ray.harvest(str(TOY_MODEL), str(corpus), out=out, field="clean", calls=calls, **OPTIONS)
+    assert status.complete() and bytes_in(out) == expected
+
+
 def test_an_object_store_holds_the_same(cluster: Any, corpus: Path, tmp_path: Path) -> None:
     from hooked import ray as hooked_ray
 
@@ -81,6 +91,8 @@ def test_an_object_store_holds_the_same(cluster: Any, corpus: Path, tmp_path: Pa
     status = hooked_ray.harvest(str(TOY_MODEL), str(corpus), out=url, field="clean", actors=1, **OPTIONS)
     assert status.complete() and bytes_in(tmp_path / "bucket/acts") == expected
     again = hooked_ray.harvest(str(TOY_MODEL), str(corpus), out=url, field="clean", actors=1, **OPTIONS)
+    together = hooked_ray.harvest(str(TOY_MODEL), str(corpus), out=f"{url}2", field="clean", calls=4, **OPTIONS)
+    assert together.complete() and bytes_in(tmp_path / "bucket/acts2") == expected
     assert again.complete() and bytes_in(tmp_path / "bucket/acts") == expected
 
 
