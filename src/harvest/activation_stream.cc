@@ -19,7 +19,7 @@ struct ActivationStream::State {
   UnitQueue queue;
   HarvestClock clock;
   std::optional<PreparedUnit> unit;
-  std::size_t next_context = 0;
+  std::optional<UnitSteps> steps;
 };
 
 ActivationStream::ActivationStream(const HookedTransformer& model, const Corpus& corpus,
@@ -36,25 +36,15 @@ std::optional<ActivationRows> ActivationStream::next() {
   for (;;) {
     if (!state.unit) {
       state.unit = state.queue.next();
-      state.next_context = 0;
       if (!state.unit) return std::nullopt;
+      state.steps.emplace(state.runs, *state.unit, state.clock);
     }
-    const std::size_t contexts = state.unit->contexts.ends.size();
-    if (state.next_context == contexts) {
-      state.unit.reset();
-      state.clock.end_unit();
-      continue;
+    if (auto rows = state.steps->next()) {
+      const auto& progress = state.runs.options().progress;
+      if (progress && !progress(state.clock.progress())) return std::nullopt;
+      return rows;
     }
-    const std::size_t first = state.next_context;
-    state.next_context = state.runs.run_end(*state.unit, first);
-    ActivationRows rows = state.runs.run(*state.unit, first, state.next_context);
-    if (rows.rows() == 0) continue;
-    state.clock.add_tokens(static_cast<std::int64_t>(state.unit->contexts.ends[state.next_context - 1] -
-                                                     state.unit->contexts.begin(first)));
-    state.clock.within_unit(static_cast<double>(state.next_context) / static_cast<double>(contexts));
-    const auto& progress = state.runs.options().progress;
-    if (progress && !progress(state.clock.progress())) return std::nullopt;
-    return rows;
+    state.unit.reset();
   }
 }
 

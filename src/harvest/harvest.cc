@@ -45,17 +45,40 @@ void require_share(const UnitShare& share, std::string_view where) {
                   share.index, share.of));
 }
 
-// The manifest of a store that is there, with these settings, or a new one.
-Manifest manifest_in(const fs::path& folder, const UnitRuns& runs, const StoreOptions& store,
-                     const Json& settings) {
-  if (fs::exists(folder / kManifest)) {
-    Manifest manifest = Manifest::read(folder);
-    manifest.require_same(settings, folder, store.mixed);
-    return manifest;
+// The manifest of the store in a folder that a harvest may write to, if it has one.
+std::optional<Manifest> store_in(const fs::path& out) {
+  require_outside_hub_cache(out, path_text(out));
+  std::error_code error;
+  if (!fs::exists(out, error)) return std::nullopt;
+  if (!fs::is_directory(out, error))
+    throw IoError(path_text(out), "it is a file; expected a folder, which may be new");
+  if (fs::exists(out / kManifest, error)) return Manifest::read(out);
+  std::vector<std::string> names = names_in(out);
+  std::erase_if(names,
+                [](const std::string& name) { return AtomicFile::is_partial(name) || is_share_lock(name); });
+  if (!names.empty()) {
+    throw IoError(
+        path_text(out),
+        fmt::format("the folder holds files that no harvest wrote: {}; expected a new folder, an empty "
+                    "one, or that of a harvest",
+                    name_list(names)));
+  }
+  return std::nullopt;
+}
+
+// That of a store that is there, which must have these settings, or a new one.
+Manifest manifest_in(const fs::path& folder, std::optional<Manifest> there, const UnitRuns& runs,
+                     const StoreOptions& store, const Json& settings) {
+  if (there) {
+    there->require_same(settings, folder, store.mixed);
+    return *std::move(there);
   }
   Manifest manifest{
       .head = settings, .plan = runs.corpus().units(store.unit_tokens, store.planning), .units = {}};
+  // Another process may have written it by now, and even have joined all units.
   std::error_code error;
+  if (fs::exists(folder / kManifest, error))
+    return manifest_in(folder, Manifest::read(folder), runs, store, settings);
   fs::create_directories(folder, error);
   if (error)
     throw IoError(path_text(folder), fmt::format("the folder cannot be created: {}", error.message()));
@@ -117,20 +140,12 @@ void run_unit(const UnitRuns& runs, const PreparedUnit& unit, std::int64_t numbe
               HarvestClock& clock) {
   const auto& progress = runs.options().progress;
   writer.begin(number, unit);
-  const std::size_t contexts = unit.contexts.ends.size();
-  for (std::size_t first = 0; first < contexts;) {
-    const std::size_t end = runs.run_end(unit, first);
-    const ActivationRows rows = runs.run(unit, first, end);
-    if (rows.rows() > 0) {
-      writer.add(rows);
-      clock.add_tokens(static_cast<std::int64_t>(unit.contexts.ends[end - 1] - unit.contexts.begin(first)));
-    }
-    first = end;
-    clock.within_unit(static_cast<double>(end) / static_cast<double>(contexts));
+  UnitSteps steps(runs, unit, clock);
+  while (const auto rows = steps.next()) {
+    writer.add(*rows);
     if (progress && !progress(clock.progress())) throw EndedEarly();
   }
   writer.end();
-  clock.end_unit();
 }
 
 }  // namespace
@@ -157,37 +172,17 @@ UnitShare UnitShare::of_launcher() {
       "these, or a share K/N");
 }
 
-void require_can_harvest(const fs::path& out) {
-  require_outside_hub_cache(out, path_text(out));
-  std::error_code error;
-  if (!fs::exists(out, error)) return;
-  if (!fs::is_directory(out, error))
-    throw IoError(path_text(out), "it is a file; expected a folder, which may be new");
-  if (fs::exists(out / kManifest, error)) {
-    static_cast<void>(Manifest::read(out));
-    return;
-  }
-  std::vector<std::string> names = names_in(out);
-  std::erase_if(names,
-                [](const std::string& name) { return AtomicFile::is_partial(name) || is_share_lock(name); });
-  if (!names.empty()) {
-    throw IoError(
-        path_text(out),
-        fmt::format("the folder holds files that no harvest wrote: {}; expected a new folder, an empty "
-                    "one, or that of a harvest",
-                    name_list(names)));
-  }
-}
+void require_can_harvest(const fs::path& out) { static_cast<void>(store_in(out)); }
 
 HarvestSummary harvest(const HookedTransformer& model, const Corpus& corpus, const fs::path& out,
                        const HarvestOptions& options, const StoreOptions& store) {
   require_share(store.share, "units");
   if (store.shard_bytes == 0) throw ConfigError("shard_bytes", "a shard has no bytes; expected 1 or more");
-  require_can_harvest(out);
+  std::optional<Manifest> there = store_in(out);
   UnitRuns runs(model, corpus, options);
   if (store.reduce) require_reducible(runs.names(), store.reduce);
   const Json settings = Manifest::settings(runs, store);
-  Manifest manifest = manifest_in(out, runs, store, settings);
+  Manifest manifest = manifest_in(out, std::move(there), runs, store, settings);
   std::optional<ShareLock> lock;
   if (!store.units && !manifest.units) lock.emplace(out, store.share);
   auto records = read_records(out, manifest);

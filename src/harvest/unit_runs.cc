@@ -247,4 +247,19 @@ HarvestProgress HarvestClock::progress() const {
   return progress;
 }
 
+std::optional<ActivationRows> UnitSteps::next() {
+  const Contexts& contexts = unit_.contexts;
+  while (next_context_ < contexts.ends.size()) {
+    const std::size_t first = next_context_;
+    next_context_ = runs_.run_end(unit_, first);
+    ActivationRows rows = runs_.run(unit_, first, next_context_);
+    clock_.within_unit(static_cast<double>(next_context_) / static_cast<double>(contexts.ends.size()));
+    if (rows.rows() == 0) continue;
+    clock_.add_tokens(static_cast<std::int64_t>(contexts.ends[next_context_ - 1] - contexts.begin(first)));
+    return rows;
+  }
+  clock_.end_unit();
+  return std::nullopt;
+}
+
 }  // namespace hooked

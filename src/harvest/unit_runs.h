@@ -110,4 +110,20 @@ class HarvestClock {
   std::chrono::steady_clock::time_point began_;
 };
 
+/// The runs of a unit, one after another.
+class UnitSteps {
+ public:
+  UnitSteps(const UnitRuns& runs, const PreparedUnit& unit, HarvestClock& clock)
+      : runs_(runs), unit_(unit), clock_(clock) {}
+
+  /// The rows of the next run that keeps any; nothing after the last one.
+  std::optional<ActivationRows> next();
+
+ private:
+  const UnitRuns& runs_;
+  const PreparedUnit& unit_;
+  HarvestClock& clock_;
+  std::size_t next_context_ = 0;
+};
+
 }  // namespace hooked

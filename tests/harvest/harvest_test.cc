@@ -202,6 +202,23 @@ TEST_F(HarvestTest, SharesMakeTheStoreOfOneProcess) {
                ConfigError);
 }
 
+TEST_F(HarvestTest, AnotherProcessMayMakeTheStoreWhileTheCorpusIsRead) {
+  const auto options = packed_options(act::resid_pre(2));
+  const fs::path whole = folder / "whole", out = folder / "acts";
+  harvest(model, corpus, whole, options, {.unit_tokens = kUnitTokens});
+  StoreOptions store{.unit_tokens = kUnitTokens};
+  bool done = false;
+  store.planning = [&](std::uint64_t, std::uint64_t) {
+    if (std::exchange(done, true)) return;
+    harvest(model, corpus, out, options, {.unit_tokens = kUnitTokens});
+  };
+  const auto summary = harvest(model, corpus, out, options, store);
+  EXPECT_TRUE(done);
+  EXPECT_EQ(summary.units_done, 0);
+  EXPECT_TRUE(summary.status.complete());
+  EXPECT_TRUE(bytes_in(out) == bytes_in(whole));
+}
+
 TEST_F(HarvestTest, OtherSettingsAreRefused) {
   const fs::path out = folder / "acts";
   const auto options = packed_options(act::resid_pre(2));
