@@ -14,6 +14,8 @@ struct ActivationStream::State {
         queue(runs, units),
         clock(units, 0) {}
 
+  std::optional<ActivationRows> next();
+
   UnitRuns runs;
   std::vector<CorpusUnit> units;
   UnitQueue queue;
@@ -32,28 +34,31 @@ ActivationStream::~ActivationStream() = default;
 std::int64_t ActivationStream::tokens() const { return state_->clock.tokens(); }
 
 std::optional<ActivationRows> ActivationStream::next() {
-  State& state = *state_;
+  return with_memory(state_->runs.memory(), [&] { return state_->next(); });
+}
+
+std::optional<ActivationRows> ActivationStream::State::next() {
   for (;;) {
-    if (!state.unit) {
-      state.unit = state.queue.next();
-      state.next_context = 0;
-      if (!state.unit) return std::nullopt;
+    if (!unit) {
+      unit = queue.next();
+      next_context = 0;
+      if (!unit) return std::nullopt;
     }
-    const std::size_t contexts = state.unit->contexts.ends.size();
-    if (state.next_context == contexts) {
-      state.unit.reset();
-      state.clock.end_unit();
+    const std::size_t contexts = unit->contexts.ends.size();
+    if (next_context == contexts) {
+      unit.reset();
+      clock.end_unit();
       continue;
     }
-    const std::size_t first = state.next_context;
-    state.next_context = state.runs.run_end(*state.unit, first);
-    ActivationRows rows = state.runs.run(*state.unit, first, state.next_context);
+    const std::size_t first = next_context;
+    next_context = runs.run_end(*unit, first);
+    ActivationRows rows = runs.run(*unit, first, next_context);
     if (rows.rows() == 0) continue;
-    state.clock.add_tokens(static_cast<std::int64_t>(state.unit->contexts.ends[state.next_context - 1] -
-                                                     state.unit->contexts.begin(first)));
-    state.clock.within_unit(static_cast<double>(state.next_context) / static_cast<double>(contexts));
-    const auto& progress = state.runs.options().progress;
-    if (progress && !progress(state.clock.progress())) return std::nullopt;
+    clock.add_tokens(
+        static_cast<std::int64_t>(unit->contexts.ends[next_context - 1] - unit->contexts.begin(first)));
+    clock.within_unit(static_cast<double>(next_context) / static_cast<double>(contexts));
+    const auto& progress = runs.options().progress;
+    if (progress && !progress(clock.progress())) return std::nullopt;
     return rows;
   }
 }
