@@ -51,7 +51,10 @@ if(HOOKED_HAVE_MOLD AND HOOKED_MOLD)
   # relocations on a page that is not mapped, and the program does not start.
   target_link_options(hooked_link_flags INTERFACE -fuse-ld=mold -Wl,-z,separate-loadable-segments)
 endif()
-if(HOOKED_SANITIZE)
+if(HOOKED_SANITIZE STREQUAL thread)
+  target_compile_options(hooked_build_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(hooked_build_flags INTERFACE -fsanitize=thread)
+elseif(HOOKED_SANITIZE)
   target_compile_options(hooked_build_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
                                                       -fno-omit-frame-pointer)
   target_link_options(hooked_build_flags INTERFACE -fsanitize=address,undefined)

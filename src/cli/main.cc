@@ -6,19 +6,37 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <new>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <variant>
 
 #include "cli/actions.h"
 #include "cli/interrupt.h"
+#include "core/out_of_memory.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
 #include "options/command_line.h"
 
 namespace hooked::cli {
 namespace {
+
+// What an error says, without a backtrace, and in our words where memory ran out outside of a run.
+std::string text_of(const std::exception& error) {
+  if (const auto said = out_of_memory(error)) {
+    const MemoryUse use{.where = "memory", .cure = "use a shorter input, a smaller --dtype or fewer --names"};
+    return memory_error(*said, use).what();
+  }
+  if (is_of_onednn(error)) {
+    return fmt::format(
+        "oneDNN, which computes products for LibTorch, {}; expected memory for its code; use a shorter "
+        "input, fewer "
+        "threads or more memory",
+        error.what());
+  }
+  const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
+  return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+}
 
 // Runs a command; turns every error into an exit code and a line on stderr.
 int run_command(const CommandLine& line) {
@@ -33,12 +51,8 @@ int run_command(const CommandLine& line) {
     return report(kInterrupted, program, interruption.what());
   } catch (const UsageError& error) {
     return report_usage(program, error.what());
-  } catch (const c10::Error& error) {
-    return report(kFailed, program, error.what_without_backtrace());
-  } catch (const std::bad_alloc&) {
-    return report(kFailed, program, "out of memory; use a shorter input, a smaller --dtype or fewer --names");
   } catch (const std::exception& error) {
-    return report(kFailed, program, error.what());
+    return report(kFailed, program, text_of(error));
   } catch (...) {
     return report(kFailed, program, "failed for a reason unknown");
   }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <new>
 #include <string>
+#include <typeinfo>
 
 #include "core/size_text.h"
 
@@ -88,6 +89,10 @@ std::optional<OutOfMemory> out_of_memory(const std::exception& error) {
 
 bool tells_of_memory(const std::exception& error) {
   return dynamic_cast<const MemoryError*>(&error) != nullptr || out_of_memory(error).has_value();
+}
+
+bool is_of_onednn(const std::exception& error) {
+  return std::string_view(typeid(error).name()) == "N4dnnl5errorE";  // LibTorch does not install its header
 }
 
 MemoryError memory_error(const OutOfMemory& said, const MemoryUse& use) {

@@ -28,6 +28,11 @@ std::optional<OutOfMemory> out_of_memory(const std::exception& error);
 /// Whether `error` says that memory ran out; a MemoryError does, too.
 bool tells_of_memory(const std::exception& error);
 
+/// Whether oneDNN, which computes products for LibTorch, failed: in practice for lack of memory for the code
+/// that it compiles. It may not be called again after that, as it remembers what it could not finish: so this
+/// is none of the errors after which work is retried with less.
+bool is_of_onednn(const std::exception& error);
+
 /// Who needs memory, for work that may run out of it.
 struct MemoryUse {
   std::string_view where;                 ///< for the error: `run`

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -92,11 +93,15 @@ void deal(std::int64_t count, std::int64_t workers, int threads_inside,
   };
   const at::ThreadLocalState modes;
   std::vector<std::jthread> helpers;
-  for (std::int64_t worker = 1; worker < workers; ++worker) {
-    helpers.emplace_back([&, worker] {
-      const at::ThreadLocalStateGuard guard(modes);
-      take_tasks(worker);
-    });
+  try {
+    for (std::int64_t worker = 1; worker < workers; ++worker) {
+      helpers.emplace_back([&, worker] {
+        const at::ThreadLocalStateGuard guard(modes);
+        take_tasks(worker);
+      });
+    }
+  } catch (const std::system_error&) {
+    // There is no room for another thread: those that there are do all of it.
   }
   take_tasks(0);
   helpers.clear();  // waits for them

@@ -327,6 +327,7 @@ GenerateResult HookedTransformer::generate(const Input& prompt, const GenerateOp
 
 GenerateResult HookedTransformer::generate_once(const Input& given, const GenerateOptions& options) const {
   const LoadedModel& model = *model_;
+  model.require_mapped_file();
   const ThreadLimit limit(options.threads);
   require_generation(model, options);
   const Input prompt = check_input(model, given);
@@ -358,7 +359,9 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
   // The last token's column is computed only for captures.
   check_generation_edits(model, prompt, options, options.capture.empty() ? end - 1 : end);
   const Hooks scoped = hooks_->snapshot();
-  return Generation(loaded(), scoped, prompt, options).finish();
+  GenerateResult made = Generation(loaded(), scoped, prompt, options).finish();
+  model.require_mapped_file();  // afterwards as well: it may have been cut meanwhile
+  return made;
 }
 
 }  // namespace hooked

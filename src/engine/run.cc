@@ -228,11 +228,13 @@ RunResult HookedTransformer::run(const Input& input, const RunOptions& options) 
 
 RunResult HookedTransformer::run_once(const Input& given, const RunOptions& options) const {
   const LoadedModel& model = *model_;
+  model.require_mapped_file();
   const ThreadLimit limit(options.threads);
   // Grad modes belong to the thread and are restored when the run ends, even by a throw.
   const at::AutoGradMode grad_mode(options.gradients || options.differentiable);
   const PlannedRun planned = plan_run(model, given, options, hooks_->snapshot());
   Made made = compute_or_replay(planned, given);
+  model.require_mapped_file();  // afterwards as well: it may have been cut meanwhile
   at::Tensor output = made.computed.output;
   if (output.defined() && !options.differentiable) output = output.detach();
 

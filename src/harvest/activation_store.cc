@@ -12,6 +12,7 @@
 #include <random>
 #include <utility>
 
+#include "core/ahead.h"
 #include "core/name_list.h"
 #include "harvest/manifest.h"
 #include "harvest/token_columns.h"
@@ -230,8 +231,8 @@ struct Minibatches::State {
   void read_ahead() {
     if (next_shard == order.size() && ++pass < options.passes) begin_pass();
     if (next_shard == order.size()) return;
-    ahead = std::async(std::launch::async, [content = content, &shard = content->shards[order[next_shard++]],
-                                            names = names] { return content->whole(shard, names); });
+    ahead = std::async(kAhead, [content = content, &shard = content->shards[order[next_shard++]],
+                                names = names] { return content->whole(shard, names); });
   }
 
   // Adds the next shard's rows to those that are left; whether there was one.

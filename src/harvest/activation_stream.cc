@@ -14,6 +14,8 @@ struct ActivationStream::State {
         queue(runs, units),
         clock(units, 0) {}
 
+  std::optional<ActivationRows> next();
+
   UnitRuns runs;
   std::vector<CorpusUnit> units;
   UnitQueue queue;
@@ -32,19 +34,22 @@ ActivationStream::~ActivationStream() = default;
 std::int64_t ActivationStream::tokens() const { return state_->clock.tokens(); }
 
 std::optional<ActivationRows> ActivationStream::next() {
-  State& state = *state_;
+  return with_memory(state_->runs.memory(), [&] { return state_->next(); });
+}
+
+std::optional<ActivationRows> ActivationStream::State::next() {
   for (;;) {
-    if (!state.unit) {
-      state.unit = state.queue.next();
-      if (!state.unit) return std::nullopt;
-      state.steps.emplace(state.runs, *state.unit, state.clock);
+    if (!unit) {
+      unit = queue.next();
+      if (!unit) return std::nullopt;
+      steps.emplace(runs, *unit, clock);
     }
-    if (auto rows = state.steps->next()) {
-      const auto& progress = state.runs.options().progress;
-      if (progress && !progress(state.clock.progress())) return std::nullopt;
+    if (auto rows = steps->next()) {
+      const auto& progress = runs.options().progress;
+      if (progress && !progress(clock.progress())) return std::nullopt;
       return rows;
     }
-    state.unit.reset();
+    unit.reset();
   }
 }
 

@@ -212,15 +212,17 @@ HarvestSummary harvest(const HookedTransformer& model, const Corpus& corpus, con
   UnitQueue queue(runs, units);
   const auto writer = UnitWriter::create(runs, store, out, run);
   try {
-    for (const std::int64_t number : numbers) {
-      const auto unit = queue.next();
-      run_unit(runs, *unit, number, *writer, clock);
-      ++summary.units_done;
-    }
+    with_memory(runs.memory(), [&] {
+      for (const std::int64_t number : numbers) {
+        const auto unit = queue.next();
+        run_unit(runs, *unit, number, *writer, clock);
+        ++summary.units_done;
+      }
+    });
   } catch (const EndedEarly&) {
     summary.ended_early = true;
   }
-  writer->finish();
+  with_memory(runs.memory(), [&] { writer->finish(); });
   records = read_records(out, manifest);
   if (std::ranges::all_of(records, [](const auto& record) { return record.has_value(); }))
     join(out, manifest, records);

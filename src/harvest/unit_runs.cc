@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/ahead.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -89,6 +90,12 @@ std::uint64_t UnitRuns::row_bytes() const {
   std::uint64_t bytes = kTokenColumnsBytes;
   for (const auto& name : names_) bytes += name.row_bytes();
   return bytes;
+}
+
+MemoryUse UnitRuns::memory() const {
+  return {.where = "harvest",
+          .cure = "let a run read fewer tokens (batch_tokens), or keep fewer activations",
+          .devices = {model_.device()}};
 }
 
 PreparedUnit UnitRuns::prepare(const CorpusUnit& unit) const {
@@ -208,8 +215,7 @@ UnitQueue::UnitQueue(const UnitRuns& runs, std::vector<CorpusUnit> units)
 
 void UnitQueue::begin() {
   if (begun_ == units_.size()) return;
-  ahead_ =
-      std::async(std::launch::async, [&runs = runs_, unit = units_[begun_]] { return runs.prepare(unit); });
+  ahead_ = std::async(kAhead, [&runs = runs_, unit = units_[begun_]] { return runs.prepare(unit); });
   ++begun_;
 }
 

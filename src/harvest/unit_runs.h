@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/out_of_memory.h"
 #include "harvest/contexts.h"
 #include "hooked/harvest/activation_stream.h"
 
@@ -51,6 +52,9 @@ class UnitRuns {
   std::size_t run_end(const PreparedUnit& unit, std::size_t first) const;
   /// Runs the contexts [first, end): the rows that are kept of them, none if that is none.
   ActivationRows run(const PreparedUnit& unit, std::size_t first, std::size_t end) const;
+
+  /// What preparing, running and writing need; they are not retried.
+  MemoryUse memory() const;
 
   /// Calls `function` before each layer of later runs, where that costs nothing. What it throws ends the run.
   void call_between_layers(const std::function<void()>& function);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/ahead.h"
 #include "harvest/token_columns.h"
 #include "harvest/unit_reduction.h"
 #include "io/files/atomic_file.h"
@@ -102,7 +103,7 @@ WriteBehind::~WriteBehind() {
 
 void WriteBehind::start(std::function<void()> task) {
   wait();
-  running_ = std::async(std::launch::async, std::move(task));
+  running_ = std::async(kAhead, std::move(task));
 }
 
 void WriteBehind::wait() {

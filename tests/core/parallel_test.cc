@@ -3,10 +3,14 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/exp.h>
 #include <c10/core/GradMode.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <latch>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 
 #include "tests/support/parallel_regions.h"
@@ -40,6 +44,34 @@ TEST(ForEachTask, UsesAsManyThreadsAsLibTorchMay) {
   const ThreadLimit limit(3);
   std::latch all_there(3);  // passed only by three threads at once
   for_each_task(3, [&](std::int64_t) { all_there.arrive_and_wait(); });
+}
+
+// A process that may have no more memory has no room for the stacks of threads.
+TEST(ForEachTask, IsDoneByTheThreadsForWhichThereIsRoom) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers reserve terabytes of address space";
+#endif
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    constexpr std::size_t kMost = 1000;  // the C library keeps the stacks of some threads that have ended
+    std::vector<std::thread> there;
+    there.reserve(kMost);
+    const rlimit nothing_more{0, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &nothing_more);
+    int status = 1;
+    try {
+      while (there.size() < kMost) there.emplace_back([] { ::pause(); });
+    } catch (const std::system_error&) {
+      std::atomic<int> done{0};
+      for_each_dealt(100, 4, [&](std::int64_t, std::int64_t) { ++done; });
+      status = done == 100 ? 0 : 2;
+    }
+    ::_exit(status);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0) << "1: there was room for a thread";
 }
 
 TEST(ForEachTask, InsideAnotherGoesInOrder) {

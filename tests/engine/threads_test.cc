@@ -1,5 +1,7 @@
 #include <ATen/Parallel.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/support/tiny_model.h"
@@ -109,6 +111,54 @@ TEST(Threads, GradientRunsDoNotMeet) {
   std::vector<at::Tensor> results(kThreads);
   in_threads([&](int t) { results[static_cast<std::size_t>(t)] = gradients(t); });
   for (std::size_t t = 0; t < kThreads; ++t) EXPECT_TRUE(at::equal(results[t], serial[t]));
+}
+
+// Ends the thread that reaches it, as pthread_exit and a cancelled thread do: the stack is unwound, and
+// nothing catches that.
+void die(const at::Tensor&) { ::pthread_exit(nullptr); }
+
+TEST(Threads, OneThatDiesInAHookLeavesTheOthersAlone) {
+  at::set_num_threads(1);
+  const HookedTransformer model = random_model();
+  const at::Tensor tokens = random_tokens(model.config(), {2, 6});
+  const at::Tensor plain = model(tokens);
+  std::vector<RunResult> serial;
+  for (int t = 0; t < kThreads; ++t) serial.push_back(work(model, t));
+  std::atomic<bool> going{true};
+  std::atomic<int> died{0}, threw{0};
+  // One thread after another dies in the middle of a run, or in a generation; one throws again and again.
+  std::thread dying([&] {
+    while (going) {
+      std::thread([&] {
+        ++died;
+        if (died % 2 == 0) model.generate(tokens, {.max_new_tokens = 3, .hooks = {{act::z(1), die}}});
+        model.run(tokens, {.hooks = {{act::z(1), die}}});
+        ADD_FAILURE() << "the thread came back";
+      }).join();
+    }
+  });
+  std::thread throwing([&] {
+    while (going) {
+      try {
+        model.run(tokens, {.hooks = {{act::resid_mid(2), [](const at::Tensor&) { throw 5; }}}});
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (int) {
+        ++threw;
+      }
+    }
+  });
+  std::vector<std::vector<RunResult>> results(kThreads);
+  in_threads([&](int t) {
+    for (int round = 0; round < kRounds || died < 5 || threw < 5; ++round)
+      results[static_cast<std::size_t>(t)].push_back(work(model, t));
+  });
+  going = false;
+  dying.join();
+  throwing.join();
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    for (const RunResult& result : results[t]) expect_equal(result, serial[t]);
+  }
+  EXPECT_TRUE(at::equal(model(tokens), plain));
 }
 
 }  // namespace

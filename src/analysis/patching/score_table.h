@@ -59,6 +59,7 @@ class ScoreTable {
   bool* done_ = nullptr;  // scores_.done
   std::int64_t n_done_ = 0, n_done_before_ = 0;
   Clock::time_point began_ = Clock::now(), saved_ = Clock::now();
+  Clock::duration between_saves_{};
 };
 
 }  // namespace hooked

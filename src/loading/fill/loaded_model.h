@@ -15,6 +15,7 @@
 #include "hooked/core/placement.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/hooks/point_index.h"
+#include "hooked/io/file.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
 #include "hooks/host_transport.h"
@@ -33,9 +34,10 @@ class Transformer;
 
 /// What is known about a model in addition to its config and weights.
 struct ModelFacts {
-  std::string id;        ///< the argument of load_model; empty for other models
-  std::string revision;  ///< the commit, if it came from a hub cache
-  ReadFrom read_from;    ///< what saving it must not overwrite
+  std::string id;                           ///< the argument of load_model; empty for other models
+  std::string revision;                     ///< the commit, if it came from a hub cache
+  ReadFrom read_from;                       ///< what saving it must not overwrite
+  std::shared_ptr<const InputFile> mapped;  ///< the file whose pages are the weights; null: none
   std::string family = "hooked_transformer";
   std::vector<std::string> notes;
   std::vector<std::string> ignored_keys;
@@ -75,6 +77,12 @@ struct LoadedModel : ModelFacts {
   std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
   std::string recording_problem;           ///< why; empty on the CPU
   std::unique_ptr<KeyRooms> key_rooms;     ///< of generations with recorded steps; null without recordings
+
+  /// Throws IoError if the file of a mapped model has changed: what was cut off would read as zeros, or end
+  /// the process.
+  void require_mapped_file() const {
+    if (mapped) mapped->read(0, {});
+  }
 
   /// The model's identity, computed by the first call, which reads some numbers of each weight; any thread
   /// may call it. The name is `id`, which must not change after that.

@@ -108,9 +108,10 @@ std::shared_ptr<LoadedModel> map_packed(const CheckpointReader& reader, const Mo
     throw CheckpointError(path_text(reader.folder()),
                           "the packed file holds no tensors; expected a model's; save the model again");
   }
-  const InputFile file = InputFile::open(reader.file_of(reader.names().front()));
-  const SafetensorsHeader header = read_safetensors_header(file);
-  const std::string where = path_text(file.path());
+  const auto file =
+      std::make_shared<const InputFile>(InputFile::open(reader.file_of(reader.names().front())));
+  const SafetensorsHeader header = read_safetensors_header(*file);
+  const std::string where = path_text(file->path());
   ModelConfig as_stored = config;
   as_stored.dtype = form.dtype;
   as_stored.validate();
@@ -120,7 +121,7 @@ std::shared_ptr<LoadedModel> map_packed(const CheckpointReader& reader, const Mo
   const Parameters parameters = parameters_as_they_lie(*model->graph);
   check_tensors(stored, parameters, where);
   const at::NoGradGuard no_grad;
-  const std::shared_ptr<const std::byte> bytes = file.map();
+  const std::shared_ptr<const std::byte> bytes = file->map();
   for (const auto& [name, parameter] : parameters) {
     if (parameter.numel() == 0) continue;
     const std::uint64_t begin = stored.at(name).begin;
@@ -130,6 +131,7 @@ std::shared_ptr<LoadedModel> map_packed(const CheckpointReader& reader, const Mo
       std::memcpy(parameter.mutable_data_ptr(), bytes.get() + begin, parameter.nbytes());
     }
   }
+  model->mapped = file;
   return model;
 }
 

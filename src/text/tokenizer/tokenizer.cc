@@ -7,6 +7,7 @@
 #include <atomic>
 #include <exception>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -244,7 +245,11 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string> texts
   const auto wanted =
       options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < std::min(wanted, texts.size()); ++i) helpers.emplace_back(work);
+  try {
+    for (std::size_t i = 1; i < std::min(wanted, texts.size()); ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // There is no room for another thread: those that there are do all of it.
+  }
   work();
   helpers.clear();  // joins
   for (const auto& error : errors) {
