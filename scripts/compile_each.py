@@ -110,7 +110,7 @@ def main():
     if python:  # what its sources include is written by a program
         subprocess.run(["cmake", "--build", "build/each", "--target", "hooked_declared"], check=True, capture_output=True)
     if shutil.which("clang++"):
-        entries += configured("tests/fuzz", "build/each_fuzz", "-DCMAKE_CXX_COMPILER=clang++")
+        entries += configured("tests/fuzz", "build/each_fuzz", "-DCMAKE_CXX_COMPILER=clang++", "-DHOOKED_UNITY=OFF")
         entries += configured(".", "build/each_clang", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_BUILD_TYPE=Release",
                               "-DHOOKED_UNITY=OFF", "-DHOOKED_WERROR=ON", "-DHOOKED_BUILD_TESTS=OFF",
                               "-DHOOKED_BUILD_EXAMPLES=OFF", "-DHOOKED_BUILD_BENCHMARKS=OFF")

@@ -1,32 +1,50 @@
 #!/usr/bin/env bash
 # Builds the libFuzzer targets of tests/fuzz with clang, AddressSanitizer and UBSan, and runs each for a while from a corpus of
-# the tests' own files. The corpora grow in build/fuzz/corpus; an input that breaks a target is left in build/fuzz/found.
+# the tests' own files and what earlier runs have found. The corpora grow in build/fuzz/corpus; an input that breaks a target is left in
+# build/fuzz/found.
 # Usage: scripts/fuzz.sh [SECONDS [TARGET...]]    60 seconds each; a target is gguf, chat_template, …
-# Needs clang and its runtime (Debian: apt-get install clang libclang-rt-14-dev) and LibTorch (TORCH_ROOT, else third_party/libtorch).
+#        scripts/fuzz.sh --keep [TARGET...]       the smallest part of the corpora with the same coverage: build/fuzz/kept
+# Needs clang and its runtime (scripts/setup.sh clang libclang-rt-14-dev), and the libraries of build/release, which it builds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=${1:-60}
-shift || true
+seconds=60 keep=
+case ${1:-} in
+  --keep) keep=yes; shift ;;
+  *) seconds=${1:-60}; shift || true ;;
+esac
 build=build/fuzz
+nice bash scripts/build.sh hooked_report hooked_harvest hooked_options >/dev/null
 cmake -S tests/fuzz -B $build -G Ninja -DCMAKE_CXX_COMPILER="${CXX:-clang++}" ${TORCH_ROOT:+-DTORCH_ROOT="$TORCH_ROOT"} >/dev/null
-mapfile -t all < <(cd tests/fuzz && printf '%s\n' *_fuzz.cc | sed 's/_fuzz\.cc$//')
+nice cmake --build $build
 targets=("$@")
-((${#targets[@]})) || targets=("${all[@]}")
-nice cmake --build $build --target "${targets[@]/%/_fuzz}"
+(($#)) || mapfile -t targets < <($build/fuzz)
 python3 tests/fuzz/seeds.py $build/corpus
 
-export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1} OMP_NUM_THREADS=1
+# Properties write their inputs as files: in memory, where there is room.
+TMPDIR=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/tmp}")" hooked_fuzz.XXXXXX)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+limits=(-max_len=32768 -timeout=20 -rss_limit_mb=3072)
 failed=()
 for target in "${targets[@]}"; do
+  export HOOKED_FUZZ_TARGET=$target
   mkdir -p "$build/corpus/$target" "$build/found/$target"
   log=$build/$target.log
   printf '[fuzz] %s: ' "$target"
-  if nice "$build/${target}_fuzz" "$build/corpus/$target" -artifact_prefix="$build/found/$target/" -max_total_time="$seconds" \
-    -max_len=32768 -timeout=20 -rss_limit_mb=3072 -print_final_stats=1 >"$log" 2>&1; then
-    printf '%s inputs\n' "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
+  if [[ -n $keep ]]; then
+    rm -rf "$build/kept/$target"
+    mkdir -p "$build/kept/$target"
+    nice $build/fuzz -merge=1 "${limits[@]}" "$build/kept/$target" "$build/corpus/$target" >"$log" 2>&1
+    printf '%s inputs, %s\n' "$(ls "$build/kept/$target" | wc -l)" "$(du -sb "$build/kept/$target" | cut -f1) bytes"
+  elif nice $build/fuzz "$build/corpus/$target" -artifact_prefix="$build/found/$target/" -max_total_time="$seconds" \
+    "${limits[@]}" -print_final_stats=1 >"$log" 2>&1; then
+    printf '%s inputs, %s features\n' "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
+      "$(sed -n 's/.* ft: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)"
   else
     printf 'FAILED, see %s\n' "$log"
+    grep -m 3 -E 'ERROR:|runtime error:|what\(\):' "$log" || true
     failed+=("$target")
   fi
 done

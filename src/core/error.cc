@@ -2,10 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "core/utf8.h"
+
 namespace hooked {
+namespace {
+
+// Names and texts of files and callers stand in messages. Their control characters would break the line, or
+// say something to a terminal, and bytes that are not UTF-8 break what prints it.
+std::string in_one_line(std::string_view text) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text.substr(i));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool c1_control = length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (length == 0 || byte < 0x20 || byte == 0x7F || c1_control) {
+      for (const auto end = i + std::max<std::size_t>(length, 1); i < end; ++i)
+        line += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));
+    } else {
+      line += text.substr(i, length);
+      i += length;
+    }
+  }
+  return line;
+}
+
+}  // namespace
 
 Error::Error(std::string_view where, std::string_view message)
-    : std::runtime_error(fmt::format("[{}] {}", where, message)), where_(where) {}
+    : std::runtime_error(fmt::format("[{}] {}", in_one_line(where), in_one_line(message))),
+      where_(in_one_line(where)) {}
 
 // Defined here, so that only the library holds the classes' type information: a plug-in that catches an Error
 // exports none of it.

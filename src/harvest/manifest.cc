@@ -63,21 +63,57 @@ Json record_json(const UnitRecord& record) {
   return json;
 }
 
+// The most that a number of a unit can be: bytes or rows whose sums over all units fit 64 bits.
+constexpr std::int64_t kMost = std::int64_t{1} << 48;
+constexpr std::int64_t kMostCrc32 = 0xFFFF'FFFF;
+
+// An integer from 0 on. The JSON library's own conversion takes fractions, other signs and true. Throws
+// std::invalid_argument.
+std::int64_t count_of(const Json& value, std::string_view what, std::int64_t most = kMost) {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most))
+    return value.get<std::int64_t>();
+  throw std::invalid_argument(
+      fmt::format("{} is {}, not an integer from 0 to {}", what, printable(json_text(value)), most));
+}
+
+std::int64_t count_at(const Json& json, const char* key, std::int64_t most = kMost) {
+  return count_of(json.at(key), key, most);
+}
+
 UnitRecord record_of(const Json& json) {
-  UnitRecord record{.unit = json.at("unit"),
-                    .contexts = json.at("contexts"),
-                    .tokens = json.at("tokens"),
-                    .rows = json.at("rows"),
-                    .not_finite = json.at("not_finite"),
+  UnitRecord record{.unit = count_at(json, "unit"),
+                    .contexts = count_at(json, "contexts"),
+                    .tokens = count_at(json, "tokens"),
+                    .rows = count_at(json, "rows"),
+                    .not_finite = count_at(json, "not_finite"),
                     .shards = {},
                     .run = {}};
+  std::int64_t rows = 0;
   for (const Json& shard : json.at("shards")) {
-    record.shards.push_back({shard.at("file"), shard.at("rows"), shard.at("bytes"), shard.at("crc32")});
-    if (record.shards.back().file.find('/') != std::string::npos)
-      throw std::invalid_argument("a shard is not in the store's folder");
+    const std::string file = shard_name(record.unit, record.shards.size());
+    if (shard.at("file") != file) throw std::invalid_argument(fmt::format("a shard is not '{}'", file));
+    record.shards.push_back({file, count_at(shard, "rows"),
+                             static_cast<std::uint64_t>(count_at(shard, "bytes")),
+                             static_cast<std::uint32_t>(count_at(shard, "crc32", kMostCrc32))});
+    rows += record.shards.back().rows;
   }
+  if (rows != record.rows)
+    throw std::invalid_argument(fmt::format("a unit of {} rows has shards with {}", record.rows, rows));
   if (json.contains("run")) record.run = json.at("run");
   return record;
+}
+
+CorpusUnit unit_of(const Json& json) {
+  const auto number = [&](std::size_t i, std::int64_t most = kMost) {
+    return count_of(json.at(i), "a number of its plan", most);
+  };
+  const CorpusUnit unit{.file = number(0),
+                        .begin = static_cast<std::uint64_t>(number(1)),
+                        .end = static_cast<std::uint64_t>(number(2)),
+                        .first_document = number(3),
+                        .crc32 = static_cast<std::uint32_t>(number(4, kMostCrc32))};
+  if (unit.end < unit.begin) throw std::invalid_argument("a unit of its plan ends before it begins");
+  return unit;
 }
 
 // Calls `read` and turns what it finds wrong into an error about the file.
@@ -181,14 +217,13 @@ Manifest Manifest::read(const std::filesystem::path& folder) {
     Json& head = manifest.head;
     if (!head.is_object() || head.value("format", "") != kFormatWord)
       throw std::invalid_argument(fmt::format("it lacks \"format\": \"{}\"", kFormatWord));
-    if (head.at("version").get<std::int64_t>() > kStoreVersion) {
+    if (const auto stated = count_at(head, "version"); stated > kStoreVersion) {
       throw CheckpointError(
           path_text(file),
-          fmt::format("the store's version is {}; expected at most {}; a newer hooked reads it",
-                      head.at("version").get<std::int64_t>(), kStoreVersion));
+          fmt::format("the store's version is {}; expected at most {}; a newer hooked reads it", stated,
+                      kStoreVersion));
     }
-    for (const Json& unit : head.at("plan"))
-      manifest.plan.push_back({unit.at(0), unit.at(1), unit.at(2), unit.at(3), unit.at(4)});
+    for (const Json& unit : head.at("plan")) manifest.plan.push_back(unit_of(unit));
     head.erase("plan");
     if (head.contains("units")) {
       manifest.units.emplace();
@@ -254,12 +289,14 @@ std::vector<StoredActivation> Manifest::activations(const std::filesystem::path&
   return reading(folder / kManifest, [&] {
     std::vector<StoredActivation> all;
     for (const Json& json : head.at("activations")) {
-      const std::string dtype = json.at("dtype");
-      const auto found = parse_float_dtype(dtype);
-      all.push_back({.name = json.at("name"),
-                     .axes = json.at("axes"),
-                     .shape = json.at("shape"),
-                     .dtype = found.value_or(at::kLong)});
+      const auto& dtype = json.at("dtype").get_ref<const std::string&>();
+      const auto known = dtype == dtype_text(at::kLong) ? at::kLong : parse_float_dtype(dtype);
+      if (!known)
+        throw std::invalid_argument(fmt::format("'{}' is no dtype of activations", printable(dtype)));
+      std::vector<std::int64_t> shape;
+      for (const Json& size : json.at("shape")) shape.push_back(count_of(size, "a size of an activation"));
+      all.push_back(
+          {.name = json.at("name"), .axes = json.at("axes"), .shape = std::move(shape), .dtype = *known});
     }
     return all;
   });

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,7 +7,7 @@
 
 #include "core/json.h"
 #include "core/utf8.h"
-#include "hooked/core/error.h"
+#include "tests/fuzz/property.h"
 #include "text/jinja/template.h"
 
 namespace hooked {
@@ -17,9 +16,6 @@ namespace hooked {
 /// to UTF-8 within the limits, twice the same. Returns whether they rendered; throws std::logic_error where
 /// this does not hold.
 inline bool chat_template_property(std::string_view text) {
-  const auto hold = [](bool condition, const char* what) {
-    if (!condition) throw std::logic_error(what);
-  };
   const Json messages = {{{"role", "system"}, {"content", " Be \u00e9 brief. "}},
                          {{"role", "user"}, {"content", "Hi <think>x</think>\n"}},
                          {{"role", "assistant"},
@@ -31,17 +27,13 @@ inline bool chat_template_property(std::string_view text) {
                                                                {"add_generation_prompt", true},
                                                                {"tools", nullptr}};
   const text::jinja::Limits limits{.steps = 20'000, .bytes = 1 << 20, .output = 1 << 16};
-  try {
+  return accepts<TokenizerError>([&] {
     const text::jinja::Template parsed(text, "t", limits);
     const auto rendered = parsed.render(variables, 0);
     hold(!first_invalid_byte(rendered), "rendered text that is not UTF-8");
     hold(rendered.size() <= limits.output, "rendered more than the limit");
     hold(parsed.render(variables, 0) == rendered, "rendered another text the second time");
-    return true;
-  } catch (const TokenizerError& error) {
-    hold(!first_invalid_byte(error.what()), "a message that is not UTF-8");
-    return false;
-  }
+  });
 }
 
 }  // namespace hooked

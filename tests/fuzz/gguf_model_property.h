@@ -1,12 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string_view>
 
-#include "hooked/core/error.h"
 #include "loading/gguf/gguf_model.h"
+#include "tests/fuzz/property.h"
+#include "tests/fuzz/scratch.h"
 
 namespace hooked {
 
@@ -14,16 +13,17 @@ namespace hooked {
 /// metadata becomes a config that is one. The file is written as `file`. Returns whether they were accepted;
 /// throws std::logic_error where this does not hold.
 inline bool gguf_model_property(const std::filesystem::path& file, std::string_view bytes) {
-  std::ofstream(file, std::ios::binary) << bytes;
-  try {
+  write_bytes(file, bytes);
+  return accepts([&] {
     const CheckpointReader reader = CheckpointReader::open_file(file);
     const IdentifiedModel model = identify_gguf(reader);
     model.read.config.validate();
-    if (model.read.config.parameter_count() <= 0) throw std::logic_error("a model without parameters");
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+    hold(model.read.config.parameter_count() > 0, "a model without parameters");
+  });
+}
+
+inline bool gguf_model_property(std::string_view bytes) {
+  return gguf_model_property(scratch() / "model.gguf", bytes);
 }
 
 }  // namespace hooked

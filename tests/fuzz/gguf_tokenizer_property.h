@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string_view>
 
-#include "hooked/core/error.h"
 #include "io/gguf/gguf_header.h"
 #include "loading/gguf/gguf_tokenizer.h"
-#include "tests/fuzz/tokenizer_property.h"
+#include "tests/fuzz/tokenizer_json_property.h"
 #include "tests/io/gguf_bytes.h"
 
 namespace hooked {
@@ -17,16 +15,9 @@ namespace hooked {
 /// id that the model has not. Returns whether there is a tokenizer that works; throws std::logic_error where
 /// this does not hold.
 inline bool gguf_tokenizer_property(std::string_view bytes) {
-  const auto hold = [](bool condition, const char* what) {
-    if (!condition) throw std::logic_error(what);
-  };
   constexpr std::int64_t kVocabulary = 1 << 16;
   GgufMetadata metadata;
-  try {
-    metadata = gguf_header_of(bytes, "input").metadata;
-  } catch (const CheckpointError&) {
-    return false;
-  }
+  if (!accepts<CheckpointError>([&] { metadata = gguf_header_of(bytes, "input").metadata; })) return false;
   gguf_stop_tokens(metadata);
   ModelConfig config;
   config.d_vocab = kVocabulary;

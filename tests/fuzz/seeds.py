@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what fuzz targets begin with, files of the tests, into a folder for each target: seeds.py FOLDER"""
+"""Writes what fuzz targets begin with, files of the tests and what earlier runs have found (tests/fuzz/corpus), into a folder for
+each target: seeds.py FOLDER"""
 import json
 import pathlib
+import re
 import struct
 import sys
 
@@ -17,6 +19,12 @@ def header_of(path: pathlib.Path) -> bytes:
     """The header of a safetensors file, without its length."""
     with path.open("rb") as file:
         return file.read(struct.unpack("<Q", file.read(8))[0])
+
+
+def dictionary_files() -> dict:
+    """The files that dictionary_property.h has a number for, each after that number."""
+    rows = re.findall(r'^    {"([^"]+)", "([^"]+)"},$', (kTests / "fuzz/dictionary_property.h").read_text(), re.MULTILINE)
+    return {str(i): bytes([i]) + (kTests / "dictionaries/golden" / folder / file).read_bytes() for i, (folder, file) in enumerate(rows)}
 
 
 def seeds() -> dict:
@@ -35,12 +43,16 @@ def seeds() -> dict:
         "tokenizer_json": {name: text for name, document in tokenizers.items()
                            if document and len(text := json.dumps(document, ensure_ascii=False).encode()) <= kSmallest},
         "encode": {str(i): bytes([i % 256]) + text.encode() for i, text in enumerate(texts)},
+        "dictionary": dictionary_files(),
         "tokenizer_files": {"vocab": b"\3" + vocabulary.encode(), "ranks": b"\1YQ== 0\nYg== 1\nYWI= 2\n"},
     }
 
 
 def main() -> None:
-    for target, files in seeds().items():
+    targets = seeds()
+    for path in sorted((kTests / "fuzz/corpus").glob("*/*")):
+        targets.setdefault(path.parent.name, {})[path.name] = path.read_bytes()
+    for target, files in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():

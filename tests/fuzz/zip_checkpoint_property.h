@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "hooked/core/error.h"
 #include "io/pickle/pickle_document.h"
+#include "tests/fuzz/property.h"
 #include "tests/support/zip_checkpoint.h"
 
 namespace hooked {
@@ -17,7 +17,7 @@ namespace hooked {
 /// What must hold for any bytes taken as a pickle: they are refused with a CheckpointError, or every tensor
 /// lies in its storage. Returns whether they were accepted; throws std::logic_error where this does not hold.
 inline bool pickle_property(std::string_view bytes) {
-  try {
+  return accepts<CheckpointError>([&] {
     const auto document = read_pickle(std::string(bytes), "input");
     for (const auto& tensor : document.tensors) {
       const auto sizes = document.integers(tensor.sizes);
@@ -29,12 +29,9 @@ inline bool pickle_property(std::string_view bytes) {
         last += static_cast<__int128>(sizes[i] - 1) * strides[i];
       }
       const auto elements = document.storages.at(tensor.storage).elements;
-      if (!empty && last >= elements) throw std::logic_error("a tensor reaches outside its storage");
+      hold(empty || last < elements, "a tensor reaches outside its storage");
     }
-    return true;
-  } catch (const CheckpointError&) {
-    return false;
-  }
+  });
 }
 
 /// A file that exists in memory only, by its path.
@@ -60,22 +57,24 @@ class MemoryFile {
 /// What must hold for any bytes taken as a zip checkpoint: they are refused with a CheckpointError, or every
 /// tensor can be read (or is refused for its own bytes) in memory no larger than the file. Returns whether
 /// everything was accepted.
-inline bool zip_checkpoint_property(std::string_view bytes) {
+inline bool archive_property(std::string_view bytes) {
   const MemoryFile input(bytes);
-  try {
+  return accepts<CheckpointError>([&] {
     const auto file = ZipCheckpoint::open(input.path());
     for (const auto& info : file.tensors()) {
-      if (info.begin > info.end || info.end > bytes.size())
-        throw std::logic_error("a tensor outside the file");
+      hold(info.begin <= info.end && info.end <= bytes.size(), "a tensor outside the file");
       const auto tensor = file.read(info.name);
-      if (tensor.sizes() != info.shape) throw std::logic_error("another shape");
-      if (tensor.storage().nbytes() > bytes.size()) throw std::logic_error("more memory than the file has");
+      hold(tensor.sizes() == info.shape, "another shape");
+      hold(tensor.storage().nbytes() <= bytes.size(), "more memory than the file has");
       if (tensor.numel() > 0 && tensor.numel() < (1 << 20)) tensor.contiguous().sum();
     }
-    return true;
-  } catch (const CheckpointError&) {
-    return false;
-  }
+  });
+}
+
+/// One of the two, as the first byte says.
+inline bool zip_checkpoint_property(std::string_view input) {
+  const auto [number, bytes] = chosen(input, 2);
+  return number == 0 ? pickle_property(bytes) : archive_property(bytes);
 }
 
 }  // namespace hooked

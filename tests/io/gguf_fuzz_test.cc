@@ -1,11 +1,9 @@
 // The fuzz target's property over a corpus of files and over every small change of one.
-#define HOOKED_FUZZ_IN_A_TEST  // another target of this program has the entry's name
-#include "tests/fuzz/gguf_fuzz.cc"
-
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "tests/fuzz/gguf_property.h"
 #include "tests/io/gguf_bytes.h"
 
 namespace hooked::gguf_fuzz_test {
@@ -30,7 +28,7 @@ const std::vector<std::string>& corpus() {
 }
 
 TEST(GgufFuzz, CorpusIsAccepted) {
-  for (const std::string& file : corpus()) EXPECT_TRUE(gguf_header_property(file));
+  for (const std::string& file : corpus()) EXPECT_TRUE(gguf_property(file));
 }
 
 TEST(GgufFuzz, EveryByteChangedToEveryOther) {
@@ -40,7 +38,7 @@ TEST(GgufFuzz, EveryByteChangedToEveryOther) {
       for (int value = 0; value < 256; ++value, ++tried) {
         std::string changed = file;
         changed[i] = static_cast<char>(value);
-        accepted += gguf_header_property(changed) ? 1 : 0;
+        accepted += gguf_property(changed) ? 1 : 0;
       }
     }
   }
@@ -52,7 +50,7 @@ TEST(GgufFuzz, EveryByteChangedToEveryOther) {
 TEST(GgufFuzz, CutAtEveryLength) {
   for (const std::string& file : corpus()) {
     for (std::size_t length = 0; length < file.size(); ++length)
-      EXPECT_FALSE(gguf_header_property(std::string_view(file).substr(0, length))) << length;
+      EXPECT_FALSE(gguf_property(std::string_view(file).substr(0, length))) << length;
   }
 }
 
@@ -86,7 +84,7 @@ TEST(GgufFuzz, RandomEdits) {
           file.insert(at, file.substr(random() % std::max<std::size_t>(1, file.size()), random() % 40));
       }
     }
-    gguf_header_property(file);
+    gguf_property(file);
   }
 }
 

@@ -1,4 +1,4 @@
-// The properties of tests/fuzz/zip_checkpoint_fuzz.cc over a corpus of pickles and archives and over every
+// The properties of tests/fuzz/zip_checkpoint_property.h over a corpus of pickles and archives and over every
 // small change of them.
 #include <fmt/format.h>
 
@@ -35,8 +35,8 @@ std::vector<std::string> pickles() {
 
 TEST(ZipCheckpointFuzz, CorpusIsAccepted) {
   for (const auto& pickle : pickles()) EXPECT_TRUE(pickle_property(pickle));
-  EXPECT_TRUE(zip_checkpoint_property(checkpoint_bytes(small_pickle(), {std::string(24, '\1')})));
-  EXPECT_TRUE(zip_checkpoint_property(file_bytes(kFiles / "unchecked.pt")));
+  EXPECT_TRUE(archive_property(checkpoint_bytes(small_pickle(), {std::string(24, '\1')})));
+  EXPECT_TRUE(archive_property(file_bytes(kFiles / "unchecked.pt")));
 }
 
 TEST(ZipCheckpointFuzz, EveryByteOfAPickleChangedToEveryOther) {
@@ -69,7 +69,7 @@ TEST(ZipCheckpointFuzz, EveryByteOfAnArchiveChanged) {
     for (const int flip : {0x01, 0x02, 0x08, 0x20, 0x40, 0x80, 0xFF}) {
       auto changed = good;
       changed[i] = static_cast<char>(changed[i] ^ flip);
-      accepted += zip_checkpoint_property(changed) ? 1 : 0;
+      accepted += archive_property(changed) ? 1 : 0;
     }
   }
   EXPECT_GT(accepted, 0U);
@@ -79,7 +79,7 @@ TEST(ZipCheckpointFuzz, EveryByteOfAnArchiveChanged) {
     for (std::size_t i = 0; i < file.size(); ++i) {
       auto changed = file;
       changed[i] = static_cast<char>(~changed[i]);
-      zip_checkpoint_property(changed);
+      archive_property(changed);
     }
   }
 }
@@ -88,7 +88,7 @@ TEST(ZipCheckpointFuzz, ArchivesCutAtEveryLength) {
   const auto good = checkpoint_bytes(small_pickle(), {std::string(24, '\1')});
   for (const auto& file : {good, file_bytes(kFiles / "unchecked.pt")}) {
     for (std::size_t length = 0; length < file.size(); ++length) {
-      EXPECT_FALSE(zip_checkpoint_property(std::string_view(file).substr(0, length))) << length;
+      EXPECT_FALSE(archive_property(std::string_view(file).substr(0, length))) << length;
     }
   }
 }
@@ -120,7 +120,7 @@ TEST(ZipCheckpointFuzz, RandomEdits) {
     // Alone, and in an archive with right checksums.
     pickle_property(pickle);
     if (run % 10 != 0) continue;
-    zip_checkpoint_property(checkpoint_bytes(pickle, {std::string(24, '\1'), std::string(4, '\1')}));
+    archive_property(checkpoint_bytes(pickle, {std::string(24, '\1'), std::string(4, '\1')}));
   }
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/fuzz/golden_tokenizers.h"
-#include "tests/fuzz/tokenizer_property.h"
+#include "tests/fuzz/tokenizer_json_property.h"
 
 namespace hooked::text::tokenizer_fuzz_test {
 namespace {

@@ -18,6 +18,7 @@
 #include "core/json_number.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/core/error.h"
+#include "io/files/checked_size.h"
 
 namespace hooked {
 
@@ -108,9 +109,10 @@ class RecordReader {
   Grid grid(const at::Tensor& values, std::vector<GridAxis> axes,
             const Grid::Description& description) const {
     std::vector<std::int64_t> shape;
-    std::int64_t count = 1;
-    for (const auto& axis : axes) count *= shape.emplace_back(static_cast<std::int64_t>(axis.labels.size()));
-    if (values.numel() != count || values.scalar_type() != at::kDouble)
+    for (const auto& axis : axes) shape.push_back(static_cast<std::int64_t>(axis.labels.size()));
+    // The labels of many axes may multiply to more than an integer holds.
+    const auto bytes = checked_bytes(shape, 64);
+    if (values.scalar_type() != at::kDouble || !bytes || *bytes != values.nbytes())
       fail("the numbers do not fit the labels");
     try {
       return Grid(values.view(shape), std::move(axes), description);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/config_reader.h"
@@ -296,8 +297,13 @@ AttributionGraph load_graph(const std::filesystem::path& file) {
         file.string(), fmt::format("{} nodes are too many; expected at most {}", nodes.size(), kMostNodes));
   std::ranges::stable_sort(nodes, {}, [](const auto& node) { return node.second.kind; });
   std::map<std::string, std::vector<std::int64_t>> places;
+  std::set<std::tuple<GraphNodeKind, std::int64_t, std::int64_t, std::int64_t>> there;
   for (auto& [id, node] : nodes) {
     places[id].push_back(std::ssize(graph.nodes));
+    if (!there.emplace(node.kind, node.layer, node.id, node.pos).second)
+      throw CheckpointError(
+          file.string(),
+          fmt::format("'{}' is a node that is there twice; expected each once", printable(id)));
     graph.features += node.kind == GraphNodeKind::feature;
     graph.errors += node.kind == GraphNodeKind::error;
     graph.tokens += node.kind == GraphNodeKind::token;

@@ -38,8 +38,11 @@ class PairReader {
   }
 
   std::int64_t integer(const Json& value, std::string_view what) const {
-    if (value.is_number_integer()) return value.get<std::int64_t>();
-    fail(fmt::format("{} is {}; expected an integer", what, json_kind(value)));
+    if (!value.is_number_integer())
+      fail(fmt::format("{} is {}; expected an integer", what, json_kind(value)));
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+      fail(fmt::format("{} is {}; expected at most {}", what, value.get<std::uint64_t>(), INT64_MAX));
+    return value.get<std::int64_t>();
   }
 
   std::vector<std::int64_t> ids(const Json& list, std::string_view what) const {
@@ -58,7 +61,7 @@ class PairReader {
   template <typename Kind>
   Kind text_or_number(const Json& value, std::string_view what) const {
     if (value.is_string()) return value.get<std::string>();
-    if (value.is_number_integer()) return value.get<std::int64_t>();
+    if (value.is_number_integer()) return integer(value, what);
     fail(fmt::format("{} is {}; expected a text or an integer", what, json_kind(value)));
   }
 
@@ -234,8 +237,20 @@ std::vector<PromptPair> pairs_of_table(const std::filesystem::path& file, std::s
   for (const auto& row : table.rows) {
     const PairReader reader(file, row.line);
     auto& pair = pairs.emplace_back();
-    for (std::size_t c = 0; c < table.columns.size(); ++c)
+    std::map<std::string, std::size_t> sides;  // of places with a column for each prompt
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
       fill_in(reader, pair, table.columns[c], row.fields[c]);
+      for (const std::string_view side : {"clean_place:", "corrupted_place:"}) {
+        if (table.columns[c].starts_with(side) && !row.fields[c].empty())
+          ++sides[table.columns[c].substr(side.size())];
+      }
+    }
+    for (const auto& [name, count] : sides) {
+      if (count != 2)
+        reader.fail(
+            fmt::format("place '{}' is given in one of the prompts; expected it in both, or in neither",
+                        printable(name)));
+    }
   }
   return pairs;
 }

@@ -50,6 +50,9 @@ Json plain_values(const CheckpointReader& reader, const std::filesystem::path& p
   }
 }
 
+/// Whether a number of a file can be that of a layer.
+bool is_layer(std::int64_t number) { return number >= 0 && number < 1 << 20; }
+
 class LensFile {
  public:
   explicit LensFile(const std::filesystem::path& path)
@@ -93,7 +96,7 @@ class LensFile {
       put(*depth, true).matrix = reader_.read(name);
     } else if (depth && *depth >= 0 && after == "bias") {
       put(*depth, true).bias = reader_.read(name);
-    } else if (const auto layer = parse_integer(after); before == "J" && layer && *layer >= 0) {
+    } else if (const auto layer = parse_integer(after); before == "J" && layer && is_layer(*layer)) {
       put(*layer + 1, false).matrix = reader_.read(name);
     } else if (name == "J") {
       add_all();
@@ -122,7 +125,7 @@ class LensFile {
                          layers->size()));
     for (std::size_t i = 0; i < layers->size(); ++i) {
       const auto layer = (*layers)[i];
-      if (layer < 0 || maps_.by_depth.contains(layer + 1))
+      if (!is_layer(layer) || maps_.by_depth.contains(layer + 1))
         refuse(fmt::format("'source_layers' has {}, which is not a layer or occurs twice", layer));
       put(layer + 1, false).matrix = all[static_cast<std::int64_t>(i)];
     }

@@ -1,0 +1,121 @@
+// What fuzzing found, and reading for it: each input with what should become of it.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "harvest/manifest.h"
+#include "hooked/analysis/graph_file.h"
+#include "hooked/analysis/grid.h"
+#include "hooked/analysis/prompt_pairs.h"
+#include "hooked/core/error.h"
+#include "hooked/harvest/activation_store.h"
+#include "tests/fuzz/scratch.h"
+#include "tests/support/test.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::findings_test {
+namespace {
+
+std::string refusal_of_pairs(const std::string& name, const std::string& text) {
+  const auto file = put(name, text);
+  return text_thrown_by<CheckpointError>([&] { read_prompt_pairs(file); });
+}
+
+TEST(Findings, AnIdOfAPromptPairThatNoIntegerHoldsIsRefused) {
+  // It was read as -1.
+  EXPECT_THAT(
+      refusal_of_pairs("p.jsonl", R"({"clean": [18446744073709551615], "corrupted": "a"})"),
+      testing::HasSubstr("line 1: clean is 18446744073709551615; expected at most 9223372036854775807"));
+  EXPECT_THAT(
+      refusal_of_pairs("p.jsonl", R"({"clean": "b", "corrupted": "a", "answers": 9223372036854775808})"),
+      testing::HasSubstr("answers is 9223372036854775808"));
+  const auto pairs =
+      read_prompt_pairs(put("p.jsonl", R"({"clean": [9223372036854775807], "corrupted": "a"})"));
+  EXPECT_EQ(pairs.at(0).clean, Prompt(std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::max()}));
+}
+
+TEST(Findings, APlaceInOnePromptOfAPairIsRefused) {
+  // The place in the other prompt was column 0.
+  EXPECT_THAT(refusal_of_pairs("p.csv", "clean,corrupted,clean_place:x,corrupted_place:x\na,b,,\nc,d,1,\n"),
+              testing::HasSubstr(
+                  "line 3: place 'x' is given in one of the prompts; expected it in both, or in neither"));
+  const auto pairs =
+      read_prompt_pairs(put("p.csv", "clean,corrupted,clean_place:x,corrupted_place:x\na,b,,\nc,d,1,e\n"));
+  EXPECT_TRUE(pairs.at(0).places.empty());
+  EXPECT_EQ(pairs.at(1).places.at("x"), (PlaceOfPair{1, std::string("e")}));
+}
+
+TEST(Findings, LabelsThatMultiplyToMoreThanAnIntegerHoldsAreRefused) {
+  // 2^64 of them became 0, the number of values.
+  std::string axes, labels;
+  for (int i = 0; i < 256; ++i) labels += std::string(i == 0 ? "" : ",") + R"(\"\")";
+  for (int i = 0; i < 8; ++i)
+    axes += std::string(i == 0 ? "" : ",") + R"({\"name\":\")" + std::to_string(i) + R"(\",\"labels\":[)" +
+            labels + "]}";
+  const auto file =
+      put("g.safetensors",
+          safetensors_of(R"({"__metadata__":{"grid":"{\"title\":\"\",\"unit\":\"\",\"axes\":[)" + axes +
+                             R"(]}"},"values":{"dtype":"F64","shape":[0],"data_offsets":[0,0]}})",
+                         ""));
+  EXPECT_THAT(text_thrown_by<CheckpointError>([&] { Grid::load(file); }),
+              testing::HasSubstr("the numbers do not fit the labels"));
+}
+
+TEST(Findings, ANodeThatAGraphHasTwiceIsRefused) {
+  // Its two copies could not be told apart in the file that was written of it.
+  const std::string node = R"("feature":0,"layer":"E","ctx_idx":0,"feature_type":"embedding"})";
+  const auto file =
+      put("g.json", R"({"metadata":{"prompt":"a","prompt_tokens":["a"]},"nodes":[{"node_id":"E_7_0",)" +
+                        node + R"(,{"node_id":"E_7_1",)" + node + R"(],"links":[]})");
+  EXPECT_THAT(text_thrown_by<CheckpointError>([&] { load_graph(file); }),
+              testing::HasSubstr("'E_7_1' is a node that is there twice; expected each once"));
+}
+
+std::string manifest_with(const std::string& plan, const std::string& unit,
+                          const std::string& dtype = "float32") {
+  return R"({"format":"hooked activations","version":1,"activations":[{"name":"a","axes":["row"],"shape":[],"dtype":")" +
+         dtype + R"("}],"plan":[)" + plan + R"(],"units":[)" + unit + "]}";
+}
+
+std::string unit_with(const std::string& rows, const std::string& shard_rows = "3",
+                      const std::string& file = "unit-000000-000.safetensors") {
+  return R"({"unit":0,"contexts":1,"tokens":3,"rows":)" + rows + R"(,"not_finite":0,"shards":[{"file":")" +
+         file + R"(","rows":)" + shard_rows + R"(,"bytes":10,"crc32":1}]})";
+}
+
+TEST(Findings, NumbersOfAManifestAreIntegersThatCanBe) {
+  const auto refusal = [](const std::string& text) {
+    put(kManifest, text);
+    return text_thrown_by<CheckpointError>([] { ActivationStore::open(scratch().path()); });
+  };
+  const std::string plan = "[0,0,9,0,1]";
+  put(kManifest, manifest_with(plan, unit_with("3")));
+  EXPECT_EQ(ActivationStore::open(scratch().path()).rows(), 3);
+  // The JSON library's conversion read these as 2, 3 and 1, and the sum of large ones overflowed.
+  for (const char* wrong : {"2.9", "-3", "true", "1e300", "9223372036854775807", "null", "\"3\""})
+    EXPECT_THAT(refusal(manifest_with(plan, unit_with(wrong, wrong))), testing::HasSubstr("rows is "))
+        << wrong;
+  EXPECT_THAT(refusal(manifest_with(plan, unit_with("3", "2"))),
+              testing::HasSubstr("a unit of 3 rows has shards with 2"));
+  EXPECT_THAT(refusal(manifest_with(plan, unit_with("3", "3", ".."))),
+              testing::HasSubstr("a shard is not 'unit-000000-000.safetensors'"));
+  EXPECT_THAT(refusal(manifest_with("[0,9,3,0,1]", unit_with("3"))),
+              testing::HasSubstr("a unit of its plan ends before it begins"));
+  EXPECT_THAT(refusal(manifest_with("[0,0,9,0,4294967296]", unit_with("3"))),
+              testing::HasSubstr("4294967295"));
+  // It was taken for integers.
+  EXPECT_THAT(refusal(manifest_with(plan, unit_with("3"), "float33")),
+              testing::HasSubstr("'float33' is no dtype of activations"));
+}
+
+TEST(Findings, ErrorsAreOneLineOfUtf8) {
+  const HookError error("a\nb\xFF", "c\x1b[31m \u00e9\u0085");
+  EXPECT_STREQ(error.what(), "[a\\x0ab\\xff] c\\x1b[31m \u00e9\\xc2\\x85");
+  EXPECT_EQ(error.where(), "a\\x0ab\\xff");
+  EXPECT_EQ(error.message(), "c\\x1b[31m \u00e9\\xc2\\x85");
+}
+
+}  // namespace
+}  // namespace hooked::findings_test
