@@ -9,7 +9,7 @@
 namespace hooked {
 namespace {
 
-// Names and texts of files and callers stand in messages. Their control characters would break the line, or
+// Messages quote names and texts of files and callers. Their control characters would break the line, or
 // say something to a terminal, and bytes that are not UTF-8 break what prints it.
 std::string in_one_line(std::string_view text) {
   std::string line;

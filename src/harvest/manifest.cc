@@ -292,7 +292,7 @@ std::vector<StoredActivation> Manifest::activations(const std::filesystem::path&
       const auto& dtype = json.at("dtype").get_ref<const std::string&>();
       const auto known = dtype == dtype_text(at::kLong) ? at::kLong : parse_float_dtype(dtype);
       if (!known)
-        throw std::invalid_argument(fmt::format("'{}' is no dtype of activations", printable(dtype)));
+        throw std::invalid_argument(fmt::format("'{}' is not a dtype of activations", printable(dtype)));
       std::vector<std::int64_t> shape;
       for (const Json& size : json.at("shape")) shape.push_back(count_of(size, "a size of an activation"));
       all.push_back(

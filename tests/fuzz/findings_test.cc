@@ -1,4 +1,5 @@
 // What fuzzing found, and reading for it: each input with what should become of it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -11,9 +12,11 @@
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/core/error.h"
 #include "hooked/harvest/activation_store.h"
+#include "hooked/text/tokenizer.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/support/test.h"
 #include "tests/support/thrown_by.h"
+#include "text/jinja/template.h"
 
 namespace hooked::findings_test {
 namespace {
@@ -107,7 +110,34 @@ TEST(Findings, NumbersOfAManifestAreIntegersThatCanBe) {
               testing::HasSubstr("4294967295"));
   // It was taken for integers.
   EXPECT_THAT(refusal(manifest_with(plan, unit_with("3"), "float33")),
-              testing::HasSubstr("'float33' is no dtype of activations"));
+              testing::HasSubstr("'float33' is not a dtype of activations"));
+}
+
+TEST(Findings, BytesOfAnEndOfWordsStandAtTheEndOfTheWord) {
+  // They had offsets outside the text. The ids are those of `tokenizers` 0.23.3.
+  std::string vocabulary = R"("<unk>":0,"a</w>":1)";
+  for (int byte = 0; byte < 256; ++byte) vocabulary += fmt::format(",\"<0x{:02X}>\":{}", byte, byte + 2);
+  const auto tokenizer = Tokenizer::parse(
+      R"({"version":"1.0","added_tokens":[],"model":{"type":"BPE","unk_token":"<unk>","end_of_word_suffix":"</w>",)"
+      R"("byte_fallback":true,"vocab":{)" +
+      vocabulary + R"(},"merges":[]}})");
+  EXPECT_EQ(tokenizer.encode("a").ids, std::vector<std::int64_t>{1});
+  const Encoding encoding = tokenizer.encode("]");
+  EXPECT_EQ(encoding.ids, (std::vector<std::int64_t>{95, 62, 49, 121, 64}));
+  for (std::size_t i = 0; i < encoding.offsets.size(); ++i)
+    EXPECT_TRUE(encoding.offsets[i].begin == (i == 0 ? 0U : 1U) && encoding.offsets[i].end == 1U) << i;
+}
+
+TEST(Findings, WhatPythonCannotSliceATemplateCannot) {
+  // They were undefined. Jinja 3.1 raises TypeError.
+  for (const char* value : {"true", "5", "2.5", "none", "{'a': 1}", "{'a': 1}.items()", "(1 is number)"}) {
+    const std::string text = fmt::format("{{{{ ({})[:] }}}}", value);
+    EXPECT_THAT(text_thrown_by<TokenizerError>([&] { text::jinja::Template(text, "t", {}).render({}, 0); }),
+                testing::HasSubstr("cannot be sliced; expected a text or a list"))
+        << value;
+  }
+  EXPECT_EQ(text::jinja::Template("{{ 'abc'[1:] }}{{ (1, 2)[:1] }}{{ [3][5:] }}", "t", {}).render({}, 0),
+            "bc(1,)[]");
 }
 
 TEST(Findings, ErrorsAreOneLineOfUtf8) {

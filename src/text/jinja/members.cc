@@ -135,8 +135,9 @@ Value slice(Machine& machine, const Value& value, const Value& begin, const Valu
   require_defined(machine, value);
   const auto* text = value.text();
   const auto* list = value.list();
+  // Python's own slicing, which Jinja leaves it to, throws.
   if (!text && !(list && has_places(*list)))
-    return machine.undefined(fmt::format("{} has no such element", described(value)));
+    machine.fail(fmt::format("{} cannot be sliced; expected a text or a list", described(value)));
   const auto size = *length_of(machine, value);
   const auto range = slice_range(machine, size, begin, end, step);
   if (text && range.step == 1) {

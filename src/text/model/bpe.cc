@@ -114,7 +114,7 @@ class BpeEncoder : public WordEncoder {
     }
     const bool cached = word.size() < kLongWord;
     if (cached) {
-      if (const auto known = cache_.find(word); !known.empty()) return append(known, tokens);
+      if (const auto known = cache_.find(word); !known.empty()) return append(known, word.size(), tokens);
     }
     SymbolJoiner::require_joinable(word);
     symbols_.clear();
@@ -129,15 +129,19 @@ class BpeEncoder : public WordEncoder {
     flush_unknown();
     joiner_.join(symbols_);
     if (cached && !symbols_.empty()) cache_.put(word, symbols_);
-    append(symbols_, tokens);
+    append(symbols_, word.size(), tokens);
   }
 
  private:
-  static void append(std::span<const Symbol> symbols, std::vector<WordToken>& tokens) {
+  // What is added to the end of a word may be spelled in bytes. They are not bytes of the word, and are put
+  // at its end.
+  static void append(std::span<const Symbol> symbols, std::size_t word_bytes,
+                     std::vector<WordToken>& tokens) {
     std::size_t begin = 0;
     for (const auto& symbol : symbols) {
-      tokens.push_back({symbol.id, {begin, begin + symbol.bytes}});
-      begin += symbol.bytes;
+      const std::size_t end = std::min(begin + symbol.bytes, word_bytes);
+      tokens.push_back({symbol.id, {begin, end}});
+      begin = end;
     }
   }
 
