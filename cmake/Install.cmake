@@ -97,7 +97,7 @@ foreach(folder site-functions vendor-completions)  # zsh's own, and Debian's for
 endforeach()
 
 # In the folders of the checkout, so that their links lead somewhere.
-foreach(page README.md CHANGELOG.md CONTRIBUTING.md tests/README.md tests/golden/README.md)
+foreach(page README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md tests/README.md tests/golden/README.md)
   cmake_path(GET page PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT documents)
 endforeach()

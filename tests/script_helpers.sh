@@ -34,7 +34,7 @@ check_links() {
 # What a prefix has in addition to programs and library: documents, a manual page for each command, shell completion.
 check_documents() {
   local prefix=$1 file command documents=$1/share/doc/hooked
-  for file in share/doc/hooked/{README.md,CHANGELOG.md,docs/README.md,docs/guide.md,docs/analysis/heads.md} \
+  for file in share/doc/hooked/{README.md,CHANGELOG.md,SECURITY.md,docs/README.md,docs/guide.md,docs/analysis/heads.md} \
     share/doc/hooked/examples/first_steps.cc share/hooked/examples/{pairs.jsonl,toy_model/config.json} \
     share/zsh/site-functions/_hooked; do
     [[ -s $prefix/$file ]] || fail "$file was not installed"

@@ -34,7 +34,7 @@ class FullDisk : public CliTest {
 
 TEST_F(FullDisk, ATmpfsThatIsFullCostsNothingThatWasThere) {
   if (run_command("unshare --mount true").status != 0)
-    GTEST_SKIP() << "no rights to mount a tmpfs; AFileThatMayNotGrowIsAnError stands in for it";
+    GTEST_SKIP() << "no rights to mount a tmpfs; AFileThatMayNotGrowIsAnError needs none";
   ASSERT_EQ(run_program("hooked", harvest_into(folder_ / "whole")).status, 0);
   const auto whole = bytes_in(folder_ / "whole");
   std::uint64_t bytes = 0;

@@ -246,7 +246,7 @@ TEST(Documents, ContentsOfAnalysisNameEveryPage) {
 }
 
 TEST(Documents, LinksLeadToFiles) {
-  std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kRoot / "docs")) {
     if (entry.path().extension() == ".md") pages.push_back(std::filesystem::relative(entry.path(), kRoot));
   }

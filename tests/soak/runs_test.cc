@@ -168,7 +168,7 @@ TEST(Soak, HooksThatComeAndGoTakeNoMemory) {
     }
   };
   const std::int64_t times = scaled(1'000'000);
-  expect_flat("hooks added and removed, half of which threw", times, 50, hooks);
+  expect_flat("hooks that come and go, every other one throwing", times, 50, hooks);
   EXPECT_EQ(thrown, (times + 1) / 2);
   EXPECT_TRUE(model.hooks().empty());
   EXPECT_TRUE(at::equal(model.run(token, {.threads = 1}).logits(), before));
