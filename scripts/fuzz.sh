@@ -27,25 +27,31 @@ TMPDIR=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 limits=(-max_len=32768 -timeout=20 -rss_limit_mb=3072)
-failed=()
-for target in "${targets[@]}"; do
+one_target() {
+  local target=$1 log=$build/$1.log
   export HOOKED_FUZZ_TARGET=$target
   mkdir -p "$build/corpus/$target" "$build/found/$target"
-  log=$build/$target.log
-  printf '[fuzz] %s: ' "$target"
   if [[ -n $keep ]]; then
     rm -rf "$build/kept/$target"
     mkdir -p "$build/kept/$target"
-    nice $build/fuzz -merge=1 "${limits[@]}" "$build/kept/$target" "$build/corpus/$target" >"$log" 2>&1
-    printf '%s inputs, %s\n' "$(ls "$build/kept/$target" | wc -l)" "$(du -sb "$build/kept/$target" | cut -f1) bytes"
+    nice $build/fuzz -merge=1 "${limits[@]}" "$build/kept/$target" "$build/corpus/$target" >"$log" 2>&1 || return
+    printf '[fuzz] %s: %s inputs, %s\n' "$target" "$(ls "$build/kept/$target" | wc -l)" "$(du -sb "$build/kept/$target" | cut -f1) bytes"
   elif nice $build/fuzz "$build/corpus/$target" -artifact_prefix="$build/found/$target/" -max_total_time="$seconds" \
     "${limits[@]}" -print_final_stats=1 >"$log" 2>&1; then
-    printf '%s inputs, %s features\n' "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
+    printf '[fuzz] %s: %s inputs, %s features\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
       "$(sed -n 's/.* ft: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)"
   else
-    printf 'FAILED, see %s\n' "$log"
+    printf '[fuzz] %s: FAILED, see %s\n' "$target" "$log"
     grep -m 3 -E 'ERROR:|runtime error:|what\(\):' "$log" || true
-    failed+=("$target")
+    return 1
   fi
+}
+
+# As many at once as there are processors.
+failed=0 running=0
+for target in "${targets[@]}"; do
+  if ((running == $(nproc))); then wait -n || failed=1; else running=$((running + 1)); fi
+  one_target "$target" &
 done
-((${#failed[@]} == 0))
+for ((; running > 0; --running)); do wait -n || failed=1; done
+exit $failed

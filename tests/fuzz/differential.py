@@ -161,7 +161,7 @@ def any_tokenizer(rng) -> dict:
             model[key] = flag(rng)
     if model["type"] == "WordPiece" and rng.random() < 0.3:
         model["max_input_chars_per_word"] = rng.choice([1, 3, 10])
-    # With byte_fallback too, tokenizers gives the bytes of the suffix offsets behind the text.
+    # With byte_fallback too, tokenizers gives the bytes of the suffix offsets outside the text.
     if model["type"] == "BPE" and not model.get("byte_fallback") and rng.random() < 0.2:
         model["end_of_word_suffix"] = rng.choice([None, "</w>"])
     for token in document["added_tokens"]:
@@ -235,7 +235,7 @@ def tokenizers_case(rng) -> str:
         except BaseException as error:  # pylint: disable=broad-except
             raise Skipped(str(error)) from error
         if theirs.normalizer:
-            # Of added tokens that the normalizer makes equal, tokenizers takes any, and one of which it leaves nothing is found before words.
+            # Of added tokens that the normalizer makes equal, tokenizers takes any, and it finds an empty one before words.
             contents = [outcome(lambda token=token: theirs.normalizer.normalize_str(token["content"]))
                         for token in document["added_tokens"] if token["normalized"]]
             if "" in contents or len({str(content) for content in contents}) < len(contents):
@@ -340,7 +340,7 @@ def expression(rng, depth: int = 0) -> str:
 
 
 def template_parts(rng, depth: int = 0) -> list:
-    """The lines of a template, each of which can be left out by itself."""
+    """The lines of a template. Each can be left out by itself."""
     def tag(text):
         return f"{{%{rng.choice(['', '-'])} {text} {rng.choice(['', '-'])}%}}"
 
@@ -582,7 +582,7 @@ def main() -> int:
     parser.add_argument("kinds", nargs="*", choices=[*kKinds, []], help="all, if none is named")
     parser.add_argument("--minutes", type=float, default=5, help="for each kind")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--cases", type=int, help="at most so many of each kind")
+    parser.add_argument("--cases", type=int, help="the most cases of each kind")
     parser.add_argument("--show", type=int, default=5, help="differences that are printed")
     parser.add_argument("--reasons", action="store_true", help="print why hooked refused inputs")
     parser.add_argument("--width", type=int, default=150, help=argparse.SUPPRESS)
