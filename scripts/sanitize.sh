@@ -28,7 +28,7 @@ sanitize_threads() {
   TSAN_OPTIONS="suppressions=$PWD/tests/support/thread_suppressions.txt halt_on_error=0 exitcode=66 second_deadlock_stack=1"
   cmake --preset tsan -DHOOKED_WERROR=OFF
   cmake --build --preset tsan --target soak_tests engine_tests
-  HOOKED_SOAK=0.002 build/tsan/tests/soak_tests --gtest_brief=1 "$@"
+  build/tsan/tests/soak_tests --gtest_brief=1 "$@"
   build/tsan/tests/engine_tests --gtest_brief=1 --gtest_filter='Threads.*:Generate*:ModelIdentity*:HookHandle*' "$@"
 }
 
