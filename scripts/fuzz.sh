@@ -27,31 +27,39 @@ TMPDIR=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 limits=(-max_len=32768 -timeout=20 -rss_limit_mb=3072)
-one_target() {
+
+# One target; prints a line, and why it failed.
+run() {
   local target=$1 log=$build/$1.log
   export HOOKED_FUZZ_TARGET=$target
   mkdir -p "$build/corpus/$target" "$build/found/$target"
   if [[ -n $keep ]]; then
     rm -rf "$build/kept/$target"
     mkdir -p "$build/kept/$target"
-    nice $build/fuzz -merge=1 "${limits[@]}" "$build/kept/$target" "$build/corpus/$target" >"$log" 2>&1 || return
-    printf '[fuzz] %s: %s inputs, %s\n' "$target" "$(ls "$build/kept/$target" | wc -l)" "$(du -sb "$build/kept/$target" | cut -f1) bytes"
+    nice $build/fuzz -merge=1 "${limits[@]}" "$build/kept/$target" "$build/corpus/$target" >"$log" 2>&1
+    echo "[fuzz] $target: $(ls "$build/kept/$target" | wc -l) inputs, $(du -sb "$build/kept/$target" | cut -f1) bytes"
   elif nice $build/fuzz "$build/corpus/$target" -artifact_prefix="$build/found/$target/" -max_total_time="$seconds" \
     "${limits[@]}" -print_final_stats=1 >"$log" 2>&1; then
-    printf '[fuzz] %s: %s inputs, %s features\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
-      "$(sed -n 's/.* ft: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)"
+    echo "[fuzz] $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs," \
+      "$(sed -n 's/.* ft: \([0-9]*\) .*/\1/p' "$log" | tail -n 1) features"
   else
-    printf '[fuzz] %s: FAILED, see %s\n' "$target" "$log"
-    grep -m 3 -E 'ERROR:|runtime error:|what\(\):' "$log" || true
+    echo "[fuzz] $target: FAILED, see $log: $(grep -a -m 1 -E 'ERROR:|runtime error:|what\(\):' "$log" || tail -n 1 "$log")"
     return 1
   fi
 }
 
-# As many at once as there are processors.
+# As many at a time as there are processors.
 failed=0 running=0
 for target in "${targets[@]}"; do
-  if ((running == $(nproc))); then wait -n || failed=1; else running=$((running + 1)); fi
-  one_target "$target" &
+  if ((running == $(nproc))); then
+    wait -n || failed=1
+    running=$((running - 1))
+  fi
+  run "$target" &
+  running=$((running + 1))
 done
-for ((; running > 0; --running)); do wait -n || failed=1; done
+while ((running > 0)); do
+  wait -n || failed=1
+  running=$((running - 1))
+done
 exit $failed
