@@ -45,7 +45,6 @@ struct MountedDictionary {
   bool with_error = false;
   std::vector<std::int64_t> excluded = {};  ///< tokens at which the activation stays as it is
   std::shared_ptr<const Coder> coder;
-  std::string fingerprint = {};  ///< of the dictionary's config and weights
   std::int64_t features = 0, d_read = 0, d_written = 0;
   /// The dictionaries whose features its decoder reads, as indices: itself, and in a cross-layer transcoder
   /// those of earlier layers.

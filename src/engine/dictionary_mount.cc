@@ -51,26 +51,6 @@ constexpr std::array kDictionaryWeights = {
     &DictionaryWeights::b_dec,  &DictionaryWeights::threshold, &DictionaryWeights::W_skip,
     &DictionaryWeights::b_gate, &DictionaryWeights::b_mag,     &DictionaryWeights::r_mag};
 
-std::string fingerprint_of(const Dictionary& dictionary) {
-  const DictionaryConfig& config = dictionary.config();
-  const DictionaryWeights& weights = dictionary.weights();
-  WeightSample sample;
-  for (std::size_t i = 0; i < kDictionaryWeights.size(); ++i) {
-    const at::Tensor& weight = weights.*kDictionaryWeights[i];
-    if (!weight.defined()) continue;
-    sample.add(std::to_string(i), weight.sizes(), [&](std::int64_t number) {
-      std::int64_t offset = weight.storage_offset();
-      for (std::int64_t axis = weight.dim() - 1; axis >= 0; number /= weight.size(axis--))
-        offset += number % weight.size(axis) * weight.stride(axis);
-      return weight.as_strided({}, {}, offset);
-    });
-  }
-  return sample.fingerprint(
-      fmt::format("{} {} {} {} {} {} {}\n", architecture_text(config), static_cast<int>(config.input_norm),
-                  static_cast<int>(config.decoder_norms), config.rectified, config.subtracts_decoder_bias,
-                  config.adds_decoder_bias, config.head.value_or(-1)));
-}
-
 // How a dictionary reads and writes a model whose values are not those that it was fitted to.
 struct Carried {
   bool centres_input = false;  // the mean over d_model is removed from what it reads ...
@@ -299,7 +279,6 @@ MountedDictionary mounted(const LoadedModel& model, const Dictionary& dictionary
     made.notes.push_back(fmt::format("the dictionary at {}: {}", made.writes.to_string(), note));
   made.coder = std::make_shared<DictionaryCoder>(
       on_device(dictionary, device_of(made.writes, model.placement)), carried);
-  made.fingerprint = fingerprint_of(dictionary);
   return made;
 }
 
@@ -347,6 +326,26 @@ HookedTransformer HookedTransformer::with_dictionaries(const DictionarySet& set,
     }
   }
   return HookedTransformer(std::make_shared<const LoadedModel>(loaded(), all));
+}
+
+std::string fingerprint_of(const Dictionary& dictionary) {
+  const DictionaryConfig& config = dictionary.config();
+  const DictionaryWeights& weights = dictionary.weights();
+  WeightSample sample;
+  for (std::size_t i = 0; i < kDictionaryWeights.size(); ++i) {
+    const at::Tensor& weight = weights.*kDictionaryWeights[i];
+    if (!weight.defined()) continue;
+    sample.add(std::to_string(i), weight.sizes(), [&](std::int64_t number) {
+      std::int64_t offset = weight.storage_offset();
+      for (std::int64_t axis = weight.dim() - 1; axis >= 0; number /= weight.size(axis--))
+        offset += number % weight.size(axis) * weight.stride(axis);
+      return weight.as_strided({}, {}, offset);
+    });
+  }
+  return sample.fingerprint(
+      fmt::format("{} {} {} {} {} {} {}\n", architecture_text(config), static_cast<int>(config.input_norm),
+                  static_cast<int>(config.decoder_norms), config.rectified, config.subtracts_decoder_bias,
+                  config.adds_decoder_bias, config.head.value_or(-1)));
 }
 
 const MountedDictionaries& mounted_in(const HookedTransformer& model) { return model.loaded()->dictionaries; }

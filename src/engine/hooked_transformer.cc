@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/out_of_memory.h"
+#include "engine/dictionary_mount.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -96,10 +97,11 @@ Provenance HookedTransformer::provenance() const {
   for (const StepReport& step : model_->processing)
     provenance.processing.emplace_back(processing_step_name(step.step), step.outcome);
   std::vector<std::string> dictionaries;
-  for (const MountedDictionary& each : model_->dictionaries)
-    dictionaries.push_back(fmt::format("{} (fingerprint {}){}", each.writes.to_string(),
-                                       each.fingerprint.substr(0, 8),
+  for (const StandingDictionary& each : this->dictionaries()) {
+    dictionaries.push_back(fmt::format("{} (fingerprint {}){}", each.output.to_string(),
+                                       fingerprint_of(each.dictionary).substr(0, 8),
                                        each.with_error ? " with its error" : ""));
+  }
   if (!dictionaries.empty())
     provenance.more["dictionaries"] = fmt::format("{}", fmt::join(dictionaries, ", "));
   return provenance;

@@ -1,6 +1,7 @@
 #include "hooked/hooks/activation_name.h"
 
 #include <random>
+#include <regex>
 
 #include "tests/reference/option_table.h"
 #include "tests/support/random_config.h"
@@ -84,7 +85,8 @@ TEST(ActivationName, RefusesJunkNearAName) {
                            "blocks.1.hook_resid_pre.1",
                            "pattern"}) {
     EXPECT_EQ(ActivationName::try_parse(text), std::nullopt) << '"' << text << '"';
-    EXPECT_TRUE(throws<HookError>([&] { ActivationName::parse(text); }, text)) << text;
+    const std::string shown = std::regex_replace(text, std::regex("\n"), "\\x0a");  // errors are one line
+    EXPECT_TRUE(throws<HookError>([&] { ActivationName::parse(text); }, shown)) << text;
   }
 }
 
