@@ -15,6 +15,10 @@ namespace hooked {
 /// What errors of pages are about.
 inline constexpr const char* kPage = "page";
 
+/// Throws HookError unless examples of these codes are of this model and of the dictionary that stands there.
+void require_examples_of(const HookedTransformer& model, const ActivationName& codes,
+                         const FeatureExamples& examples);
+
 /// A number of a page: five digits.
 Json rounded(double value);
 

@@ -82,6 +82,8 @@ std::string dictionary_in(const Provenance& provenance, const std::string& place
   return begin == std::string::npos ? "" : text.substr(begin + 2, text.find(',', begin + 2) - begin - 2);
 }
 
+}  // namespace
+
 void require_examples_of(const HookedTransformer& model, const ActivationName& codes,
                          const FeatureExamples& examples) {
   const std::string place = codes.place().to_string();
@@ -100,8 +102,6 @@ void require_examples_of(const HookedTransformer& model, const ActivationName& c
                                                    here, there));
   }
 }
-
-}  // namespace
 
 void Page::add_tokens(const Grid& values) {
   const std::size_t n = values.axes().size();

@@ -24,6 +24,7 @@
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
 #include "io/files/path_text.h"
+#include "report/page_content.h"
 #include "report/section_code.h"
 
 namespace hooked {
@@ -169,6 +170,7 @@ class ReportWork {
                                            "stands there; expected a harvest with the report's dictionaries",
                                            path_text(folder)));
       }
+      require_examples_of(model_, model_.points().resolve(Address(codes).name()), examples);
       examples_.insert_or_assign(codes, std::move(examples));
     }
   }

@@ -1,5 +1,6 @@
 """Pages and reports from Python: the same as C++'s, shown in notebooks, and the code inside them runs."""
 
+import copy
 import html
 import json
 import re
@@ -77,8 +78,14 @@ def test_code_of_sections_runs(toy: hooked.HookedTransformer, tmp_path: Path, mo
                     )
     with pytest.raises(hooked.HookError, match="no dictionary of the model"):
         hooked.report(model, PROMPT, examples=[examples])
+    raw = hooked.HookedTransformer.load("examples/toy_model", processing=hooked.WeightProcessing.none())
     with pytest.raises(hooked.HookError, match="another model"):
-        hooked.report(toy.with_dictionary(sae), PROMPT, examples=[examples])
+        hooked.report(raw.with_dictionary(sae), PROMPT, examples=[examples])
+    weights = copy.copy(sae.weights)
+    weights.W_dec = weights.W_dec * 2
+    changed = hooked.Dictionary(sae.config, weights)
+    with pytest.raises(hooked.HookError, match="another dictionary"):
+        hooked.report(model.with_dictionary(changed), PROMPT, examples=[examples])
 
 
 def test_a_page_of_ones_own(toy: hooked.HookedTransformer) -> None:
