@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/weight_sample.h"
+
 namespace hooked {
 namespace {
 
@@ -57,12 +59,7 @@ SlotView::SlotView(at::Tensor pieces, std::vector<std::int64_t> parts)
 
 at::Tensor SlotView::number(std::int64_t place) const {
   // Each dimension's pieces number its places in row-major order, as all dimensions do the tensor's.
-  std::int64_t offset = pieces_.storage_offset();
-  for (std::int64_t d = pieces_.dim(); d-- > 0;) {
-    offset += place % pieces_.size(d) * pieces_.stride(d);
-    place /= pieces_.size(d);
-  }
-  return pieces_.as_strided({}, {}, offset);
+  return element_of(pieces_, place);
 }
 
 at::Tensor SlotView::read() const { return pieces_.reshape(sizes_); }

@@ -30,8 +30,7 @@ std::string text_of(const std::exception& error) {
   if (is_of_onednn(error)) {
     return fmt::format(
         "oneDNN, which computes products for LibTorch, {}; expected memory for its code; use a shorter "
-        "input, fewer "
-        "threads or more memory",
+        "input, fewer threads or more memory",
         error.what());
   }
   const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);

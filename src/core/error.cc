@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/utf8.h"
 
 namespace hooked {
@@ -13,18 +11,7 @@ namespace {
 // say something to a terminal, and bytes that are not UTF-8 break what prints it.
 std::string in_one_line(std::string_view text) {
   std::string line;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_length(text.substr(i));
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool c1_control = length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (length == 0 || byte < 0x20 || byte == 0x7F || c1_control) {
-      for (const auto end = i + std::max<std::size_t>(length, 1); i < end; ++i)
-        line += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));
-    } else {
-      line += text.substr(i, length);
-      i += length;
-    }
-  }
+  for (std::size_t i = 0; i < text.size();) i += append_shown(line, text.substr(i));
   return line;
 }
 

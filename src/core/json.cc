@@ -151,19 +151,7 @@ std::string printable(std::string_view text) {
     if (shown.size() >= kPrintedBytes) {
       return shown + fmt::format("... ({} bytes)", text.size());
     }
-    const auto length = utf8_length(text.substr(i));
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool c1_control = length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (length == 0 || (length == 1 && (byte < 0x20 || byte == 0x7F)) || c1_control) {
-      const auto escaped = std::max<std::size_t>(length, 1);
-      for (std::size_t j = i; j < i + escaped; ++j) {
-        shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[j]));
-      }
-      i += escaped;
-    } else {
-      shown += text.substr(i, length);
-      i += length;
-    }
+    i += append_shown(shown, text.substr(i));
   }
   return shown;
 }

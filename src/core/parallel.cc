@@ -13,10 +13,8 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
-#include <thread>
-#include <vector>
 
+#include "core/ahead.h"
 #include "hooked/core/error.h"
 
 // Note [Large tasks]
@@ -92,19 +90,11 @@ void deal(std::int64_t count, std::int64_t workers, int threads_inside,
     }
   };
   const at::ThreadLocalState modes;
-  std::vector<std::jthread> helpers;
-  try {
-    for (std::int64_t worker = 1; worker < workers; ++worker) {
-      helpers.emplace_back([&, worker] {
-        const at::ThreadLocalStateGuard guard(modes);
-        take_tasks(worker);
-      });
-    }
-  } catch (const std::system_error&) {
-    // There is no room for another thread: those that there are do all of it.
-  }
-  take_tasks(0);
-  helpers.clear();  // waits for them
+  with_helpers(workers, [&](std::int64_t worker) {
+    if (worker == 0) return take_tasks(0);
+    const at::ThreadLocalStateGuard guard(modes);
+    take_tasks(worker);
+  });
   if (thrown) std::rethrow_exception(thrown);
 }
 

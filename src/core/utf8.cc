@@ -1,5 +1,8 @@
 #include "core/utf8.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -36,6 +39,19 @@ std::optional<std::size_t> first_invalid_byte(std::string_view text) noexcept {
     at += length;
   }
   return std::nullopt;
+}
+
+std::size_t append_shown(std::string& line, std::string_view text) {
+  const std::size_t length = utf8_length(text);
+  const auto byte = static_cast<unsigned char>(text.front());
+  const bool c1_control = length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+  const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+  if (length == 0 || byte < 0x20 || byte == 0x7F || c1_control) {
+    for (const char each : character) line += fmt::format("\\x{:02x}", static_cast<unsigned char>(each));
+  } else {
+    line += character;
+  }
+  return character.size();
 }
 
 void append_utf8(std::string& text, char32_t c) {

@@ -13,6 +13,13 @@
 
 namespace hooked {
 
+at::Tensor element_of(const at::Tensor& weight, std::int64_t place) {
+  std::int64_t offset = weight.storage_offset();
+  for (std::int64_t d = weight.dim(); d-- > 0; place /= weight.size(d))
+    offset += place % weight.size(d) * weight.stride(d);
+  return weight.as_strided({}, {}, offset);
+}
+
 void WeightSample::add(const std::string& name, at::IntArrayRef sizes,
                        const std::function<at::Tensor(std::int64_t)>& number) {
   constexpr std::int64_t samples = 4;

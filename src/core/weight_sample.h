@@ -9,6 +9,9 @@
 
 namespace hooked {
 
+/// The element of `weight` at that place in row-major order, as a view without axes.
+at::Tensor element_of(const at::Tensor& weight, std::int64_t place);
+
 /// A few numbers spread over each weight, for fingerprints: they must not read all of a model that is mapped
 /// from a file.
 class WeightSample {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/weight_sample.h"
 #include "dictionaries/dictionary_data.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -37,6 +38,21 @@ void require_one_layer(const DictionaryConfig& config) {
       "dictionary",
       "its features write to several layers, whose outputs are sums over the dictionaries of the "
       "layers before; expected a dictionary that writes to one; the set of all layers decodes it");
+}
+
+std::string fingerprint_of(const Dictionary& dictionary) {
+  const DictionaryConfig& config = dictionary.config();
+  WeightSample sample;
+  for (const DictionaryWeightRow& row : dictionary_weight_rows()) {
+    const at::Tensor& weight = dictionary.weights().*row.tensor;
+    if (!weight.defined()) continue;
+    sample.add(std::string(row.name), weight.sizes(),
+               [&](std::int64_t place) { return element_of(weight, place); });
+  }
+  return sample.fingerprint(
+      fmt::format("{} {} {} {} {} {} {}\n", architecture_text(config), static_cast<int>(config.input_norm),
+                  static_cast<int>(config.decoder_norms), config.rectified, config.subtracts_decoder_bias,
+                  config.adds_decoder_bias, config.head.value_or(-1)));
 }
 
 Dictionary::Dictionary(DictionaryConfig config, DictionaryWeights weights) : data_(nullptr, kNoun) {

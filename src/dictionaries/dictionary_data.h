@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct DictionaryWeightRow {
 
 /// All of them.
 const std::array<DictionaryWeightRow, 9>& dictionary_weight_rows();
+
+/// Tells a dictionary from others: of its config and a few numbers of each weight, which it reads from their
+/// device.
+std::string fingerprint_of(const Dictionary& dictionary);
 
 /// Throws ConfigError about `where` if parts of the config do not go together.
 void check_config(const DictionaryConfig& config, std::string_view where);

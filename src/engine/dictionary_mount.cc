@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/weight_sample.h"
+#include "dictionaries/dictionary_data.h"
 #include "engine/model_text.h"
 #include "engine/standing_dictionaries.h"
 #include "hooked/core/error.h"
@@ -45,11 +45,6 @@ bool applied(const LoadedModel& model, ProcessingStep step) {
     return report.step == step && (report.outcome == "applied" || report.outcome == "already applied");
   });
 }
-
-constexpr std::array kDictionaryWeights = {
-    &DictionaryWeights::W_enc,  &DictionaryWeights::b_enc,     &DictionaryWeights::W_dec,
-    &DictionaryWeights::b_dec,  &DictionaryWeights::threshold, &DictionaryWeights::W_skip,
-    &DictionaryWeights::b_gate, &DictionaryWeights::b_mag,     &DictionaryWeights::r_mag};
 
 // How a dictionary reads and writes a model whose values are not those that it was fitted to.
 struct Carried {
@@ -129,8 +124,8 @@ class CrossLayerCoder : public DictionaryCoder {
 
 Dictionary on_device(const Dictionary& dictionary, const c10::Device& device) {
   DictionaryWeights weights = dictionary.weights();
-  for (at::Tensor DictionaryWeights::*each : kDictionaryWeights) {
-    at::Tensor& weight = weights.*each;
+  for (const DictionaryWeightRow& row : dictionary_weight_rows()) {
+    at::Tensor& weight = weights.*row.tensor;
     if (weight.defined()) weight = weight.to(device);
   }
   return {dictionary.config(), std::move(weights)};
@@ -326,26 +321,6 @@ HookedTransformer HookedTransformer::with_dictionaries(const DictionarySet& set,
     }
   }
   return HookedTransformer(std::make_shared<const LoadedModel>(loaded(), all));
-}
-
-std::string fingerprint_of(const Dictionary& dictionary) {
-  const DictionaryConfig& config = dictionary.config();
-  const DictionaryWeights& weights = dictionary.weights();
-  WeightSample sample;
-  for (std::size_t i = 0; i < kDictionaryWeights.size(); ++i) {
-    const at::Tensor& weight = weights.*kDictionaryWeights[i];
-    if (!weight.defined()) continue;
-    sample.add(std::to_string(i), weight.sizes(), [&](std::int64_t number) {
-      std::int64_t offset = weight.storage_offset();
-      for (std::int64_t axis = weight.dim() - 1; axis >= 0; number /= weight.size(axis--))
-        offset += number % weight.size(axis) * weight.stride(axis);
-      return weight.as_strided({}, {}, offset);
-    });
-  }
-  return sample.fingerprint(
-      fmt::format("{} {} {} {} {} {} {}\n", architecture_text(config), static_cast<int>(config.input_norm),
-                  static_cast<int>(config.decoder_norms), config.rectified, config.subtracts_decoder_bias,
-                  config.adds_decoder_bias, config.head.value_or(-1)));
 }
 
 const MountedDictionaries& mounted_in(const HookedTransformer& model) { return model.loaded()->dictionaries; }

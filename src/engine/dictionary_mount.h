@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "hooked/dictionaries/dictionary.h"
 #include "hooked/engine/dictionary_place.h"
 #include "hooks/mounted_dictionary.h"
@@ -15,9 +13,5 @@ namespace hooked {
 /// does not compute.
 MountedDictionary mounted(const LoadedModel& model, const Dictionary& dictionary,
                           const DictionaryPlace& place);
-
-/// Tells a dictionary from others: of its config and a few numbers of each weight, which it reads from their
-/// device.
-std::string fingerprint_of(const Dictionary& dictionary);
 
 }  // namespace hooked

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/out_of_memory.h"
-#include "engine/dictionary_mount.h"
+#include "dictionaries/dictionary_data.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"

@@ -15,7 +15,7 @@ namespace hooked {
 /// What errors of pages are about.
 inline constexpr const char* kPage = "page";
 
-/// Throws HookError unless examples of these codes are of this model and of the dictionary that stands there.
+/// Throws HookError unless examples of these codes are of this model and of the dictionary at that place.
 void require_examples_of(const HookedTransformer& model, const ActivationName& codes,
                          const FeatureExamples& examples);
 

@@ -130,15 +130,13 @@ class ReportWork {
     }
     for (const StandingDictionary& each : model_.dictionaries()) {
       const Address features = act::sae_acts_post(Address(each.output));
+      const Examples& examples = examples_[features.to_string()];
       section(
           "Features of " + each.output.to_string(),
           "The features of the dictionary that are strongest on this text, and the tokens whose logits they "
           "raise and lower.",
-          code_.of_prompt(kFeaturesSource, &each), [&] {
-            const auto found = examples_.find(features.to_string());
-            page_.add_features(run_.cache, features, {.count = options_.features}, 5,
-                               found == examples_.end() ? FeatureExamples() : found->second);
-          });
+          code_.of_prompt(kFeaturesSource, &each, /*dictionaries=*/true, examples.folder),
+          [&] { page_.add_features(run_.cache, features, {.count = options_.features}, 5, examples.found); });
     }
     if (options_.graph) {
       const bool neurons = options_.graph->are_neurons();
@@ -156,6 +154,12 @@ class ReportWork {
   }
 
  private:
+  /// What a harvest found of a dictionary; nothing by default.
+  struct Examples {
+    std::filesystem::path folder;
+    FeatureExamples found;
+  };
+
   static Selection kept(const HookedTransformer& model) {
     Selection selection = act::defaults;
     if (!model.dictionaries().empty()) selection = selection | act::sae_output | act::sae_acts_post;
@@ -165,13 +169,14 @@ class ReportWork {
   /// Of a harvest, which must be about dictionaries of the model.
   void read_examples(const std::filesystem::path& folder) {
     for (auto& [codes, examples] : FeatureExamples::load(folder)) {
-      if (!run_.cache.contains(Address(codes).name())) {
-        throw HookError(codes, fmt::format("{} has examples of these codes, but no dictionary of the model "
-                                           "stands there; expected a harvest with the report's dictionaries",
+      const ActivationName name = Address(codes).name();
+      if (!run_.cache.contains(name)) {
+        throw HookError(codes, fmt::format("{} has examples of these codes, which no dictionary of the model "
+                                           "computes; expected a harvest with the report's dictionaries",
                                            path_text(folder)));
       }
-      require_examples_of(model_, model_.points().resolve(Address(codes).name()), examples);
-      examples_.insert_or_assign(codes, std::move(examples));
+      require_examples_of(model_, name, examples);
+      examples_.insert_or_assign(codes, Examples{folder, std::move(examples)});
     }
   }
 
@@ -314,7 +319,7 @@ class ReportWork {
   RunResult run_;
   Page page_;
   CodeWriter code_;
-  std::map<std::string, FeatureExamples> examples_;  // by names of codes
+  std::map<std::string, Examples> examples_;  // by names of codes
   WorkClock clock_;
   std::int64_t done_ = 0, total_;
   bool ended_ = false;

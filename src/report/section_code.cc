@@ -105,17 +105,17 @@ CodeWriter::CodeWriter(const HookedTransformer& model, const Prompt& prompt, con
       prompt_(prompt),
       options_(options) {}
 
-std::string CodeWriter::filled(std::string_view text, const StandingDictionary* standing) const {
+std::string CodeWriter::filled(std::string_view text, const StandingDictionary* standing,
+                               const std::filesystem::path& examples) const {
   const std::string answer = in_source(options_.answers), against = in_source(options_.against);
   const bool with_error = standing != nullptr && standing->with_error;
   const std::string features =
       standing == nullptr ? "" : act::sae_acts_post(Address(standing->output)).to_string();
-  const auto examples = [&](std::string_view line) {
-    std::string lines;
-    for (const std::filesystem::path& folder : options_.examples)
-      lines += fmt::format(fmt::runtime(line), fmt::arg("folder", in_source(path_text(folder))),
-                           fmt::arg("features", features));
-    return lines;
+  const auto with_examples = [&](std::string_view line) {
+    return examples.empty()
+               ? std::string()
+               : fmt::format(fmt::runtime(line), fmt::arg("folder", in_source(path_text(examples))),
+                             fmt::arg("features", features));
   };
   return fmt::format(
       fmt::runtime(text), fmt::arg("answer", answer),
@@ -128,8 +128,8 @@ std::string CodeWriter::filled(std::string_view text, const StandingDictionary* 
       fmt::arg("with_error_in_cpp", with_error ? ", {.with_error = true}" : ""),
       fmt::arg("with_error_in_python", with_error ? ", with_error=True" : ""),
       fmt::arg("place", standing == nullptr ? "" : standing->output.to_string()),
-      fmt::arg("examples_in_cpp", examples(kExamplesInCpp)),
-      fmt::arg("examples_in_python", examples(kExamplesInPython)), fmt::arg("features", features));
+      fmt::arg("examples_in_cpp", with_examples(kExamplesInCpp)),
+      fmt::arg("examples_in_python", with_examples(kExamplesInPython)), fmt::arg("features", features));
 }
 
 std::string CodeWriter::command_line(const std::string& command, const std::string& input,
@@ -144,7 +144,7 @@ std::string CodeWriter::command_line(const std::string& command, const std::stri
 }
 
 SectionCode CodeWriter::of_prompt(const SectionSource& source, const StandingDictionary* standing,
-                                  bool dictionaries) const {
+                                  bool dictionaries, const std::filesystem::path& examples) const {
   const auto load = [&](std::string_view lines, std::string_view how, std::string_view ids,
                         std::string_view around_form) {
     return fmt::format(
@@ -155,9 +155,9 @@ SectionCode CodeWriter::of_prompt(const SectionSource& source, const StandingDic
               filled(source.command),
               input_in_shell(prompt_, "--text", "--tokens") + around(prompt_, options_, kAroundInShell),
               dictionaries),
-          .cpp = load(kLoadInCpp, how_.cpp, kIdsInCpp, kAroundInCpp) + filled(source.cpp, standing),
+          .cpp = load(kLoadInCpp, how_.cpp, kIdsInCpp, kAroundInCpp) + filled(source.cpp, standing, examples),
           .python = load(kLoadInPython, how_.python, kIdsInPython, kAroundInPython) +
-                    filled(source.python, standing)};
+                    filled(source.python, standing, examples)};
 }
 
 SectionCode CodeWriter::of_pair(const SectionSource& source) const {

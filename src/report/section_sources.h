@@ -72,7 +72,7 @@ run = spliced.run_with_cache(tokens, hooked.act.sae_acts_post)
 firing = hooked.firing_features(run.cache, "{features}"){examples_in_python})",
 };
 
-/// What follows for each folder of a harvest with examples.
+/// What follows if a harvest has examples of the dictionary.
 inline constexpr std::string_view kExamplesInCpp = R"(
 const auto examples = hooked::FeatureExamples::load({folder}).at("{features}");)";
 inline constexpr std::string_view kExamplesInPython = R"(

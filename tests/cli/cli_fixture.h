@@ -55,6 +55,14 @@ class CliTest : public ::testing::Test {
     write("model/config.json", text);
   }
 
+  /// Saves another model, of that context, whose positions are rotary.
+  void save_longer(const std::string& name, std::int64_t context) const {
+    ModelConfig longer = config();
+    longer.n_ctx = context;
+    longer.positions = RotaryPositions{.dim = 4};
+    HookedTransformer::create(longer, {.seed = 1, .initializer_range = 0.5}).save(folder_ / name);
+  }
+
   std::string model() const { return path("model"); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 

@@ -17,12 +17,7 @@ using Bytes = std::map<std::string, std::string>;
 
 class Killed : public CliTest {
  protected:
-  Killed() {
-    ModelConfig longer = config();
-    longer.n_ctx = 200;
-    longer.positions = RotaryPositions{.dim = 4};
-    HookedTransformer::create(longer, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "longer");
-  }
+  Killed() { save_longer("longer", 200); }
 
   static int kills() {
     const char* asked = std::getenv("HOOKED_KILLS");

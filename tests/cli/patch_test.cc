@@ -570,12 +570,7 @@ TEST_F(PatchTest, AChatTemplateMakesThePrompts) {
 class PatchInterrupted : public PatchTest {
  protected:
   /// Tens of thousands of cells.
-  PatchInterrupted() {
-    ModelConfig wide = config();
-    wide.n_ctx = 100;
-    wide.positions = RotaryPositions{.dim = 4};
-    HookedTransformer::create(wide, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "wide");
-  }
+  PatchInterrupted() { save_longer("wide", 100); }
   Words long_call(const std::string& last, const Words& more = {}) const {
     std::string clean = "1", corrupted = "2";
     for (int i = 0; i < 78; ++i) {

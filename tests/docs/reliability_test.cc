@@ -56,7 +56,7 @@ TEST(Reliability, EveryCommandIsRunOrMarkedAsLong) {
     std::smatch program;
     ASSERT_TRUE(std::regex_search(own, program, std::regex("[^ ]*/tests/[a-z_]+")));
     if (!std::filesystem::exists(program.str())) GTEST_SKIP() << program.str() << " is not built";
-    // Twice the time of which the page speaks: other tests run at the same time. Results go to no file of
+    // Twice the minute that the page allows, since other tests run at the same time. Results go to no file of
     // this test's.
     const Finished finished = run_command("cd '" HOOKED_SOURCE_DIR
                                           "' && export OMP_WAIT_POLICY=passive && timeout 120 "

@@ -340,7 +340,7 @@ def expression(rng, depth: int = 0) -> str:
 
 
 def template_parts(rng, depth: int = 0) -> list:
-    """The lines of a template. Each can be left out by itself."""
+    """The lines of a template. Each can be left out separately."""
     def tag(text):
         return f"{{%{rng.choice(['', '-'])} {text} {rng.choice(['', '-'])}%}}"
 

@@ -44,7 +44,7 @@ inline void hold_selection(const Selection& selection) {
   const PointIndex& points = points_of_a_model();
   const auto found = selection.resolve(points, Reach::everything(points));
   hold(std::ranges::adjacent_find(found, std::greater_equal<>()) == found.end(), "points out of order");
-  hold(found.empty() || found.back() < points.size(), "a point that is not there");
+  hold(found.empty() || found.back() < points.size(), "a point that the model lacks");
 }
 
 /// What must hold for any text taken as a name, an address, a selection, the place and the text of an edit,

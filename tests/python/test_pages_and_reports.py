@@ -59,7 +59,7 @@ def test_code_of_sections_runs(toy: hooked.HookedTransformer, tmp_path: Path, mo
         answers=[" Mary"],
         against=[" John"],
         graph=hooked.GraphFeatures.neurons(),
-        examples=[examples],
+        examples=[examples, examples],
     )
     sections = data_of(page)["sections"]
     assert len(sections) == 8
@@ -70,6 +70,7 @@ def test_code_of_sections_runs(toy: hooked.HookedTransformer, tmp_path: Path, mo
         for part in section["parts"]:
             if part["kind"] == "features":
                 found = names["examples"]
+                assert section["code"]["cpp"].count("const auto examples = ") == 1
                 assert part["rows"] == found.rows
                 for feature in part["features"]:
                     assert feature["fired"] == found.fired[int(feature["name"])].item()

@@ -7,10 +7,10 @@
 #include <atomic>
 #include <exception>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "core/ahead.h"
 #include "core/json.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
@@ -244,14 +244,7 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string> texts
   };
   const auto wanted =
       options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> helpers;
-  try {
-    for (std::size_t i = 1; i < std::min(wanted, texts.size()); ++i) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // There is no room for another thread: those that there are do all of it.
-  }
-  work();
-  helpers.clear();  // joins
+  with_helpers(static_cast<std::int64_t>(std::min(wanted, texts.size())), [&](std::int64_t) { work(); });
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
   }
