@@ -50,7 +50,7 @@ def fields(declarations: list[headers.Declaration]) -> str:
         calls = "".join(f'\n    visit(Field{{"{python_name(name)}", &{owner}::{name}}});' for name in names)
         lines.append(
             f"template <>\nstruct Fields<{owner}> {{\n  static constexpr const char* type = \"{owner}\";\n"
-            f"  template <typename Visit>\n  static void visit(const Visit& visit) {{{calls}\n  }}\n}};"
+            f"  template <typename Visit>\n  static void visit([[maybe_unused]] const Visit& visit) {{{calls}\n  }}\n}};"
         )
     for owner, names in enumerators.items():
         if owner in ("Axis", "Site"):  # their tables say more than their names

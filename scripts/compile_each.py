@@ -20,8 +20,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# What does not compile, or not as a part of this project.
-LEFT_OUT = re.compile(r"tests/(architecture|compile_fail|consumer)/")
+# What does not compile, or not as a part of this project, or only in a source of a set of kernels (Note [Kernel sets]).
+LEFT_OUT = re.compile(r"tests/(architecture|compile_fail|consumer)/|models/kernels/loops/|tests/models/kernels_in_cpp/.*\.h$")
 # What scripts/python.sh sets up; without it the Python module is left out.
 PYTHON = ROOT / "build/python/venv-2.11.0/bin/python"
 

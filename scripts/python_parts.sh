@@ -75,6 +75,8 @@ test_wheel() {
   local python=$1 wheel=$2
   shift 2
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheel"
-  # Without the variables with which one develops: the package that is tested is the one that is installed.
-  env -u PYTHONPATH -u HOOKED_PYTHON_BUILD OMP_WAIT_POLICY=passive "$python" -m pytest -p no:cacheprovider -q -rs tests/python "$@"
+  # Without the variables with which one develops: the package that is tested is the one that is installed. Files
+  # are dealt to processes, since most tests use one thread.
+  env -u PYTHONPATH -u HOOKED_PYTHON_BUILD OMP_WAIT_POLICY=passive "$python" -m pytest -p no:cacheprovider -q -rs \
+    --numprocesses "$(nproc)" --dist loadfile tests/python "$@"
 }
