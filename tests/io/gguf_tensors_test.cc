@@ -43,7 +43,7 @@ TEST(GgufTensors, AreThoseOfThePackage) {
     met.insert(stored.info(name).dtype_name);
   }
   for (const GgmlType& type : ggml_types()) {
-    const bool integers = type.decode == nullptr && !at::isFloatingType(type.dtype);
+    const bool integers = type.form == nullptr && !at::isFloatingType(type.dtype);
     const bool wanted = type.dtype != at::ScalarType::Undefined && !integers;
     EXPECT_TRUE(!wanted || met.contains(std::string(type.name))) << type.name << " is in no tensor";
   }

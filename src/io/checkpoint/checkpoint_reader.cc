@@ -289,6 +289,27 @@ void CheckpointReader::read_elements(std::string_view name, std::int64_t first,
   shard.contents->read_elements(*opened(stored), stored.index, first, into);
 }
 
+const CodedForm* CheckpointReader::form_of(std::string_view name) const {
+  const auto& stored = at(name);
+  return shards_[stored.shard].contents->form(stored.index);
+}
+
+void CheckpointReader::read_codes(std::string_view name, std::int64_t first,
+                                  std::span<CodedBlock> into) const {
+  const auto& stored = at(name);
+  const auto& shard = shards_[stored.shard];
+  const CodedForm* const form = shard.contents->form(stored.index);
+  const std::int64_t blocks =
+      form == nullptr ? 0 : c10::multiply_integers(info(stored).shape) / std::int64_t{form->block};
+  if (first < 0 || first > blocks || static_cast<std::int64_t>(into.size()) > blocks - first) {
+    throw CheckpointError(
+        path_text(shard.path),
+        fmt::format("tensor '{}' does not have these blocks; expected some of {}, got {} from {} on",
+                    printable(name), blocks, into.size(), first));
+  }
+  shard.contents->read_codes(*opened(stored), stored.index, first, into);
+}
+
 bool CheckpointReader::has_bytes(std::string_view name) const {
   const auto& stored = at(name);
   return shards_[stored.shard].contents->begin_of_bytes(stored.index).has_value();

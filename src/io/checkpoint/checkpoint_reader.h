@@ -100,6 +100,13 @@ class CheckpointReader {
   /// CheckpointError for an unsuitable `into` or elements that the tensor does not have.
   void read_elements(std::string_view name, std::int64_t first, const at::Tensor& into) const;
 
+  /// The form of the codes in which a tensor is stored, or null.
+  const CodedForm* form_of(std::string_view name) const;
+
+  /// Fills `into` with the blocks of such a tensor from number `first` on. Throws CheckpointError for blocks
+  /// that the tensor does not have, IoError if the file was changed.
+  void read_codes(std::string_view name, std::int64_t first, std::span<CodedBlock> into) const;
+
   /// Whether a tensor's bytes can be read as stored, whatever its dtype: true for safetensors.
   bool has_bytes(std::string_view name) const;
 

@@ -45,6 +45,11 @@ SourceTensors source_tensors(const CheckpointReader& reader) {
         reader.read_elements(name, first, into);
       };
     }
+    if (const CodedForm* const form = reader.form_of(name)) {
+      tensor.codes = SourceCodes{*form, [&reader, name](std::int64_t first, std::span<CodedBlock> into) {
+                                   reader.read_codes(name, first, into);
+                                 }};
+    }
     if (reader.has_bytes(name)) {
       tensor.read_bytes = [&reader, name](std::uint64_t first, std::span<std::byte> into) {
         reader.read_bytes(name, first, into);
@@ -108,6 +113,27 @@ std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::T
                       .device = at::kCPU,
                       .dimension = order.front(),
                       .read = read};
+}
+
+std::optional<CodedRows> coded_rows(const SourceTensor& source, const at::Tensor& meta,
+                                    const at::Tensor& made) {
+  if (!source.codes || !made.is_alias_of(meta) || made.numel() == 0) return std::nullopt;
+  const std::int64_t block = source.codes->form.block, inner = made.size(3), in = made.size(2) * inner;
+  const auto steps_by = [&](std::int64_t dimension, std::int64_t step) {
+    return made.size(dimension) == 1 || made.stride(dimension) == step;
+  };
+  const auto in_blocks = [&](std::int64_t dimension) {
+    return made.size(dimension) == 1 || made.stride(dimension) % block == 0;
+  };
+  if (!steps_by(3, 1) || !steps_by(2, inner) || in % block != 0 || made.storage_offset() % block != 0 ||
+      !in_blocks(0) || !in_blocks(1))
+    return std::nullopt;
+  const auto read = [read = source.codes->read, block, offset = made.storage_offset(),
+                     inner_out = made.size(1), outer_step = made.stride(0),
+                     step = made.stride(1)](std::int64_t out, std::span<CodedBlock> into) {
+    read((offset + out / inner_out * outer_step + out % inner_out * step) / block, into);
+  };
+  return CodedRows{source.codes->form, made.size(0) * made.size(1), in, read};
 }
 
 }  // namespace hooked

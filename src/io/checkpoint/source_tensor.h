@@ -11,11 +11,20 @@
 #include <string>
 #include <vector>
 
+#include "core/coded_form.h"
 #include "hooked/core/state_dict.h"
 #include "io/checkpoint/checkpoint_reader.h"
 #include "io/tensors/stored_tensor.h"
 
 namespace hooked {
+
+/// The codes in which a tensor's elements are stored, a block of them after another in the order in which
+/// `SourceTensor::read_elements` numbers them.
+struct SourceCodes {
+  CodedForm form;
+  /// Fills `into` with the blocks from number `first` on.
+  std::function<void(std::int64_t first, std::span<CodedBlock> into)> read;
+};
 
 /// One tensor of a checkpoint or a state dict, under its name there. Its shape is known; its numbers are read
 /// on demand.
@@ -35,6 +44,8 @@ struct SourceTensor {
   /// Strides of the elements in the order in which `read_elements` numbers them; empty: as in a contiguous
   /// tensor.
   std::vector<std::int64_t> strides = {};
+  /// If it is stored in codes.
+  std::optional<SourceCodes> codes = std::nullopt;
 
   /// Its shape and dtype without memory (meta device).
   at::Tensor meta() const;
@@ -62,5 +73,17 @@ StoredTensor stored_tensor(const SourceTensor& source);
 /// the file, or are less than half of those runs.
 std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::Tensor& meta,
                                          const at::Tensor& made);
+
+/// A matrix [out, in] in codes: fills `into` with the blocks of output `out`.
+struct CodedRows {
+  CodedForm form;
+  std::int64_t out, in;
+  std::function<void(std::int64_t out, std::span<CodedBlock> into)> read;
+};
+
+/// The same for a view of `meta` as [outer out, inner out, outer in, inner in]. Returns nothing if the source
+/// is not stored in codes, or if an output's inputs are not whole blocks in order.
+std::optional<CodedRows> coded_rows(const SourceTensor& source, const at::Tensor& meta,
+                                    const at::Tensor& made);
 
 }  // namespace hooked

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/coded_form.h"
+
 namespace hooked {
 
 /// How GGUF files store the numbers of a tensor: a row of the table in ggml_types.cc.
@@ -20,8 +22,13 @@ struct GgmlType {
   std::int64_t elements;  ///< numbers of a block
   std::uint64_t bytes;    ///< bytes of a block
   at::ScalarType dtype;   ///< dtype that such a tensor is read as; Undefined: it is not read
-  /// Writes the `elements` numbers of one block; null where the bytes are numbers of `dtype` already.
-  void (*decode)(const std::byte* block, float* into);
+  /// What numbers the codes of a block are; null where the bytes are numbers of `dtype` already.
+  const CodedForm* form;
+  /// Unpacks the codes of one block, null with `form`; leaves what the form does not have as it is.
+  void (*unpack)(const std::byte* block, CodedBlock& into);
+
+  /// Writes the `elements` numbers of one block of codes.
+  void decode(const std::byte* block, float* into) const;
 };
 
 /// All of them, by number.

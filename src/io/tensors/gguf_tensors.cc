@@ -61,10 +61,20 @@ class GgufTensors final : public TensorFile {
     const GgmlType& type = *types_[index];
     const std::uint64_t begin = tensors_[index].begin;
     if (into.numel() == 0) return;
-    if (type.decode != nullptr)
+    if (type.form != nullptr)
       return read_blocks(file, type, begin, first, into.numel(), static_cast<float*>(into.data_ptr()));
     file.read(begin + static_cast<std::uint64_t>(first) * type.bytes,
               std::span(static_cast<std::byte*>(into.data_ptr()), into.nbytes()));
+  }
+
+  const CodedForm* form(std::size_t index) const override { return types_[index]->form; }
+
+  void read_codes(const InputFile& file, std::size_t index, std::int64_t first,
+                  std::span<CodedBlock> into) const override {
+    const GgmlType& type = *types_[index];
+    std::vector<std::byte> bytes(into.size() * type.bytes);
+    file.read(tensors_[index].begin + static_cast<std::uint64_t>(first) * type.bytes, bytes);
+    for (std::size_t i = 0; i < into.size(); ++i) type.unpack(bytes.data() + i * type.bytes, into[i]);
   }
 
   const GgufMetadata* gguf() const noexcept override { return &gguf_; }

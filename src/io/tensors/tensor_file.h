@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/coded_form.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "io/gguf/gguf_value.h"
@@ -55,6 +57,14 @@ class TensorFile {
   /// tensor that is in order. Throws CheckpointError or IoError.
   virtual void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
                              const at::Tensor& into) const = 0;
+
+  /// The form of the codes in which tensor `index` is stored, or null. Its elements are in order then, and
+  /// its rows are whole blocks.
+  virtual const CodedForm* form(std::size_t /*index*/) const { return nullptr; }
+
+  /// Fills `into` with the blocks of such a tensor from number `first` on. Throws IoError.
+  virtual void read_codes(const InputFile& /*file*/, std::size_t /*index*/, std::int64_t /*first*/,
+                          std::span<CodedBlock> /*into*/) const {}
 
   /// Where in the file the bytes of tensor `index` begin, whatever its dtype, if its elements are there in
   /// order; nothing in formats whose dtypes are all known.

@@ -52,6 +52,12 @@ SourceTensor slice_of(const SourceTensor& whole, std::int64_t first, Sizes shape
   slice.read_elements = [read = whole.read_elements, begin = first](std::int64_t at, const at::Tensor& into) {
     read(begin + at, into);
   };
+  if (slice.codes && first % slice.codes->form.block == 0) {
+    slice.codes->read = [read = whole.codes->read, begin = first / slice.codes->form.block](
+                            std::int64_t at, std::span<CodedBlock> into) { read(begin + at, into); };
+  } else {
+    slice.codes.reset();
+  }
   read_whole_by_elements(slice);
   return slice;
 }
@@ -74,6 +80,7 @@ SourceTensor without_offset(const SourceTensor& stored) {
   SourceTensor tensor = stored;
   tensor.dtype = at::kDouble;
   tensor.read_bytes = nullptr;
+  tensor.codes.reset();
   tensor.read_elements = [read = stored.read_elements, dtype = stored.dtype](std::int64_t first,
                                                                              const at::Tensor& into) {
     const at::Tensor numbers = at::empty({into.numel()}, dtype);
@@ -111,6 +118,20 @@ SourceTensor with_rows(const SourceTensor& stored, std::vector<std::int64_t> row
         at += count;
       }
     };
+  }
+  if (tensor.codes && width % tensor.codes->form.block == 0) {
+    tensor.codes->read = [read = stored.codes->read, order, blocks = width / tensor.codes->form.block](
+                             std::int64_t first, std::span<CodedBlock> into) {
+      for (std::size_t done = 0; done < into.size();) {  // row by row, or the wanted part of a row
+        const std::int64_t at = first + static_cast<std::int64_t>(done), row = at / blocks,
+                           place = at % blocks;
+        const std::size_t count = std::min(static_cast<std::size_t>(blocks - place), into.size() - done);
+        read((*order)[static_cast<std::size_t>(row)] * blocks + place, into.subspan(done, count));
+        done += count;
+      }
+    };
+  } else {
+    tensor.codes.reset();
   }
   read_whole_by_elements(tensor);
   return tensor;
@@ -308,16 +329,14 @@ std::vector<std::string> read_gguf_tensors(SourceTensors& source, const GgufArch
     if (is_factor_list(name) && architecture.rotary) continue;
     renaming.add(name, tensor);
     const auto type = std::ranges::find(ggml_types(), tensor.dtype_name, &GgmlType::name);
-    if (type->decode != nullptr) ++quantised[tensor.dtype_name];
+    if (type->form != nullptr) ++quantised[tensor.dtype_name];
   }
   source = std::move(renaming).take();
   if (quantised.empty()) return {};
   std::vector<std::string> kinds;
   for (const auto& [name, count] : quantised) kinds.push_back(fmt::format("{} as {}", count, name));
-  return {
-      fmt::format("weights are stored quantised ({}): they are loaded dequantised, with the numbers of the "
-                  "quantised model",
-                  fmt::join(kinds, ", "))};
+  return {fmt::format("weights are stored quantised ({}): the model has the numbers of the quantised one",
+                      fmt::join(kinds, ", "))};
 }
 
 void check_all_are_read(const SourceTensors& source, const std::vector<TensorRecipe>& recipes,

@@ -16,7 +16,7 @@ kFolder = kGoldens / "gguf"
 kPlain = {Type.F32: np.float32, Type.F16: np.float16}
 # Byte offsets of a block's factors in half precision.
 kHalves = {Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0], Type.Q2_K: [80, 82],
-           Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.MXFP4: []}
+           Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.MXFP4: [], Type.IQ4_NL: [0]}
 kFactors = np.array([0.0, -0.0, 1.0, -1.0, 6e-8, 6.1e-5, 65504.0, 0.333, -0.0123, 3.14], dtype=np.float16)
 
 
