@@ -203,8 +203,8 @@ at::Tensor Attention::replaced_z(const AttentionInput& input, const StackInputs&
 Attention::Segments Attention::borrowed(std::size_t part, Run& run) const {
   Segments& segments = run.lent_keys.at(key_layer_)[part];
   for (KeysAndValues& segment : segments) {
-    segment.keys = to_device(segment.keys, W_O_.stored().device());
-    segment.values = to_device(segment.values, W_O_.stored().device());
+    segment.keys = to_device(segment.keys, W_O_.device());
+    segment.values = to_device(segment.values, W_O_.device());
   }
   return segments;
 }

@@ -64,11 +64,12 @@ Recipe recipe_of(Square square, const ActivationName& name, const at::Tensor& q,
 Recipe recipe_of_result(const ActivationName& name, const at::Tensor& z, const Matrix& W_O,
                         const Workspace& workspace) {
   const std::int64_t heads = z.size(2);
+  const at::Tensor& weights = W_O.stored();  // undefined if they are stored in codes, which nothing changes
   return {name,
           {z.size(0), z.size(1), heads, W_O.out()},
           z.options(),
           {{"the heads' values z", z, {Axis::batch, Axis::pos, Axis::head, Axis::one}},
-           {"the weights W_O", W_O.stored(), std::vector<Axis>(W_O.stored().dim(), Axis::one)},
+           {"the weights W_O", weights, std::vector<Axis>(weights.defined() ? weights.dim() : 0, Axis::one)},
            {"the heads", at::arange(heads, at::kLong), {Axis::head}}},
           [heads, workspace, W_O](const std::vector<at::Tensor>& of) {
             const at::Tensor per_head = W_O.by_input_heads(heads).read();  // [head, d_value, d_model]

@@ -49,7 +49,7 @@ at::Tensor add_parameter(torch::nn::Module& owner, const char* name, at::IntArra
   ParameterStack* const stack = context.stack_of_experts;
   return owner.register_parameter(name,
                                   stack == nullptr
-                                      ? at::empty(sizes, context.options)
+                                      ? context.memory.empty(sizes, context.options)
                                       : stack->part(name, context.expert, sizes, context.options),
                                   /*requires_grad=*/false);
 }
@@ -57,9 +57,15 @@ at::Tensor add_parameter(torch::nn::Module& owner, const char* name, at::IntArra
 Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
                   Matrix::Groups groups, const GraphContext& context) {
   if (context.stack_of_experts != nullptr) return Matrix(add_parameter(owner, name, {out, in}, context));
-  Matrix matrix(out, in, groups, context.options, context.storage);
-  owner.register_parameter(name, matrix.stored(), /*requires_grad=*/false);
+  Matrix matrix(out, in, groups, context.options, context.storage, &context.memory);
+  if (!matrix.parts()) owner.register_parameter(name, matrix.stored(), /*requires_grad=*/false);
   return matrix;
+}
+
+Matrix add_rows(torch::nn::Module& owner, const char* name, std::int64_t rows, std::int64_t size,
+                const GraphContext& context) {
+  if (context.storage != Storage::codes) return Matrix(add_parameter(owner, name, {rows, size}, context));
+  return add_matrix(owner, name, rows, size, {.out = 1, .in = size}, context);
 }
 
 }  // namespace hooked

@@ -13,6 +13,7 @@
 #include "hooks/nn.h"
 #include "models/storage/matrix.h"
 #include "models/storage/weight_slot.h"
+#include "models/storage/workspace.h"
 
 namespace hooked {
 
@@ -40,6 +41,7 @@ struct GraphContext {
   const PointIndex& points;
   at::TensorOptions options;  ///< dtype and device of the module's weights
   Storage storage = Storage::fastest;
+  Workspace memory = {};  ///< of the module's weights
   Stack stack = Stack::none;
   std::int64_t layer = -1;
   std::int64_t expert = -1;
@@ -69,5 +71,9 @@ at::Tensor add_parameter(torch::nn::Module& owner, const char* name, at::IntArra
 /// Registers an uninitialised matrix [out, in] for ops::linear, frozen.
 Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
                   Matrix::Groups groups, const GraphContext& context);
+
+/// The same for an embedding [rows, size], whose rows are looked up: plain, unless it is stored in codes.
+Matrix add_rows(torch::nn::Module& owner, const char* name, std::int64_t rows, std::int64_t size,
+                const GraphContext& context);
 
 }  // namespace hooked

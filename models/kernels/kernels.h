@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "core/coded_form.h"
 #include "hooked/core/kernel_set.h"
 
 /// The loops that hooked implements itself, as one table for each instruction set (Note [Kernel sets],
@@ -117,6 +118,41 @@ struct PanelOfInputs {
 };
 using PanelKernel = void (*)(const PanelOfInputs&);
 
+/// Where the parts of a block of one strip are, in bytes from its factors on.
+struct CodedLayout {
+  std::int64_t offsets, scales, minimums, codes, end;
+};
+
+/// Neighbouring strips of a matrix that is stored in codes (Note [Coded strips],
+/// models/storage/coded_strips.cc), each of kPackedColumns columns.
+struct CodedColumns {
+  const CodedForm* form;
+  const CodedLayout* layout;
+  const void* first;         ///< its bytes for inputs 0 to `in`
+  std::int64_t strip_bytes;  ///< from one strip to the next
+  std::int64_t count;        ///< of strips
+  std::int64_t in;           ///< a multiple of the form's block
+};
+
+/// Rows of float32 times strips: out[r, c] = sum over i of x[r, i] w[i, c] + bias[c], added up in the order
+/// of the inputs, as BlockProduct does.
+struct CodedProduct {
+  CodedColumns strips;
+  const float* x;         ///< rows [rows, in]
+  std::int64_t x_stride;  ///< elements from one row to the next
+  const float* bias;      ///< [columns], or null
+  float* out;             ///< [rows, columns]
+  std::int64_t out_stride;
+  std::int64_t rows;
+};
+using CodedKernel = void (*)(const CodedProduct&);
+constexpr int kMostCodeBits = 8;
+constexpr int kTabledCodes = 0;
+
+/// Writes the numbers of strips as a block of float32 for BlockProduct, [in, kPackedColumns * count], which
+/// gives many rows the same bits faster.
+using CodedPanelKernel = void (*)(const CodedColumns& strips, float* panel);
+
 /// Loops over rows of float32, or of brain floats, which are given by their bits.
 template <class Number>
 struct RowKernels {
@@ -155,6 +191,9 @@ struct Kernels {
   DotKernel float_dots, bfloat16_dots;
   ColumnKernel float_columns, unrounded_columns;
   PanelKernel float_panel, bfloat16_panel;
+  /// By the bits of a code, or kTabledCodes.
+  CodedKernel coded[kMostCodeBits + 1];
+  CodedPanelKernel coded_panel[kMostCodeBits + 1];
 
   template <class Number>
   const RowKernels<Number>& rows() const {

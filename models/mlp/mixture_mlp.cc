@@ -168,7 +168,7 @@ MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
 
 at::Tensor MixtureMlp::logits(const at::Tensor& x, Run& run) const {
   if (config_.experts->router_in_float32) {
-    return ops::unrounded_linear(x.to(W_gate_.dtype()), W_gate_.plain(), b_gate_, run);
+    return ops::unrounded_linear(x.to(W_gate_.dtype()), W_gate_, b_gate_, run);
   }
   const at::ScalarType precision = config_.dtype == at::kDouble ? at::kDouble : at::kFloat;
   return ops::linear(x, W_gate_, b_gate_, run).to(precision);
@@ -241,7 +241,7 @@ MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {
 
 bool MixtureMlp::as_one(const Run& run) const {
   // Each expert's own weights receive the gradients.
-  if (!stacked_ || W_gate_.stored().requires_grad()) return false;
+  if (!stacked_ || (W_gate_.stored().defined() && W_gate_.stored().requires_grad())) return false;
   return std::ranges::none_of(experts_, [&](const auto& expert) { return expert->watched(run); });
 }
 

@@ -138,17 +138,17 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
       });
 }
 
-at::Tensor unrounded_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+at::Tensor unrounded_linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias,
                             Memory memory) {
   const at::ScalarType dtype = sum_dtype(x.scalar_type());
   if (memory.workspace == nullptr) {
-    return at::linear(x.to(dtype), weight.to(dtype), bias.defined() ? bias.to(dtype) : bias);
+    return at::linear(x.to(dtype), matrix.plain().to(dtype), bias.defined() ? bias.to(dtype) : bias);
   }
   return recorded_product(
-      x, {weight.size(0), dtype}, memory,
-      [&](at::Tensor& result, const at::Tensor& rows) { sums_into(result, rows, weight, bias); },
-      [weight](at::Tensor& result, const at::Tensor& rows, const Workspace&) {
-        linear_into(result, rows, weight.t(), {});
+      x, {matrix.out(), dtype}, memory,
+      [&](at::Tensor& result, const at::Tensor& rows) { matrix.multiply_into(result, rows, bias); },
+      [matrix](at::Tensor& result, const at::Tensor& rows, const Workspace& memory) {
+        matrix.multiply_back_into(result, rows, memory);
       });
 }
 

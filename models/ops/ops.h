@@ -17,8 +17,7 @@ namespace hooked::ops {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Memory memory);
 
 /// The same in float32, or float64 if x is: sums of products of half precision are not rounded.
-at::Tensor unrounded_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            Memory memory);
+at::Tensor unrounded_linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, Memory memory);
 
 /// x [..., in] times matrix [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, Memory memory);

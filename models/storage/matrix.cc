@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/bmm.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/embedding.h>
 
 #include <algorithm>
 #include <cassert>
@@ -12,6 +12,7 @@
 #include "core/parallel.h"
 #include "hooked/core/kernel_set.h"
 #include "models/kernels/kernels.h"
+#include "models/storage/matrix_parts.h"
 #include "models/storage/product.h"
 #include "models/storage/workspace.h"
 
@@ -31,7 +32,7 @@ namespace hooked {
 namespace {
 
 // In the order of Storage.
-constexpr std::string_view kStorageNames[] = {"fastest", "plain", "narrow_blocks", "wide_blocks"};
+constexpr std::string_view kStorageNames[] = {"fastest", "plain", "narrow_blocks", "wide_blocks", "codes"};
 
 constexpr std::int64_t kPairOfBfloat16 = 2;
 
@@ -60,10 +61,11 @@ constexpr std::int64_t kAliasBytes = 4096;
 
 // In float32 by columns, which saves oneDNN a transposition (a tenth of a product). In bfloat16 by rows, as
 // our dot kernels read them.
-at::Tensor plain_matrix(std::int64_t out, std::int64_t in, const at::TensorOptions& options) {
+at::Tensor plain_matrix(std::int64_t out, std::int64_t in, const at::TensorOptions& options,
+                        const Workspace* memory) {
   const auto column_bytes = out * static_cast<std::int64_t>(options.dtype().itemsize());
   const bool by_rows = options.dtype() == at::kBFloat16 || column_bytes % kAliasBytes == 0;
-  return by_rows ? at::empty({out, in}, options) : at::empty({in, out}, options).t();
+  return by_rows ? empty_in(memory, {out, in}, options) : empty_in(memory, {in, out}, options).t();
 }
 
 // The set that reads such blocks: the one in use if it does.
@@ -72,6 +74,7 @@ KernelSet set_for(Storage storage) {
   switch (storage) {
     case Storage::fastest:  // resolved to one of the others
     case Storage::plain:
+    case Storage::codes:  // its parts have their own
       return plain;
     case Storage::narrow_blocks:
       return avx2;
@@ -114,7 +117,12 @@ std::optional<Storage> parse_storage(std::string_view name) noexcept {
 }
 
 Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
-               Storage storage, KernelSet set) {
+               Storage storage, KernelSet set, const Workspace* memory) {
+  if (storage == Storage::codes) {
+    parts_ = std::make_shared<MatrixParts>(out, in, groups, options, memory);
+    count_ = out;
+    return;
+  }
   const auto dtype = options.dtype().toScalarType();
   const bool is_float = dtype == at::kFloat;
   const std::int64_t depth = is_float ? 1 : kPairOfBfloat16;
@@ -122,63 +130,108 @@ Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::Tenso
   packed_ = storage != Storage::plain && options.device().is_cpu() && (is_float || dtype == at::kBFloat16) &&
             sixteens > 0 && out > 0 && in > 0 && groups.in % depth == 0;
   if (!packed_) {
-    stored_ = plain_matrix(out, in, options);
+    stored_ = plain_matrix(out, in, options, memory);
     return;
   }
   assert(out % groups.out == 0 && in % groups.in == 0);
   const std::int64_t columns = sixteens * kernels::kPackedColumns;
-  stored_ = at::empty({out / columns, in / depth, columns, depth}, options);
+  stored_ = empty_in(memory, {out / columns, in / depth, columns, depth}, options);
   set_ = set;
 }
 
 Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
-               Storage storage)
+               Storage storage, const Workspace* memory)
     : Matrix(out, in, groups, options, storage,
-             set_for(storage == Storage::fastest ? fastest_storage(options) : storage)) {}
+             set_for(storage == Storage::fastest ? fastest_storage(options) : storage), memory) {}
 
 Matrix::Matrix(at::Tensor plain) : stored_(std::move(plain)) {}
 
-std::int64_t Matrix::out() const { return packed_ ? stored_.size(0) * stored_.size(2) : stored_.size(0); }
-std::int64_t Matrix::in() const { return packed_ ? stored_.size(1) * stored_.size(3) : stored_.size(1); }
+std::int64_t Matrix::out() const {
+  if (parts_) return count_;
+  return packed_ ? stored_.size(0) * stored_.size(2) : stored_.size(0);
+}
+std::int64_t Matrix::in() const {
+  if (parts_) return parts_->in();
+  return packed_ ? stored_.size(1) * stored_.size(3) : stored_.size(1);
+}
+at::ScalarType Matrix::dtype() const {
+  return parts_ ? parts_->options().dtype().toScalarType() : stored_.scalar_type();
+}
+c10::Device Matrix::device() const { return parts_ ? parts_->options().device() : stored_.device(); }
 
 Matrix Matrix::narrow(std::int64_t first, std::int64_t count) const {
   Matrix part = *this;
+  if (parts_) {
+    part.first_ += first;
+    part.count_ = count;
+    return part;
+  }
   const std::int64_t columns = packed_ ? stored_.size(2) : 1;
   assert(first % columns == 0 && count % columns == 0);
   part.stored_ = stored_.narrow(0, first / columns, count / columns);
   return part;
 }
 
-at::Tensor Matrix::plain() const { return packed_ ? unpacked(stored_) : stored_; }
+at::Tensor Matrix::plain() const {
+  if (parts_) return parts_->plain(first_, count_);
+  return packed_ ? unpacked(stored_) : stored_;
+}
 
-SlotView Matrix::as_out_in() const {
+at::Tensor Matrix::rows_at(const at::Tensor& outputs) const {
+  return parts_ ? parts_->rows_at(first_, count_, outputs) : at::embedding(plain(), outputs);
+}
+
+Matrix Matrix::of_outputs(const at::Tensor& outputs) const {
+  if (!parts_) return Matrix(rows_at(outputs));
+  Matrix some = *this;
+  some.parts_ = parts_->of_outputs(first_, count_, outputs);
+  some.first_ = 0;
+  some.count_ = outputs.size(0);
+  return some;
+}
+
+SlotView Matrix::view(MatrixAxes axes, std::int64_t heads) const {
+  if (parts_) {
+    if (const Matrix* numbers = parts_->numbers(first_, count_)) return numbers->view(axes, heads);
+    return std::make_shared<const CodedSlot>(*this, axes, heads);
+  }
+  switch (axes) {
+    case MatrixAxes::out_in:
+      break;
+    case MatrixAxes::in_out:
+      if (!packed_) return stored_.t();
+      return {stored_.permute({1, 3, 0, 2}), {2, 2}};
+    case MatrixAxes::output_heads: {
+      if (!packed_) return stored_.view({heads, out() / heads, in()}).transpose(1, 2);
+      const at::Tensor by_head =
+          stored_.unflatten(0, {heads, -1});  // [head, block, in / depth, column, depth]
+      return {by_head.permute({0, 2, 4, 1, 3}), {1, 2, 2}};
+    }
+    case MatrixAxes::input_heads: {
+      if (!packed_) return stored_.t().view({heads, in() / heads, out()});
+      const at::Tensor by_head =
+          stored_.unflatten(1, {heads, -1});  // [block, head, in / depth, column, depth]
+      return {by_head.permute({1, 2, 4, 0, 3}), {1, 2, 2}};
+    }
+  }
   if (!packed_) return stored_;
   return {stored_.permute({0, 2, 1, 3}), {2, 2}};
 }
 
-SlotView Matrix::as_in_out() const {
-  if (!packed_) return stored_.t();
-  return {stored_.permute({1, 3, 0, 2}), {2, 2}};
-}
-
-SlotView Matrix::by_output_heads(std::int64_t heads) const {
-  if (!packed_) return stored_.view({heads, out() / heads, in()}).transpose(1, 2);
-  const at::Tensor by_head = stored_.unflatten(0, {heads, -1});  // [head, block, in / depth, column, depth]
-  return {by_head.permute({0, 2, 4, 1, 3}), {1, 2, 2}};
-}
-
-SlotView Matrix::by_input_heads(std::int64_t heads) const {
-  if (!packed_) return stored_.t().view({heads, in() / heads, out()});
-  const at::Tensor by_head = stored_.unflatten(1, {heads, -1});  // [block, head, in / depth, column, depth]
-  return {by_head.permute({1, 2, 4, 0, 3}), {1, 2, 2}};
-}
-
 void Matrix::multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const {
-  packed_ ? multiply_packed(out, rows, bias) : linear_into(out, rows, stored_, bias);
+  if (parts_) return parts_->multiply_into(out, rows, bias, first_);
+  packed_ ? multiply_packed(out, rows, bias) : sums_into(out, rows, stored_, bias);
 }
 
 void Matrix::multiply_heads_into(at::Tensor& out, const at::Tensor& rows) const {
   const std::int64_t heads = rows.size(0);
+  if (parts_) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      at::Tensor of_head = out.select(0, head);
+      narrow(head * (count_ / heads), count_ / heads).multiply_into(of_head, rows.select(0, head), {});
+    }
+    return;
+  }
   if (packed_) return multiply_packed(out, rows, {}, heads);
   at::bmm_out(out, rows, stored_.view({heads, -1, in()}).transpose(1, 2));
 }
@@ -235,12 +288,21 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
 }
 
 void Matrix::multiply_back_into(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const {
+  if (parts_) return parts_->multiply_back_into(out, rows, memory, first_);
   packed_ ? multiply_packed_back(out, rows, memory) : linear_into(out, rows, stored_.t(), {});
 }
 
 void Matrix::multiply_heads_back_into(at::Tensor& out, const at::Tensor& rows,
                                       const Workspace& memory) const {
   const std::int64_t heads = rows.size(0);
+  if (parts_) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      at::Tensor of_head = out.select(0, head);
+      narrow(head * (count_ / heads), count_ / heads)
+          .multiply_back_into(of_head, rows.select(0, head), memory);
+    }
+    return;
+  }
   if (packed_) return multiply_packed_back(out, rows, memory, heads);
   at::bmm_out(out, rows, stored_.view({heads, -1, in()}));
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/weight_sample.h"
+#include "models/storage/matrix_parts.h"
 
 namespace hooked {
 namespace {
@@ -57,12 +58,26 @@ SlotView::SlotView(at::Tensor pieces, std::vector<std::int64_t> parts)
   }
 }
 
+SlotView::SlotView(std::shared_ptr<const CodedSlot> coded)
+    : coded_(std::move(coded)), sizes_(coded_->sizes()) {}
+
+std::uint64_t SlotView::nbytes() const {
+  if (!coded_) return pieces_.nbytes();
+  return static_cast<std::uint64_t>(coded_->matrix().out() * coded_->matrix().in()) *
+         c10::elementSize(dtype());
+}
+
+at::ScalarType SlotView::dtype() const { return coded_ ? coded_->matrix().dtype() : pieces_.scalar_type(); }
+
+c10::Device SlotView::device() const { return coded_ ? coded_->matrix().device() : pieces_.device(); }
+
 at::Tensor SlotView::number(std::int64_t place) const {
+  if (coded_) return coded_->number(place);
   // Each dimension's pieces number its places in row-major order, as all dimensions do the tensor's.
   return element_of(pieces_, place);
 }
 
-at::Tensor SlotView::read() const { return pieces_.reshape(sizes_); }
+at::Tensor SlotView::read() const { return coded_ ? coded_->read() : pieces_.reshape(sizes_); }
 
 void SlotView::write(const at::Tensor& values) const { pieces_.copy_(values.reshape(pieces_.sizes())); }
 

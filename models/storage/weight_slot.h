@@ -3,11 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace hooked {
+
+class CodedSlot;
 
 /// A tensor of the state dict as it is in storage, which may cut its dimensions into pieces: a matrix [in,
 /// out] that is stored in blocks of 64 columns is pieces [in, out / 64, 64] with parts {1, 2}.
@@ -18,14 +21,21 @@ class SlotView {
   /// `parts`: how many dimensions of `pieces`, 1 to 3, make up each dimension of the tensor.
   SlotView(at::Tensor pieces, std::vector<std::int64_t> parts);
 
-  bool defined() const { return pieces_.defined(); }
-  const std::vector<std::int64_t>& sizes() const { return sizes_; }
-  std::uint64_t nbytes() const { return pieces_.nbytes(); }
-  at::ScalarType dtype() const { return pieces_.scalar_type(); }
-  /// The storage, in whatever shape: for filling all of it.
-  const at::Tensor& pieces() const { return pieces_; }
+  /// A tensor that is stored in codes, or is to be: read, but not written.
+  SlotView(std::shared_ptr<const CodedSlot> coded);  // NOLINT(google-explicit-constructor): as above
 
-  /// The number at an index in the tensor, counted as if it were contiguous: a view [].
+  bool defined() const { return pieces_.defined() || coded_; }
+  const std::vector<std::int64_t>& sizes() const { return sizes_; }
+  /// The bytes of its numbers, also if they are stored in codes.
+  std::uint64_t nbytes() const;
+  at::ScalarType dtype() const;
+  c10::Device device() const;
+  /// The storage, in whatever shape: for filling all of it. Undefined if it is stored in codes.
+  const at::Tensor& pieces() const { return pieces_; }
+  /// The matrix that has it in codes, or null.
+  const CodedSlot* coded() const { return coded_.get(); }
+
+  /// The number at an index in the tensor, counted as if it were contiguous: [], a view if possible.
   at::Tensor number(std::int64_t place) const;
 
   /// The tensor: a view of the storage if possible, otherwise a copy.
@@ -37,6 +47,7 @@ class SlotView {
 
  private:
   at::Tensor pieces_;
+  std::shared_ptr<const CodedSlot> coded_;  ///< instead of them
   std::vector<std::int64_t> parts_, sizes_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace hooked {
 
 class SlabMemory;
 
-/// Memory for activations that is kept mapped between runs.
+/// Memory for activations that is kept mapped between runs, and for a model's weights: on large pages, where
+/// a processor finds them faster.
 ///
 /// Fresh pages cost more than the arithmetic that fills them: a run that keeps 100 MB of activations would
 /// spend a third of its time in page faults. Tensors allocated here return their memory to the workspace when
@@ -33,6 +35,11 @@ class Workspace {
  private:
   std::shared_ptr<SlabMemory> memory_;
 };
+
+/// Uninitialised, from that workspace, or LibTorch's allocator without one.
+inline at::Tensor empty_in(const Workspace* memory, at::IntArrayRef sizes, const at::TensorOptions& options) {
+  return memory == nullptr ? at::empty(sizes, options) : memory->empty(sizes, options);
+}
 
 /// The sizes of `x` with the last one replaced.
 inline std::vector<std::int64_t> with_last_size(const at::Tensor& x, std::int64_t last) {

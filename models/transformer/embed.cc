@@ -17,7 +17,7 @@ Embed::Embed(const GraphContext& context) : config_(context.config) {
   if (c.embedding_scale != 1.0) {
     scale_ = at::scalar_tensor(c.embedding_scale, at::TensorOptions(c.dtype));
   }
-  W_E_ = add_parameter(*this, "W_E", {c.d_vocab, c.d_model}, context);
+  W_E_ = add_rows(*this, "W_E", c.d_vocab, c.d_model, context);
   if (c.token_types > 0) {
     const auto types = register_module("token_type_embed", std::make_shared<Folder>());
     W_token_type_ = add_parameter(*types, "W_token_type", {c.token_types, c.d_model}, context);
@@ -29,7 +29,7 @@ Embed::Embed(const GraphContext& context) : config_(context.config) {
 }
 
 at::Tensor Embed::scaled_rows(const at::Tensor& tokens) const {
-  at::Tensor embedded = at::embedding(W_E_, tokens);
+  at::Tensor embedded = W_E_.rows_at(tokens);
   if (scale_.defined()) embedded = embedded * scale_;
   return embedded;
 }
@@ -55,7 +55,7 @@ at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
 }
 
 WeightSlots Embed::slots(const std::string& path) const {
-  WeightSlots slots{{path + ".W_E", W_E_}};
+  WeightSlots slots{{path + ".W_E", W_E_.as_out_in()}};
   add_slot(slots, path + ".token_type_embed.W_token_type", W_token_type_);
   add_slots(slots, ln_, path + ".ln");
   return slots;

@@ -28,14 +28,14 @@ class Embed : public torch::nn::Module {
   /// pos, d_model] plus the embedded types of the run's tokens, normed if the model norms it.
   at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
 
-  const at::Tensor& W_E() const noexcept { return W_E_; }
+  const Matrix& W_E() const noexcept { return W_E_; }
   WeightSlots slots(const std::string& path) const;
 
  private:
   at::Tensor scaled_rows(const at::Tensor& tokens) const;
 
   const ModelConfig& config_;
-  at::Tensor W_E_;           // [vocab, d_model]
+  Matrix W_E_;               // [vocab, d_model]
   at::Tensor W_token_type_;  // [token type, d_model], undefined without token types
   at::Tensor scale_;         // factor of the embedding, a number in the weights' dtype; undefined for 1
   std::shared_ptr<Norm> ln_;

@@ -33,8 +33,9 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
                          const at::TensorOptions& options, Storage storage, Placement placement,
                          const std::vector<c10::Device>& multiply_groups)
     : config_(config), placement_(std::move(placement)) {
+  const Workspace memory;
   const auto on = [&](const c10::Device& device) {
-    GraphContext context{config, points, options.device(device), storage};
+    GraphContext context{config, points, options.device(device), storage, memory};
     context.multiplies_groups = std::ranges::find(multiply_groups, device) != multiply_groups.end();
     return context;
   };

@@ -27,9 +27,9 @@ WeightSlots MlmHead::slots(const std::string& path) const {
   return slots;
 }
 
-Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(context.config) {
+Unembed::Unembed(const Matrix& W_E, const GraphContext& context) : config_(context.config) {
   const ModelConfig& c = context.config;
-  W_U_ = c.tied_unembedding() ? W_E : add_parameter(*this, "W_U", {c.d_vocab_out(), c.d_model}, context);
+  W_U_ = c.tied_unembedding() ? W_E : add_rows(*this, "W_U", c.d_vocab_out(), c.d_model, context);
   if (c.unembedding->bias) b_U_ = add_parameter(*this, "b_U", {c.d_vocab_out()}, context);
   // Buffers: nothing that a training run computes depends on them.
   const auto add_mean = [&](const char* name, std::int64_t size) {
@@ -46,10 +46,9 @@ at::Tensor Unembed::forward(const at::Tensor& x, const at::Tensor& tokens, Run& 
   const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run.watch);
   // Watching the logits shows those of the whole vocabulary.
   const bool some = tokens.defined() && !hook_out_->watched(run.watch);
-  const auto asked = [&](const at::Tensor& rows) {
-    return some && rows.defined() ? rows.index_select(0, tokens) : rows;
-  };
-  at::Tensor logits = ops::unrounded_linear(input, asked(W_U_), asked(b_U_), run);
+  at::Tensor logits = some ? ops::unrounded_linear(input, W_U_.of_outputs(tokens),
+                                                   b_U_.defined() ? b_U_.index_select(0, tokens) : b_U_, run)
+                           : ops::unrounded_linear(input, W_U_, b_U_, run);
   if (run.uncentred && W_mean_.defined()) {
     const at::Tensor taken =
         input.to(logits.scalar_type()).matmul(W_mean_.to(logits.scalar_type())).unsqueeze(-1);
@@ -63,7 +62,7 @@ at::Tensor Unembed::forward(const at::Tensor& x, const at::Tensor& tokens, Run& 
 
 WeightSlots Unembed::slots(const std::string& path) const {
   WeightSlots slots;
-  if (!config_.tied_unembedding()) slots.push_back({path + ".W_U", W_U_.t()});
+  if (!config_.tied_unembedding()) slots.push_back({path + ".W_U", W_U_.as_in_out()});
   add_slot(slots, path + ".b_U", b_U_);
   add_slot(slots, path + ".W_mean", W_mean_);
   add_slot(slots, path + ".b_mean", b_mean_);

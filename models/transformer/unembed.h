@@ -31,7 +31,7 @@ class MlmHead : public torch::nn::Module {
 class Unembed : public torch::nn::Module {
  public:
   /// `W_E` is used when the unembedding is tied.
-  Unembed(const at::Tensor& W_E, const GraphContext& context);
+  Unembed(const Matrix& W_E, const GraphContext& context);
 
   /// `x` [batch, pos, d_model] to logits after any soft cap: [batch, pos, vocab], or only of these tokens
   /// [token] int64 if they are defined.
@@ -41,7 +41,7 @@ class Unembed : public torch::nn::Module {
 
  private:
   const ModelConfig& config_;
-  at::Tensor W_U_;              // [vocab, d_model]
+  Matrix W_U_;                  // [vocab, d_model]
   at::Tensor b_U_;              // [vocab]
   at::Tensor W_mean_, b_mean_;  // [d_model], [1]: subtracted from each logit; undefined: unknown
   Point hook_in_, hook_out_;

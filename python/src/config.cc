@@ -275,6 +275,7 @@ void bind_config(nb::module_& module) {
   bind_placement(module);
   bind_part_table(module);
   bind_enum<InitMode>(module);
+  bind_enum<WeightStorage>(module);
   module.def("version", &version, documentation("version"));
   module.def("libtorch_version", &libtorch_version, documentation("libtorch_version"));
 }

@@ -39,7 +39,7 @@ void bind_origins(Model& model) {
       [](StateDict weights, const ModelConfig& config, LoadOptions options) {
         return HookedTransformer::from_state_dict(std::move(weights), config, options);
       },
-      nb::arg("weights"), nb::arg("config"));
+      nb::arg("state_dict"), nb::arg("config"));
   define(
       scope, "create", named("create"),
       [](const ModelConfig& config, CreateOptions options) {

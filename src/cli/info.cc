@@ -158,10 +158,10 @@ void print_tokenizer(const ModelDescription& model) {
                            : std::string("no chat template, which --chat needs"));
 }
 
-void print_info(const std::string& name, const ModelDescription& model) {
+void print_info(const std::string& name, const ModelDescription& model, bool stored) {
   fmt::print("{}: {} parameters{}, {} in memory as {}, family {}\n", name, grouped(model.parameters),
              is_processed(model.processing) ? " before processing" : "", bytes_text(model.bytes),
-             dtype_text(model.config.dtype), model.family);
+             stored ? "stored in the file" : dtype_text(model.config.dtype), model.family);
   fmt::print("a run reads {}\n\n", model.context ? fmt::format("at most {} tokens", grouped(*model.context))
                                                  : std::string("any number of tokens"));
   print_config(model.config);
@@ -289,7 +289,7 @@ void perform(const InfoOptions& options) {
   if (options.check_processing) check = check_processing(options.model);
   if (check) print_notes(check->notes);
   if (!options.json) {
-    print_info(options.model.model, model);
+    print_info(options.model.model, model, options.model.weights == "stored");
     if (check) {
       fmt::print(
           "\nwith and without it, log-probabilities of {} random tokens differ by at most {:.2g} ({})\n",

@@ -169,6 +169,7 @@ LoadOptions load_options(const ModelOptions& options) {
   load.device = options.device;
   if (!options.dtype.empty()) load.dtype = parse_float_dtype(options.dtype);
   load.processing = processing(options);
+  load.weights = options.weights == "stored" ? WeightStorage::stored : WeightStorage::expanded;
   return load;
 }
 

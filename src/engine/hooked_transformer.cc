@@ -121,7 +121,8 @@ HookHandle HookedTransformer::attach(Hook hook) {
 void HookedTransformer::save(const std::filesystem::path& folder, const SaveOptions& options) const {
   OwnFolder saved(folder, native_folder(saved_file_names()), model_->read_from);
   if (options.packed) {
-    write_packed(saved.add(std::string(kPackedFile)), model_->device.is_cpu() ? *model_ : *on_cpu(*model_),
+    const bool as_it_is = model_->device.is_cpu() && model_->storage != Storage::codes;
+    write_packed(saved.add(std::string(kPackedFile)), as_it_is ? *model_ : *on_cpu(*model_),
                  options.progress);
   } else {
     const StateDict weights = copy_weights(*model_);

@@ -29,6 +29,7 @@ struct ModelOptions {
   int threads = 0;  ///< 0: LibTorch's own choice
   std::vector<std::string> process;
   bool no_processing = false;
+  std::string weights = "expanded";
   std::vector<std::string> dictionaries;  ///< `FOLDER[@SITE]` each
   bool with_error = false;
 };

@@ -264,7 +264,11 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
         "fold_ln, center_writing_weights, center_unembed, fold_value_biases; a saved model as it was saved)",
         listed, check(CLI::Validator(check_step, set_text(kProcessingStepNames), "step"))},
        {"--no-processing", options.no_processing, "the weights as they are in the file",
-        excludes({"--process"})}});
+        excludes({"--process"})},
+       {"--weights W", options.weights,
+        "quantised weights of a GGUF file in memory: as numbers, or as they are stored, without processing, "
+        "on the CPU (default: expanded)",
+        one_of({"expanded", "stored"})}});
 }
 
 void require_one(const CLI::App& app, const OneOf& options) {

@@ -8,7 +8,7 @@ if ! git rev-parse --git-dir >/dev/null 2>&1; then
   echo "skipped: $1 is not a git checkout, so no file is tracked"
   exit 77
 fi
-bash "$script" 26400000
+bash "$script" 26800000
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

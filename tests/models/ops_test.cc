@@ -122,11 +122,11 @@ TEST(UnroundedLinear, AddsUpInFloat32WhateverTheDtype) {
         const at::Tensor bias = at::randn({3001}, at::kDouble).to(dtype);
         const at::Tensor exact = at::linear(x.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble));
         for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
-          const at::Tensor y = ops::unrounded_linear(x, weight, bias, Memory{where});
+          const at::Tensor y = ops::unrounded_linear(x, Matrix(weight), bias, Memory{where});
           EXPECT_EQ(y.scalar_type(), sums);
           EXPECT_LT((y.to(at::kDouble) - exact).abs().max().item<double>(), 5e-6 * std::sqrt(in))
               << dtype << ", rows " << rows << " of " << in;
-          const at::Tensor bare = ops::unrounded_linear(x, weight, {}, Memory{where});
+          const at::Tensor bare = ops::unrounded_linear(x, Matrix(weight), {}, Memory{where});
           EXPECT_LT((bare + bias.to(sums) - y).abs().max().item<double>(), 1e-5);
         }
       }
@@ -141,7 +141,7 @@ TEST(UnroundedLinear, PassesGradientsBackInTheDtypeOfItsInput) {
   const at::Tensor x = at::randn({2, 3, 24}).to(at::kBFloat16);
   for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
     at::Tensor leaf = x.clone().set_requires_grad(true);
-    (ops::unrounded_linear(leaf, weight, {}, Memory{where}) * asked).sum().backward();
+    (ops::unrounded_linear(leaf, Matrix(weight), {}, Memory{where}) * asked).sum().backward();
     passed[where != nullptr] = leaf.grad();
   }
   EXPECT_EQ(passed[1].scalar_type(), at::kBFloat16);

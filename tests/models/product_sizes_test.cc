@@ -58,7 +58,7 @@ TEST_P(ProductSizes, AreAsInFloat64) {
       ASSERT_LT(exact.error(product), rounded) << "plain, width " << width << ", rows " << rows;
       matrix.multiply_into(packed, some, of_matrix);
       ASSERT_LT(exact_matrix.error(packed), rounded) << "matrix, width " << width << ", rows " << rows;
-      const at::Tensor unrounded = ops::unrounded_linear(some, weight, bias, Memory{&memory});
+      const at::Tensor unrounded = ops::unrounded_linear(some, Matrix(weight), bias, Memory{&memory});
       ASSERT_LT(exact.error(unrounded), 1.5e-6) << "unrounded, width " << width << ", rows " << rows;
     }
   }

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from pathlib import Path
 
 import hooked
 import pytest
@@ -120,3 +121,18 @@ def test_tables(model: HookedTransformer) -> None:
     assert hooked.kernel_set() in hooked.kernel_sets()
     assert hooked.version() == hooked.__version__
     assert {step.step: step.outcome for step in model.processing}[hooked.ProcessingStep.fold_ln] == "applied"
+
+
+def test_quantised_weights_stay_stored() -> None:
+    file = str(Path(__file__).parents[1] / "golden" / "gguf" / "quantised.gguf")
+    expanded = HookedTransformer.load(file, processing=hooked.WeightProcessing.none())
+    stored = HookedTransformer.load(file, weights="stored")
+    tokens = torch.tensor([[1, 2, 3, 4]])
+    assert torch.allclose(stored.run(tokens).logits, expanded.run(tokens).logits, atol=1e-4)
+    assert torch.equal(stored.state_dict()["blocks.0.attn.W_Q"], expanded.state_dict()["blocks.0.attn.W_Q"])
+    with pytest.raises(hooked.ConfigError, match="cannot stay as they are stored"):
+        HookedTransformer.load(
+            file,
+            weights=hooked.WeightStorage.stored,
+            processing=hooked.WeightProcessing.only([hooked.ProcessingStep.fold_ln]),
+        )

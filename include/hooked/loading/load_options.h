@@ -12,6 +12,16 @@
 
 namespace HOOKED_EXPORT hooked {
 
+/// What becomes of weights that a file stores in a few bits each.
+enum class WeightStorage : std::uint8_t {
+  expanded,  ///< numbers of the model's dtype: two to twelve times the bytes
+  /// On the CPU they stay the codes that they are in GGUF files: about the file's bytes in memory. Products
+  /// decode them. Processing would change them, so it is left out. Matrices that are not in codes, or whose
+  /// rows are not whole blocks of them, are expanded. ConfigError for files without codes, for a GPU, and for
+  /// processing steps that were asked for.
+  stored
+};
+
 /// How a checkpoint is loaded as a model.
 struct LoadOptions {
   /// `cpu`, `cuda` or `cuda:N`. Several GPUs share the layers, with about the same number of bytes on each.
@@ -24,6 +34,8 @@ struct LoadOptions {
   /// Steps that are left out of these: those that would change what a dictionary was fitted to
   /// (steps_that_change()).
   std::vector<ProcessingStep> without = {};
+  /// Quantised weights in memory.
+  WeightStorage weights = WeightStorage::expanded;
   /// Threads that loading uses; if absent, LibTorch's number (`at::get_num_threads()`).
   std::optional<int> threads = std::nullopt;
   /// Counts the bytes of the model's weights that have been loaded.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "models/kernels/loops/attention_rows.h"
+#include "models/kernels/loops/coded_strips.h"
 #include "models/kernels/loops/gelu_tanh.h"
 #include "models/kernels/loops/half_dots.h"
 #include "models/kernels/loops/norm_row.h"
@@ -35,6 +36,7 @@ Kernels by_vectors() {
   kernels.float_panel = fill_panel<1>;
   kernels.bfloat16_panel = fill_panel<2>;
   put_blocks<FloatElements>(kernels.float_blocks);
+  put_all_coded(kernels);
   put_bfloat16<Bfloat16Elements>(kernels);
   return kernels;
 }

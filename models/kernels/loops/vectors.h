@@ -7,6 +7,8 @@ namespace {
 constexpr int kLanes = HOOKED_LANES;
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 typedef std::uint32_t Words __attribute__((vector_size(4 * kLanes)));
+typedef std::int32_t Integers __attribute__((vector_size(4 * kLanes)));
+typedef std::int8_t Bytes __attribute__((vector_size(kLanes)));
 typedef std::uint16_t Halves __attribute__((vector_size(2 * kLanes)));
 
 // Note [Numbers that are not aligned]
@@ -17,6 +19,7 @@ typedef std::uint16_t Halves __attribute__((vector_size(2 * kLanes)));
 typedef float UnalignedFloats __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 typedef std::uint32_t UnalignedWords __attribute__((vector_size(4 * kLanes), aligned(2), may_alias));
 typedef std::uint16_t UnalignedHalves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+typedef std::int8_t UnalignedBytes __attribute__((vector_size(kLanes), aligned(1), may_alias));
 typedef std::uint32_t UnalignedWord __attribute__((aligned(2), may_alias));
 
 [[gnu::always_inline]] inline Floats floats_at(const void* from) {
@@ -27,6 +30,9 @@ typedef std::uint32_t UnalignedWord __attribute__((aligned(2), may_alias));
 }
 [[gnu::always_inline]] inline Halves halves_at(const void* from) {
   return *static_cast<const UnalignedHalves*>(from);
+}
+[[gnu::always_inline]] inline Bytes bytes_at(const void* from) {
+  return *static_cast<const UnalignedBytes*>(from);
 }
 // The same word in each lane.
 [[gnu::always_inline]] inline Words word_at(const void* from) {

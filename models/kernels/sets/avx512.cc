@@ -16,6 +16,11 @@ namespace {
                                           kCurrentRounding);
 }
 
+[[gnu::always_inline]] inline Integers integers_of(Bytes bytes) {
+  return reinterpret_cast<Integers>(
+      __builtin_ia32_pmovsxbd512_mask(reinterpret_cast<__v16qi>(bytes), __v16si{}, 0xffff));
+}
+
 }  // namespace
 }  // namespace hooked::kernels
 

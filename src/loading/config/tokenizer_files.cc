@@ -9,6 +9,11 @@
 
 namespace hooked {
 
+std::string TokenizerFiles::why_no_tokenizer() const {
+  if (tokenizer) return {};
+  return problem ? problem->what() : "the model's files have none; give ids with --tokens";
+}
+
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, const ModelConfig& config) {
   if (Tokenizer::files_in(folder).empty()) return {};
   const auto read = [&](TokenizerFiles& text) {

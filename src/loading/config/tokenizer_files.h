@@ -22,6 +22,9 @@ struct TokenizerFiles {
   std::map<std::string, std::string> files;  ///< name and content of the files the tokenizer was read from
   std::vector<std::string> notes;
   std::string form = {};  ///< what it was read from, if that is not what Tokenizer::form() says
+
+  /// Why none can be used; empty if one can.
+  std::string why_no_tokenizer() const;
 };
 
 /// Reads it. A model is useful without its tokenizer, so an unreadable tokenizer is a note and not an error.

@@ -124,7 +124,7 @@ at::Tensor LoadedModel::weight(const std::string& name) const {
 bool LoadedModel::has_weight(const std::string& name) const { return weight_index().contains(name); }
 
 c10::Device LoadedModel::weight_device(const std::string& name) const {
-  return weight_index().at(name).pieces().device();
+  return weight_index().at(name).device();
 }
 
 std::vector<std::string> LoadedModel::weight_names() const {

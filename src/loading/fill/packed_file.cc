@@ -100,6 +100,13 @@ Form form_of(const CheckpointReader& reader) {
 
 }  // namespace
 
+const ModelConfig& config_of_packed(const IdentifiedModel& identified) {
+  if (identified.family.model_type == native_family().model_type) return identified.read.config;
+  throw CheckpointError(identified.family.model_type,
+                        "packed weights are next to another model's config.json; expected the one that was "
+                        "saved with them; put it back or save the model again");
+}
+
 bool is_packed(const CheckpointReader& reader) { return reader.metadata().contains(kLayoutKey); }
 
 std::shared_ptr<LoadedModel> map_packed(const CheckpointReader& reader, const ModelConfig& config) {

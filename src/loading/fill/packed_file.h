@@ -8,6 +8,7 @@
 #include "io/checkpoint/checkpoint_reader.h"
 #include "io/checkpoint/source_tensor.h"
 #include "io/files/atomic_file.h"
+#include "loading/config/identified_model.h"
 #include "loading/fill/loaded_model.h"
 
 namespace hooked {
@@ -24,6 +25,9 @@ namespace hooked {
 
 /// Whether the checkpoint is a packed file.
 bool is_packed(const CheckpointReader& reader);
+
+/// The config that a packed file was written for. Throws CheckpointError if another model's is next to it.
+const ModelConfig& config_of_packed(const IdentifiedModel& identified);
 
 /// A model whose parameters are the file's bytes: on the CPU, in the file's dtype and storage. This processor
 /// may be unable to multiply by that storage; the weights can be read all the same. Throws CheckpointError

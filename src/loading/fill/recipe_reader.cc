@@ -58,6 +58,19 @@ std::optional<StoredTensor> RecipeReader::find(const std::string& target) {
   return entry.stored;
 }
 
+std::optional<CodedRows> RecipeReader::find_codes(
+    const std::string& target, const std::function<at::Tensor(const at::Tensor&)>& outputs_first) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(target);
+  if (found == entries_.end()) return std::nullopt;
+  const TensorRecipe& recipe = found->second.recipe;
+  if (recipe.sources.size() != 1) return std::nullopt;
+  const auto theirs = source_.find(recipe.sources.front());
+  if (theirs == source_.end()) return std::nullopt;
+  const at::Tensor meta = theirs->second.meta();
+  return coded_rows(theirs->second, meta, outputs_first(recipe.make ? recipe.make({meta}) : meta));
+}
+
 void RecipeReader::done(const std::string& target) {
   const std::lock_guard lock(mutex_);
   entries_.erase(target);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -23,6 +24,11 @@ class RecipeReader {
 
   /// The tensor of our name, or nothing if no recipe makes it. It may still be used after `done`.
   std::optional<StoredTensor> find(const std::string& target);
+
+  /// The codes of the tensor of our name, if it is stored in codes and its recipe is a view that keeps them:
+  /// `outputs_first` gives a tensor of its shape as coded_rows takes it. Call it before `find`.
+  std::optional<CodedRows> find_codes(const std::string& target,
+                                      const std::function<at::Tensor(const at::Tensor&)>& outputs_first);
 
   /// Releases what was kept for `target`, which must not be asked for again.
   void done(const std::string& target);

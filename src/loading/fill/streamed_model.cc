@@ -4,15 +4,18 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "core/parallel.h"
 #include "loading/fill/place_layers.h"
+#include "models/storage/matrix_parts.h"
 #include "weights/processor.h"
 
 namespace hooked {
@@ -27,26 +30,56 @@ std::string scope_of(const std::string& name) {
   return {};
 }
 
+// The matrix in codes; nothing if a block has a factor that codes cannot have.
+std::optional<CodedStrips> strips_of(const CodedRows& rows, const Workspace* memory) {
+  constexpr std::int64_t kOfAStrip = 16;
+  const CodedStrips strips(rows.form, rows.out, rows.in, memory);
+  std::atomic<bool> holds = true;
+  share_among_threads((rows.out + kOfAStrip - 1) / kOfAStrip, [&](std::int64_t strip) {
+    std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows.in / rows.form.block));
+    for (std::int64_t out = strip * kOfAStrip; out < std::min((strip + 1) * kOfAStrip, rows.out); ++out) {
+      rows.read(out, blocks);
+      if (!std::ranges::all_of(blocks, CodedStrips::holds)) holds = false;
+      strips.put(out, blocks);
+    }
+  });
+  if (!holds) return std::nullopt;
+  return strips;
+}
+
 void fill_slot(const WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
-  const auto write = [&](std::int64_t dimension, std::int64_t first, const at::Tensor& values) {
-    slot.view.write(dimension, first, values);
-  };
-  if (const auto change = changes.find(slot.name); change != changes.end() && change->second) {
-    return change->second->weight.write(write, change->second->dtype);
+  const auto change = changes.find(slot.name);
+  const bool changed = change != changes.end() && change->second;
+  SlotView view = slot.view;
+  if (const CodedSlot* const coded = view.coded()) {
+    const auto rows = changed ? std::nullopt : reader.find_codes(slot.name, [&](const at::Tensor& tensor) {
+      return coded->outputs_first(tensor);
+    });
+    if (rows && CodedStrips::fits(rows->form, rows->in)) {
+      if (auto strips = strips_of(*rows, coded->matrix().parts()->memory()))
+        return coded->fill(*std::move(strips));
+    }
+    view = coded->fill_with_numbers();
   }
+  const auto write = [&](std::int64_t dimension, std::int64_t first, const at::Tensor& values) {
+    view.write(dimension, first, values);
+  };
+  if (changed) return change->second->weight.write(write, change->second->dtype);
   if (const auto stored = reader.find(slot.name)) return copy_blocks(*stored, write);
-  slot.view.pieces().zero_();  // only optional slots are absent here
+  view.pieces().zero_();  // only optional slots are absent here
 }
 
 }  // namespace
 
 std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
                                             const std::vector<c10::Device>& devices,
-                                            const WeightProcessing& processing, const Progress& progress) {
+                                            const WeightProcessing& processing, Storage storage,
+                                            const Progress& progress) {
   const at::NoGradGuard no_grad;
   const auto stored = [&](const std::string& name) { return reader.find(name); };
   const weights::Processor processor(config, processing, stored);
-  auto model = std::make_shared<LoadedModel>(processor.after(), place_layers(processor.after(), devices));
+  auto model =
+      std::make_shared<LoadedModel>(processor.after(), place_layers(processor.after(), devices), storage);
   model->processing = processor.report();
   std::map<std::string, WeightSlots> slots;
   std::uint64_t total = 0;  // bytes

@@ -15,11 +15,13 @@ namespace hooked {
 
 /// A model of `config` with the reader's weights, processed. Works part by part, and in large tensors block
 /// by block, from where they are stored into the packed parameters, so that memory holds hardly more than the
-/// model. Blocks of the model are filled on several threads at once; the numbers do not depend on the number
-/// of threads. With several devices, the layers are spread over them. `progress` may be null. Throws
-/// ConfigError before anything is read.
+/// model. With Storage::codes, matrices of codes whose numbers no step changes stay codes. Blocks of the
+/// model are filled on several threads at once; the numbers do not depend on the number of threads. With
+/// several devices, the layers are spread over them. `progress` may be null. Throws ConfigError before
+/// anything is read.
 std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
                                             const std::vector<c10::Device>& devices,
-                                            const WeightProcessing& processing, const Progress& progress);
+                                            const WeightProcessing& processing, Storage storage,
+                                            const Progress& progress);
 
 }  // namespace hooked

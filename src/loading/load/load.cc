@@ -40,6 +40,7 @@
 #include "loading/fill/streamed_model.h"
 #include "loading/gguf/gguf_source.h"
 #include "loading/gguf/gguf_tokenizer.h"
+#include "loading/load/codes_to_keep.h"
 #include "loading/load/described_files.h"
 #include "loading/load/identify.h"
 #include "loading/load/read_from.h"
@@ -66,14 +67,6 @@ void read_as_zeros(SourceTensors& source) {
   }
 }
 
-// The config that a packed file was written for.
-const ModelConfig& native_config_of(const IdentifiedModel& identified) {
-  if (identified.family.model_type == native_family().model_type) return identified.read.config;
-  throw CheckpointError(identified.family.model_type,
-                        "packed weights are next to another model's config.json; expected the one that was "
-                        "saved with them; put it back or save the model again");
-}
-
 // The GGUF file or the folder that has a model's tokenizer. An adapter may rely on that of its base model.
 std::filesystem::path place_of_tokenizer(const std::filesystem::path& located) {
   const bool own = !is_adapter(located) || !Tokenizer::files_in(located).empty();
@@ -91,7 +84,7 @@ struct PlannedModel {
         identified(identify(place, missing)),
         reader(open_checkpoint(place, missing)) {
     FamilyConfig& read = identified.read;
-    if (is_packed(reader)) mapped = map_packed(reader, native_config_of(identified));
+    if (is_packed(reader)) mapped = map_packed(reader, config_of_packed(identified));
     read.config.dtype = options.dtype.value_or(read.config.dtype);
     // A model that was saved with a record of its processing is loaded as it was saved.
     const auto usual =
@@ -115,6 +108,8 @@ struct PlannedModel {
     }
     if (read.storage) source_notes = read_quantised(source, *read.storage, identified.family);
     if (adapter) append(source_notes, merge_adapter(source, *adapter, identified.family, read));
+    if (keeps_codes(source, options, processing))
+      left_out = std::exchange(processing, WeightProcessing::none());
     if (numbers == Numbers::zeros) read_as_zeros(source);
     try {
       plan = plan_weights(source, identified.family, read, {.absent = reader.misplaced()});
@@ -187,13 +182,8 @@ struct PlannedModel {
   std::vector<std::string> source_notes;  ///< about quantised storage and the adapter
   WeightPlan plan;
   WeightProcessing processing;
+  std::optional<WeightProcessing> left_out;  ///< what would be done if the weights did not stay in codes
 };
-
-// Why there is no tokenizer that can be used; empty if there is one.
-std::string problem_of(const TokenizerFiles& text) {
-  if (text.tokenizer) return {};
-  return text.problem ? text.problem->what() : "the model's files have none; give ids with --tokens";
-}
 
 // How the files store their tensors.
 std::vector<StoredTensors> storage_of(const PlannedModel& planned) {
@@ -205,11 +195,12 @@ std::vector<StoredTensors> storage_of(const PlannedModel& planned) {
 
 // The processing, packing and placing that all ways of loading share.
 std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
-                                         const LoadOptions& options, const WeightProcessing& processing) {
+                                         const LoadOptions& options, const WeightProcessing& processing,
+                                         Storage storage = Storage::fastest) {
   RecipeReader reader(std::move(source), plan.recipes);
   const std::vector<c10::Device> devices = open_devices(options.device);
   return with_memory(memory_of_weights("load", devices), [&] {
-    return streamed_model(reader, plan.config, devices, processing, options.progress);
+    return streamed_model(reader, plan.config, devices, processing, storage, options.progress);
   });
 }
 
@@ -242,7 +233,9 @@ std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& 
   PlannedModel planned(id, options);
   const auto model = planned.mapped
                          ? mapped_model(planned, options)
-                         : build_model(std::move(planned.source), planned.plan, options, planned.processing);
+                         : build_model(std::move(planned.source), planned.plan, options, planned.processing,
+                                       planned.left_out ? Storage::codes : Storage::fastest);
+  if (planned.left_out) report_kept_codes(model->processing, *planned.left_out);
   model->id = id;
   model->revision = revision_of_model(planned.given);
   model->read_from = planned.read_from();
@@ -268,6 +261,7 @@ std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfi
   chosen.dtype = options.dtype.value_or(config.dtype);
   chosen.validate();
   SourceTensors source = source_tensors(std::move(weights));
+  keeps_codes(source, options, {});  // throws: a state dict has none
   WeightPlan plan =
       plan_weights(source, native_family(), {.config = std::move(chosen), .recipes = native_recipes});
   const auto model = build_model(std::move(source), plan, options,
@@ -335,7 +329,8 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
       .family = std::string(planned.identified.family.model_type),
       .config = config,
       .parameters = parameters,
-      .bytes = parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
+      .bytes = planned.left_out ? static_cast<std::int64_t>(reader.bytes())
+                                : parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
       .processing = processor.report(),
       .notes = std::move(notes),
       .ignored_keys = std::move(planned.identified.read.ignored_keys),
@@ -348,7 +343,7 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
       .tokenizer = text.tokenizer,
       .tokens_around = text.tokenizer ? std::optional(tokens_around(*text.tokenizer, config)) : std::nullopt,
       .chat_template = text.tokenizer ? text.tokenizer->chat_template() : std::nullopt,
-      .tokenizer_problem = problem_of(text),
+      .tokenizer_problem = text.why_no_tokenizer(),
       .context = config.n_ctx < kUnlimitedContext ? std::optional(config.n_ctx) : std::nullopt,
       .storage = storage_of(planned),
       .stored_bytes = static_cast<std::int64_t>(reader.bytes()),
@@ -358,6 +353,7 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
       .unread_parts = unread_parts(reader, planned.identified.family),
       .ignored_files = {},
       .adapter = std::nullopt};
+  if (planned.left_out) report_kept_codes(made.processing, *planned.left_out);
   if (!planned.whole()) {
     if (const auto bytes = reader.stated_bytes()) made.stated_bytes = static_cast<std::int64_t>(*bytes);
   }

@@ -20,5 +20,7 @@ inline Floats floats_of(Halves ieee) {
   return floats;
 }
 
+inline Integers integers_of(Bytes bytes) { return __builtin_convertvector(bytes, Integers); }
+
 }  // namespace
 }  // namespace hooked::kernels

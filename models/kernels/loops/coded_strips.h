@@ -1,0 +1,247 @@
+#pragma once
+
+#include "models/kernels/loops/vectors.h"
+
+// Numbers of matrices that are stored in codes, and products with them (Note [Coded strips],
+// models/storage/coded_strips.cc).
+namespace hooked::kernels {
+namespace {
+
+constexpr int kUnit = 32;                                        // inputs whose codes are adjacent
+constexpr int kCodeLine = 4 * static_cast<int>(kPackedColumns);  // bytes: a word of each column
+
+[[gnu::always_inline]] inline Floats factors_at(CodeFactors factors, const char* from) {
+  if (factors == CodeFactors::half) return floats_of(halves_at(from));
+  return reinterpret_cast<Floats>(__builtin_convertvector(halves_at(from), Words) << 16);
+}
+
+// A number of the group is `scale` times the code's value plus `offset`.
+struct GroupScale {
+  Floats scale, offset;
+};
+
+// `block` is that of the first of kLanes columns that begin at `lane` of their strip.
+[[gnu::always_inline]] inline GroupScale group_scale(const CodedForm& form, const CodedLayout& layout,
+                                                     const char* block, int lane, int group) {
+  const Floats factor = factors_at(form.factors, block + 2 * lane);
+  Floats scale = factor, minimum{};
+  const char* const byte = block + kPackedColumns * group + lane;
+  if (form.scales != CodeScales::none) {
+    const bool pairs = form.scales == CodeScales::pairs;
+    const Integers own = integers_of(bytes_at(byte + layout.scales));
+    scale = factor * __builtin_convertvector(pairs ? own & 15 : own, Floats);
+    if (pairs) {
+      minimum = __builtin_convertvector(own >> 4 & 15, Floats);
+    } else if (form.offsets == CodeOffsets::minimums) {
+      minimum = __builtin_convertvector(integers_of(bytes_at(byte + layout.minimums)) & 255, Floats);
+    }
+  }
+  if (form.offsets == CodeOffsets::none) return {scale, scale * -static_cast<float>(form.middle)};
+  const Floats offset = factors_at(form.factors, block + layout.offsets + 2 * lane);
+  return {scale, form.offsets == CodeOffsets::added ? offset : -(offset * minimum)};
+}
+
+// The code of input kInput of a unit in the lowest kBits of each lane; others' bits may be above. A word has
+// as many whole codes as it has room for. Of three, five and six bits there are 30 in a unit, and the last
+// two are made of the two bits that each word has left.
+template <int kBits, int kInput>
+[[gnu::always_inline]] inline Words code_of(const char* words) {
+  constexpr int kInAWord = 32 / kBits;
+  if constexpr (kInput < kInAWord * kBits) {
+    return words_at(words + kInput / kInAWord * kCodeLine) >> (kInput % kInAWord * kBits);
+  } else {
+    constexpr int kFirst = (kInput - kInAWord * kBits) * kBits;  // bit of all that are left
+    Words code{};
+#pragma GCC unroll 8
+    for (int word = kFirst / 2; 2 * word < kFirst + kBits; ++word) {
+      const Words rest = words_at(words + word * kCodeLine) >> 30;
+      code |= 2 * word >= kFirst ? rest << (2 * word - kFirst) : rest >> (kFirst - 2 * word);
+    }
+    return code;
+  }
+}
+
+// Tables of 16 values in one or two vectors.
+struct CodeTable {
+  Floats first, second;
+};
+
+[[gnu::always_inline]] inline CodeTable table_at(const float* values) {
+  if constexpr (kLanes == 16) return {floats_at(values), Floats{}};
+  return {floats_at(values), floats_at(values + 8)};
+}
+
+[[gnu::always_inline]] inline Floats looked_up(const CodeTable& table, Words code) {
+  if constexpr (kLanes == 16) {
+    return __builtin_shuffle(table.first, code);  // the lowest four bits choose
+  } else {
+    return __builtin_shuffle(table.first, table.second, code);
+  }
+}
+
+// How the lowest bits of a code become a number.
+template <int kOfCode>
+struct IntegerCodes {
+  static constexpr int kBits = kOfCode;
+  // Looking up a number of four bits takes one instruction, converting it takes two.
+  static constexpr bool kLookedUp = kBits == 4 && kLanes == 16;
+
+  [[gnu::always_inline]] static CodeTable table(const CodedForm&) {
+    if constexpr (!kLookedUp) return CodeTable{};
+    static constexpr float kValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return table_at(kValues);
+  }
+  [[gnu::always_inline]] static Floats value(const CodeTable& table, Words code) {
+    if constexpr (kLookedUp) return looked_up(table, code);
+    constexpr std::uint32_t kMask = (1u << kBits) - 1u;
+    return __builtin_convertvector(reinterpret_cast<Integers>(code & kMask), Floats);
+  }
+};
+
+struct TabledCodes {
+  static constexpr int kBits = 4;
+
+  [[gnu::always_inline]] static CodeTable table(const CodedForm& form) { return table_at(form.table); }
+  [[gnu::always_inline]] static Floats value(const CodeTable& table, Words code) {
+    return looked_up(table, code);
+  }
+};
+
+// Where some neighbouring vectors of columns are.
+template <int kVectors>
+struct ColumnPlaces {
+  const char* strip[kVectors];  // its current block
+  int lane[kVectors];
+};
+
+template <int kVectors>
+[[gnu::always_inline]] inline ColumnPlaces<kVectors> columns_from(const CodedColumns& strips,
+                                                                  std::int64_t strip) {
+  constexpr int kOfStrip = static_cast<int>(kPackedColumns) / kLanes;
+  ColumnPlaces<kVectors> columns;
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    columns.strip[v] = static_cast<const char*>(strips.first) + (strip + v / kOfStrip) * strips.strip_bytes;
+    columns.lane[v] = v % kOfStrip * kLanes;
+  }
+  return columns;
+}
+
+// Calls `use(i, v, numbers)` for the inputs of a unit from number kInput on, in order, and each vector of
+// columns. A unit has one or two groups.
+template <class Codes, int kVectors, int kInput, class Use>
+[[gnu::always_inline]] inline void each_number(const char* const (&words)[kVectors], const CodeTable& table,
+                                               const GroupScale (&scales)[2][kVectors], const Use& use) {
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    const GroupScale& of_group = scales[kInput * 2 / kUnit][v];
+    use(kInput, v,
+        of_group.scale * Codes::value(table, code_of<Codes::kBits, kInput>(words[v])) + of_group.offset);
+  }
+  if constexpr (kInput + 1 < kUnit) each_number<Codes, kVectors, kInput + 1>(words, table, scales, use);
+}
+
+// The same for all inputs; `use(input, i, v, numbers)` with the unit's first input.
+template <class Codes, int kVectors, class Use>
+[[gnu::always_inline]] inline void each_coded_number(const CodedColumns& strips, std::int64_t strip,
+                                                     const Use& use) {
+  const CodedForm& form = *strips.form;
+  const CodedLayout layout = *strips.layout;
+  const CodeTable table = Codes::table(form);
+  const bool halved = form.group < kUnit;
+  ColumnPlaces<kVectors> columns = columns_from<kVectors>(strips, strip);
+  for (std::int64_t first = 0; first < strips.in; first += form.block) {
+    for (int unit = 0; unit < form.block / kUnit; ++unit) {
+      GroupScale scales[2][kVectors];
+      const char* words[kVectors];
+      const int group = halved ? 2 * unit : unit * kUnit / form.group;
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const char* const block = columns.strip[v];
+        scales[0][v] = group_scale(form, layout, block, columns.lane[v], group);
+        scales[1][v] = halved ? group_scale(form, layout, block, columns.lane[v], group + 1) : scales[0][v];
+        words[v] = block + layout.codes + unit * Codes::kBits * kCodeLine + 4 * columns.lane[v];
+      }
+      each_number<Codes, kVectors, 0>(
+          words, table, scales, [&](int i, int v, Floats numbers) __attribute__((always_inline)) {
+            use(first + unit * kUnit, i, v, numbers);
+          });
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) columns.strip[v] += layout.end;
+  }
+}
+
+template <class Codes, int kRows, int kVectors>
+void coded_tile(const CodedProduct& p, std::int64_t strip) {
+  Floats sums[kRows][kVectors] = {};
+  each_coded_number<Codes, kVectors>(
+      p.strips, strip, [&](std::int64_t input, int i, int v, Floats numbers) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) sums[r][v] += numbers * p.x[r * p.x_stride + input + i];
+      });
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    const std::int64_t column = strip * kPackedColumns + v * kLanes;
+    const Floats added = p.bias == nullptr ? Floats{} : floats_at(p.bias + column);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) store(p.out + r * p.out_stride + column, sums[r][v] + added);
+  }
+}
+
+// As many strips at a time as keep the adders busy and the sums in registers.
+template <class Codes, int kRows>
+void coded_rows(const CodedProduct& p) {
+  constexpr int kOfStrip = static_cast<int>(kPackedColumns) / kLanes;
+  constexpr int kStrips = kLanes < 16 ? 1 : kRows == 1 ? 4 : 2;
+  std::int64_t strip = 0;
+  for (; strip + kStrips <= p.strips.count; strip += kStrips)
+    coded_tile<Codes, kRows, kStrips * kOfStrip>(p, strip);
+  for (; strip < p.strips.count; ++strip) coded_tile<Codes, kRows, kOfStrip>(p, strip);
+}
+
+template <class Codes>
+void coded_product(const CodedProduct& p) {
+  CodedProduct rest = p;
+  for (; rest.rows > 0;) {
+    const std::int64_t rows = rest.rows >= 4 ? 4 : rest.rows >= 2 ? 2 : 1;
+    rows == 4   ? coded_rows<Codes, 4>(rest)
+    : rows == 2 ? coded_rows<Codes, 2>(rest)
+                : coded_rows<Codes, 1>(rest);
+    rest.rows -= rows;
+    rest.x += rows * p.x_stride;
+    rest.out += rows * p.out_stride;
+  }
+}
+
+template <class Codes>
+void coded_panel(const CodedColumns& strips, float* panel) {
+  constexpr int kOfStrip = static_cast<int>(kPackedColumns) / kLanes;
+  for (std::int64_t strip = 0; strip < strips.count; ++strip) {
+    float* const columns = panel + strip * kPackedColumns;
+    each_coded_number<Codes, kOfStrip>(
+        strips, strip, [&](std::int64_t input, int i, int v, Floats numbers) __attribute__((always_inline)) {
+          store(columns + (input + i) * strips.count * kPackedColumns + v * kLanes, numbers);
+        });
+  }
+}
+
+template <class Codes>
+void put_coded(Kernels& kernels, int codes) {
+  kernels.coded[codes] = coded_product<Codes>;
+  kernels.coded_panel[codes] = coded_panel<Codes>;
+}
+
+// Products with codes of each kind.
+void put_all_coded(Kernels& kernels) {
+  put_coded<TabledCodes>(kernels, kTabledCodes);
+  put_coded<IntegerCodes<2>>(kernels, 2);
+  put_coded<IntegerCodes<3>>(kernels, 3);
+  put_coded<IntegerCodes<4>>(kernels, 4);
+  put_coded<IntegerCodes<5>>(kernels, 5);
+  put_coded<IntegerCodes<6>>(kernels, 6);
+  put_coded<IntegerCodes<8>>(kernels, 8);
+}
+
+}  // namespace
+}  // namespace hooked::kernels
