@@ -199,14 +199,21 @@ CodedStrips::CodedStrips(const CodedForm& form, std::int64_t out, std::int64_t i
 
 bool CodedStrips::holds(const CodedBlock& block) { return std::isfinite(block.factor); }
 
+std::byte* CodedStrips::block_at(std::int64_t strip, std::int64_t block) const {
+  auto* const bytes = reinterpret_cast<std::byte*>(bytes_.data_ptr<std::uint8_t>());
+  return bytes + strip * bytes_.size(1) + block * layout_.end;
+}
+
 void CodedStrips::put(std::int64_t row, std::span<const CodedBlock> blocks) const {
-  const BlockParts& parts = layout_;
-  auto* const strip = bytes_.data_ptr<std::uint8_t>() + row / kStripColumns * bytes_.size(1);
   assert(static_cast<std::int64_t>(blocks.size()) * form_.block == in_);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    std::byte* const block = reinterpret_cast<std::byte*>(strip) + static_cast<std::int64_t>(b) * parts.end;
-    pack(form_, parts, {block, row % kStripColumns}, blocks[b]);
+    std::byte* const block = block_at(row / kStripColumns, static_cast<std::int64_t>(b));
+    pack(form_, layout_, {block, row % kStripColumns}, blocks[b]);
   }
+}
+
+void CodedStrips::take(std::int64_t row, std::int64_t block, CodedBlock& into) const {
+  unpack(form_, layout_, {block_at(row / kStripColumns, block), row % kStripColumns}, into);
 }
 
 std::optional<CodedStrips> CodedStrips::followed_by(const CodedStrips& next, const Workspace* memory) const {
@@ -222,52 +229,45 @@ kernels::CodedColumns CodedStrips::columns(std::int64_t strip, std::int64_t coun
                                            std::int64_t end) const {
   return {.form = &form_,
           .layout = &layout_,
-          .first = static_cast<const std::byte*>(bytes_.const_data_ptr()) + strip * bytes_.size(1) +
-                   input / form_.block * layout_.end,
+          .first = block_at(strip, input / form_.block),
           .strip_bytes = bytes_.size(1),
           .count = count,
           .in = end - input};
 }
 
-at::Tensor CodedStrips::rows(std::int64_t first, std::int64_t count, at::ScalarType dtype) const {
-  const at::Tensor numbers = at::empty({count, in_}, at::kFloat);
-  const BlockParts& parts = layout_;
-  auto* const bytes = reinterpret_cast<std::byte*>(bytes_.data_ptr<std::uint8_t>());
-  auto* const into = numbers.data_ptr<float>();
+template <class RowOf>
+at::Tensor CodedStrips::numbers(std::int64_t count, at::ScalarType dtype, const RowOf& row_of) const {
+  const at::Tensor all = at::empty({count, in_}, at::kFloat);
+  auto* const into = all.data_ptr<float>();
   share_stretches(count, 16, [&](std::int64_t begin, std::int64_t end) {
     CodedBlock block;
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t row = first + i;
-      std::byte* const strip = bytes + row / kStripColumns * bytes_.size(1);
       for (std::int64_t b = 0; b < in_ / form_.block; ++b) {
-        unpack(form_, parts, {strip + b * parts.end, row % kStripColumns}, block);
+        take(row_of(i), b, block);
         decode(form_, block, into + i * in_ + b * form_.block);
       }
     }
   });
-  return numbers.to(dtype);
+  return all.to(dtype);
+}
+
+at::Tensor CodedStrips::rows(std::int64_t first, std::int64_t count, at::ScalarType dtype) const {
+  return numbers(count, dtype, [&](std::int64_t i) { return first + i; });
 }
 
 at::Tensor CodedStrips::rows_at(const at::Tensor& outputs, at::ScalarType dtype) const {
   const at::Tensor ids = outputs.contiguous();
-  const at::Tensor numbers = at::empty({ids.numel(), in_}, at::TensorOptions(dtype));
-  for (std::int64_t i = 0; i < ids.numel(); ++i)
-    numbers.select(0, i).copy_(rows(ids.const_data_ptr<std::int64_t>()[i], 1, dtype).select(0, 0));
-  return numbers;
+  return numbers(ids.numel(), dtype,
+                 [row = ids.const_data_ptr<std::int64_t>()](std::int64_t i) { return row[i]; });
 }
 
 CodedStrips CodedStrips::of_outputs(const at::Tensor& outputs) const {
   const at::Tensor ids = outputs.contiguous();
   CodedStrips some(form_, ids.numel(), in_);
-  auto* const bytes = reinterpret_cast<std::byte*>(bytes_.data_ptr<std::uint8_t>());
   std::vector<CodedBlock> blocks(static_cast<std::size_t>(in_ / form_.block));
   for (std::int64_t i = 0; i < ids.numel(); ++i) {
-    const std::int64_t row = ids.const_data_ptr<std::int64_t>()[i];
-    std::byte* const strip = bytes + row / kStripColumns * bytes_.size(1);
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      std::byte* const block = strip + static_cast<std::int64_t>(b) * layout_.end;
-      unpack(form_, layout_, {block, row % kStripColumns}, blocks[b]);
-    }
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+      take(ids.const_data_ptr<std::int64_t>()[i], static_cast<std::int64_t>(b), blocks[b]);
     some.put(i, blocks);
   }
   return some;
@@ -297,13 +297,10 @@ void CodedStrips::multiply_into(const at::Tensor& out, const at::Tensor& rows, c
   const at::Tensor sums = in_place ? out : at::empty({row_count, strips * kStripColumns}, at::kFloat);
   const at::Tensor x = as_floats(rows),
                    added = in_place && bias.defined() ? as_floats(bias).contiguous() : at::Tensor();
-  const auto strips_from = [&](std::int64_t number, std::int64_t some, std::int64_t input, std::int64_t end) {
-    return columns(strip + number, some, input, end);
-  };
   const float* const b = added.defined() ? added.const_data_ptr<float>() : nullptr;
   auto* const y = sums.mutable_data_ptr<float>();
   const auto few_rows = [&](std::int64_t begin, std::int64_t end) {
-    kernel({.strips = strips_from(begin, end - begin, 0, in_),
+    kernel({.strips = columns(strip + begin, end - begin, 0, in_),
             .x = x.const_data_ptr<float>(),
             .x_stride = in_,
             .bias = b == nullptr ? nullptr : b + begin * kStripColumns,
@@ -317,7 +314,7 @@ void CodedStrips::multiply_into(const at::Tensor& out, const at::Tensor& rows, c
       const std::int64_t from = group * kStripsOfAPanel, some = std::min(kStripsOfAPanel, strips - from);
       for (std::int64_t input = 0; input < in_; input += kInputsOfAPanel) {
         const std::int64_t stop = std::min(input + kInputsOfAPanel, in_);
-        kernels::own_kernels()->coded_panel[codes_of(form_)](strips_from(from, some, input, stop),
+        kernels::own_kernels()->coded_panel[codes_of(form_)](columns(strip + from, some, input, stop),
                                                              panel.mutable_data_ptr<float>());
         kernels::own_kernels()->float_blocks[some - 1](
             {.x = x.const_data_ptr<float>() + input,

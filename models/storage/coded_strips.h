@@ -60,6 +60,13 @@ class CodedStrips {
   void add_back_into(const at::Tensor& out, const at::Tensor& rows, std::int64_t first) const;
 
  private:
+  std::byte* block_at(std::int64_t strip, std::int64_t block) const;
+  /// The reverse of `put`, for one block.
+  void take(std::int64_t row, std::int64_t block, CodedBlock& into) const;
+  /// The numbers of the outputs `row_of(0)` to `row_of(count - 1)`.
+  template <class RowOf>
+  at::Tensor numbers(std::int64_t count, at::ScalarType dtype, const RowOf& row_of) const;
+
   CodedForm form_;
   std::int64_t out_, in_;
   kernels::CodedLayout layout_;

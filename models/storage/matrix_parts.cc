@@ -14,17 +14,6 @@
 #include "models/storage/workspace.h"
 
 namespace hooked {
-std::uint64_t MatrixParts::nbytes() const {
-  std::uint64_t all = 0;
-  for (const Part& part : parts_) {
-    all +=
-        std::visit(Overloaded{[](const CodedStrips& strips) { return strips.nbytes(); },
-                              [](const Matrix& matrix) { return std::uint64_t{matrix.stored().nbytes()}; }},
-                   part.matrix);
-  }
-  return all;
-}
-
 void MatrixParts::put(std::int64_t first, CodedStrips strips) {
   const auto at = std::ranges::upper_bound(parts_, first, {}, &Part::first);
   const std::int64_t count = strips.out();
@@ -57,9 +46,14 @@ bool MatrixParts::coded(std::int64_t first, std::int64_t count) const {
   return all;
 }
 
-const Matrix* MatrixParts::numbers(std::int64_t first, std::int64_t count) const {
+template <class Stored>
+const Stored* MatrixParts::part_of(std::int64_t first, std::int64_t count) const {
   const auto part = std::ranges::find(parts_, first, &Part::first);
-  return part == parts_.end() || part->count != count ? nullptr : std::get_if<Matrix>(&part->matrix);
+  return part == parts_.end() || part->count != count ? nullptr : std::get_if<Stored>(&part->matrix);
+}
+
+const Matrix* MatrixParts::numbers(std::int64_t first, std::int64_t count) const {
+  return part_of<Matrix>(first, count);
 }
 
 void MatrixParts::each(std::int64_t first, std::int64_t count,
@@ -91,9 +85,7 @@ at::Tensor MatrixParts::plain(std::int64_t first, std::int64_t count) const {
 }
 
 at::Tensor MatrixParts::rows_at(std::int64_t first, std::int64_t count, const at::Tensor& outputs) const {
-  const auto part = std::ranges::find(parts_, first, &Part::first);
-  const auto* const strips =
-      part == parts_.end() || part->count != count ? nullptr : std::get_if<CodedStrips>(&part->matrix);
+  const auto* const strips = part_of<CodedStrips>(first, count);
   if (strips == nullptr) return at::embedding(plain(first, count), outputs);
   std::vector<std::int64_t> sizes = outputs.sizes().vec();
   sizes.push_back(in_);
@@ -104,9 +96,7 @@ std::shared_ptr<MatrixParts> MatrixParts::of_outputs(std::int64_t first, std::in
                                                      const at::Tensor& outputs) const {
   auto some = std::make_shared<MatrixParts>(outputs.size(0), in_, Matrix::Groups{.out = 1, .in = in_},
                                             options_, nullptr);
-  const auto part = std::ranges::find(parts_, first, &Part::first);
-  const auto* const strips =
-      part == parts_.end() || part->count != count ? nullptr : std::get_if<CodedStrips>(&part->matrix);
+  const auto* const strips = part_of<CodedStrips>(first, count);
   if (strips != nullptr) {
     some->put(0, strips->of_outputs(outputs));
   } else {
@@ -170,20 +160,7 @@ std::vector<std::int64_t> CodedSlot::sizes() const {
   return {out, in};
 }
 
-at::Tensor CodedSlot::read() const {
-  const at::Tensor plain = matrix_.plain();
-  switch (axes_) {
-    case MatrixAxes::out_in:
-      break;
-    case MatrixAxes::in_out:
-      return plain.t();
-    case MatrixAxes::output_heads:
-      return plain.view({heads_, -1, matrix_.in()}).transpose(1, 2);
-    case MatrixAxes::input_heads:
-      return plain.t().unflatten(0, {heads_, -1});
-  }
-  return plain;
-}
+at::Tensor CodedSlot::read() const { return Matrix(matrix_.plain()).view(axes_, heads_).read(); }
 
 at::Tensor CodedSlot::number(std::int64_t place) const {
   const std::vector<std::int64_t> all = sizes();

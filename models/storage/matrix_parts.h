@@ -35,7 +35,6 @@ class MatrixParts {
   const at::TensorOptions& options() const { return options_; }
   /// Where parts are allocated; null: by LibTorch.
   const Workspace* memory() const { return memory_ ? &*memory_ : nullptr; }
-  std::uint64_t nbytes() const;
 
   /// Outputs from `first` on are these strips.
   void put(std::int64_t first, CodedStrips strips);
@@ -69,6 +68,9 @@ class MatrixParts {
     const Part& part;
     std::int64_t in_part, asked, count;  ///< the first one's place in the part, and among those asked for
   };
+  /// The part that consists of these outputs exactly and is stored as that, or null.
+  template <class Stored>
+  const Stored* part_of(std::int64_t first, std::int64_t count) const;
   void each(std::int64_t first, std::int64_t count, c10::function_ref<void(const Stretch&)> use) const;
 
   std::int64_t out_, in_;

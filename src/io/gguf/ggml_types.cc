@@ -99,28 +99,14 @@ void add_fifth_bits(const std::byte* bits, CodedBlock& into) {
     into.codes[static_cast<std::size_t>(i)] |= (byte_at(bits, i / 8) >> (i % 8) & 1U) << 4U;
 }
 
-void unpack_q4_0(const std::byte* block, CodedBlock& into) {
+// Blocks of 32: the factor, then the offset, the fifth bits and the nibbles, what there is of them.
+template <bool kOffset, bool kFifthBits>
+void unpack_32(const std::byte* block, CodedBlock& into) {
   into.factor = half_at(block);
-  unpack_nibbles(block + 2, into);
-}
-
-void unpack_q4_1(const std::byte* block, CodedBlock& into) {
-  into.factor = half_at(block);
-  into.offset = half_at(block + 2);
-  unpack_nibbles(block + 4, into);
-}
-
-void unpack_q5_0(const std::byte* block, CodedBlock& into) {
-  into.factor = half_at(block);
-  unpack_nibbles(block + 6, into);
-  add_fifth_bits(block + 2, into);
-}
-
-void unpack_q5_1(const std::byte* block, CodedBlock& into) {
-  into.factor = half_at(block);
-  into.offset = half_at(block + 2);
-  unpack_nibbles(block + 8, into);
-  add_fifth_bits(block + 4, into);
+  if (kOffset) into.offset = half_at(block + 2);
+  const std::byte* const codes = block + (kOffset ? 4 : 2);
+  unpack_nibbles(codes + (kFifthBits ? 4 : 0), into);
+  if (kFifthBits) add_fifth_bits(codes, into);
 }
 
 // Signed bytes.
@@ -208,10 +194,10 @@ void unpack_mxfp4(const std::byte* block, CodedBlock& into) {
 constexpr GgmlType kGgmlTypes[] = {
     {0, "F32", 1, 4, ScalarType::Float, nullptr, nullptr},
     {1, "F16", 1, 2, ScalarType::Half, nullptr, nullptr},
-    {2, "Q4_0", 32, 18, ScalarType::Float, &kQ4_0, unpack_q4_0},
-    {3, "Q4_1", 32, 20, ScalarType::Float, &kQ4_1, unpack_q4_1},
-    {6, "Q5_0", 32, 22, ScalarType::Float, &kQ5_0, unpack_q5_0},
-    {7, "Q5_1", 32, 24, ScalarType::Float, &kQ5_1, unpack_q5_1},
+    {2, "Q4_0", 32, 18, ScalarType::Float, &kQ4_0, unpack_32<false, false>},
+    {3, "Q4_1", 32, 20, ScalarType::Float, &kQ4_1, unpack_32<true, false>},
+    {6, "Q5_0", 32, 22, ScalarType::Float, &kQ5_0, unpack_32<false, true>},
+    {7, "Q5_1", 32, 24, ScalarType::Float, &kQ5_1, unpack_32<true, true>},
     {8, "Q8_0", 32, 34, ScalarType::Float, &kQ8_0, unpack_q8_0},
     {9, "Q8_1", 32, 40, ScalarType::Undefined, nullptr, nullptr},
     {10, "Q2_K", 256, 84, ScalarType::Float, &kQ2_K, unpack_q2_k},
@@ -224,7 +210,7 @@ constexpr GgmlType kGgmlTypes[] = {
     {17, "IQ2_XS", 256, 74, ScalarType::Undefined, nullptr, nullptr},
     {18, "IQ3_XXS", 256, 98, ScalarType::Undefined, nullptr, nullptr},
     {19, "IQ1_S", 256, 50, ScalarType::Undefined, nullptr, nullptr},
-    {20, "IQ4_NL", 32, 18, ScalarType::Float, &kIQ4_NL, unpack_q4_0},
+    {20, "IQ4_NL", 32, 18, ScalarType::Float, &kIQ4_NL, unpack_32<false, false>},
     {21, "IQ3_S", 256, 110, ScalarType::Undefined, nullptr, nullptr},
     {22, "IQ2_S", 256, 82, ScalarType::Undefined, nullptr, nullptr},
     {23, "IQ4_XS", 256, 136, ScalarType::Undefined, nullptr, nullptr},

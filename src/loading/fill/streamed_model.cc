@@ -32,7 +32,7 @@ std::string scope_of(const std::string& name) {
 
 // The matrix in codes; nothing if a block has a factor that codes cannot have.
 std::optional<CodedStrips> strips_of(const CodedRows& rows, const Workspace* memory) {
-  constexpr std::int64_t kOfAStrip = 16;
+  constexpr std::int64_t kOfAStrip = kernels::kPackedColumns;
   const CodedStrips strips(rows.form, rows.out, rows.in, memory);
   std::atomic<bool> holds = true;
   share_among_threads((rows.out + kOfAStrip - 1) / kOfAStrip, [&](std::int64_t strip) {
