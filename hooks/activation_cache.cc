@@ -26,8 +26,15 @@ at::Tensor TokenColumns::last(std::int64_t batch) const {
 }
 
 bool TokenColumns::is_padding(std::int64_t row, std::int64_t position) const {
-  if (!mask.defined() || position < first || position >= end) return false;
-  return !mask[row][position - first].item<bool>();
+  const at::Tensor real = rows_with_token(position);
+  return real.defined() && !real[row].item<bool>();
+}
+
+at::Tensor TokenColumns::rows_with_token(std::int64_t position) const {
+  const bool own = position >= first;
+  const at::Tensor& of = own ? mask : prefix_mask;
+  const std::int64_t column = own ? position - first : position;
+  return of.defined() && column >= 0 && column < of.size(1) ? of.select(1, column) : at::Tensor();
 }
 
 ActivationCache::ActivationCache(const PointIndex& points) : ActivationCache(points.stacks()) {}
@@ -127,7 +134,7 @@ ActivationCache ActivationCache::row(std::int64_t index) const {
   }
   for (auto* columns : {&one.tokens_, &one.encoder_tokens_}) {
     if (!*columns) continue;
-    for (at::Tensor* of_rows : {&(*columns)->mask, &(*columns)->ids})
+    for (at::Tensor* of_rows : {&(*columns)->mask, &(*columns)->ids, &(*columns)->prefix_mask})
       if (of_rows->defined()) *of_rows = of_rows->narrow(0, index, 1);
   }
   return one;

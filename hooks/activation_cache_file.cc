@@ -32,6 +32,9 @@ constexpr std::string_view mask_name(const Stacks& stacks, Stack of) {
   return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_attention_mask" : "attention_mask";
 }
 
+// The same of the prefix's columns.
+constexpr std::string_view kPrefixMask = "prefix_attention_mask";
+
 // The tensor that holds their ids, named likewise.
 constexpr std::string_view ids_name(const Stacks& stacks, Stack of) {
   return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_tokens" : "tokens";
@@ -135,6 +138,13 @@ ActivationCache load_activations(const SafetensorsFile& saved, const std::vector
       }
     }
     columns.ids = ids_in(saved, ids_name(stacks, of), columns);
+    if (of == Stack::none && saved.find(kPrefixMask) != nullptr) {
+      columns.prefix_mask = saved.read(kPrefixMask).to(at::kBool);
+      if (columns.prefix_mask.dim() != 2 || columns.prefix_mask.size(1) > columns.first) {
+        throw CheckpointError(file, fmt::format("'{}' does not fit the metadata; expected [batch, {}]",
+                                                kPrefixMask, columns.first));
+      }
+    }
     cache.set_tokens(std::move(columns), of);
   };
   const Provenance provenance = read_provenance(saved);
@@ -185,6 +195,8 @@ void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOpt
     const std::string_view mask = mask_name(stacks_, of);
     if (columns->mask.defined() && !contents.holds(mask))
       contents.add(std::string(mask), columns->mask, {Axis::batch, Axis::pos});
+    if (columns->prefix_mask.defined() && !contents.holds(kPrefixMask))
+      contents.add(std::string(kPrefixMask), columns->prefix_mask, {Axis::batch, Axis::pos});
   };
   add_columns(Stack::none, kColumnsKey);
   add_columns(Stack::encoder, kEncoderColumnsKey);

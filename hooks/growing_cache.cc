@@ -215,7 +215,9 @@ std::optional<TokenColumns> GrowingCache::joined_columns() const {
   c10::Device device = at::kCPU;  // of the masks
   for (const std::optional<TokenColumns>& columns : columns_) {
     if (!columns || (all && columns->first != all->end)) return std::nullopt;
-    if (!all) all = TokenColumns{.first = columns->first, .end = columns->first};
+    if (!all) {
+      all = TokenColumns{.first = columns->first, .end = columns->first, .prefix_mask = columns->prefix_mask};
+    }
     all->end = columns->end;
     if (columns->mask.defined()) {
       batch = columns->mask.size(0);

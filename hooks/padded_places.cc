@@ -1,6 +1,8 @@
 #include "hooks/padded_places.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,19 +47,43 @@ std::optional<std::vector<std::int64_t>> rows_of(const AxisIndices& indices, std
 void require_real(const AxisIndex& index, const TokenColumns& columns,
                   const std::optional<std::vector<std::int64_t>>& rows, std::string_view where) {
   for (const std::int64_t place : from_the_end(index)) {
-    const std::int64_t column = place + columns.end - columns.first;
-    if (column < 0) continue;  // out of range is reported elsewhere
-    const at::Tensor real = columns.mask.select(1, column).cpu();
+    const std::int64_t column = place + columns.end;
+    const at::Tensor there = columns.rows_with_token(column);
+    if (!there.defined()) continue;
+    const at::Tensor real = there.cpu();
     for (std::int64_t row = 0; row < real.size(0); ++row) {
       if (real[row].item<bool>() || (rows && std::find(rows->begin(), rows->end(), row) == rows->end()))
         continue;
-      throw HookError(where,
-                      fmt::format("position {} is padding in row {}, whose last token is at {}; expected a "
-                                  "token in every row; use `last`, give positions from 0 on, or pad on the "
-                                  "left",
-                                  place, row, columns.last(real.size(0))[row].item<std::int64_t>()));
+      const std::int64_t last = columns.last(real.size(0))[row].item<std::int64_t>();
+      throw HookError(where, fmt::format("position {} is padding in row {}, whose last token is at {}; "
+                                         "expected a token in every row; use `last`, give positions from 0 "
+                                         "on, or {}",
+                                         place, row, last,
+                                         column > last ? "pad on the left" : "name the rows that have one"));
     }
   }
+}
+
+bool may_have_padding(const RunColumns& columns) {
+  return columns.mask.defined() || columns.prefix_mask.defined();
+}
+
+// The places on a key axis that an edit applies to in a step that computes one column; null if it applies to
+// none there.
+const AxisIndex* keys_in_step(const WatchPlan::PointEdit& edit, const ActivationName& name,
+                              const RunColumns& step) {
+  const AxisIndex* keys = nullptr;
+  for (const auto& [named, index] : edit.indices.entries()) {
+    const auto axis = axis_on(name.site, named);
+    if (axis == Axis::key) keys = &index;
+    if (axis != Axis::pos && axis != Axis::query) continue;
+    if (std::holds_alternative<AxisIndex::Last>(index.value)) continue;
+    const std::string where = name.to_string();
+    const AxisContext context{name.site, where, {}};
+    const auto places = resolve_places(index, {context, *axis, step.end, step.limit});
+    if (std::find(places.begin(), places.end(), step.first) == places.end()) return nullptr;
+  }
+  return keys;
 }
 
 }  // namespace
@@ -67,15 +93,18 @@ void require_no_padding(const ActivationName& name, const AxisIndices& indices,
   for (const auto& [named, index] : indices.entries()) {
     const auto axis = axis_on(name.site, named);
     if (!axis || !counts_tokens(*axis)) continue;
-    const TokenColumns* columns = columns_of(*axis);
-    if (columns == nullptr || !columns->mask.defined()) continue;
-    require_real(index, *columns, rows_of(indices, columns->mask.size(0)),
-                 name.to_string() + indices.to_string());
+    const TokenColumns* known = columns_of(*axis);
+    if (known == nullptr) continue;
+    TokenColumns columns = *known;
+    if (*axis != Axis::key) columns.prefix_mask = at::Tensor();  // only keys are columns of a prefix
+    const at::Tensor& mask = columns.mask.defined() ? columns.mask : columns.prefix_mask;
+    if (!mask.defined()) continue;
+    require_real(index, columns, rows_of(indices, mask.size(0)), name.to_string() + indices.to_string());
   }
 }
 
 void require_no_padding(const WatchPlan& plan, const RunExtent& extent) {
-  if (!extent.columns.mask.defined() && !(extent.encoder && extent.encoder->mask.defined())) return;
+  if (!may_have_padding(extent.columns) && !(extent.encoder && may_have_padding(*extent.encoder))) return;
   const TokenColumns main = extent.columns.tokens();
   const TokenColumns source = extent.encoder ? extent.encoder->tokens() : TokenColumns();
   const auto check = [&](const ActivationName& name, const AxisIndices& indices) {
@@ -92,6 +121,29 @@ void require_no_padding(const WatchPlan& plan, const RunExtent& extent) {
     AxisIndices kept;
     kept.add(Axis::pos, *positions);
     check(name, kept);
+  }
+}
+
+void require_no_padded_keys(const WatchPlan& plan, const RunColumns& prompt, std::int64_t end) {
+  if (!may_have_padding(prompt)) return;
+  at::Tensor earlier = prompt.prefix_mask;  // of the columns before the new ones
+  if (prompt.mask.defined()) {
+    if (!earlier.defined())
+      earlier = at::ones({prompt.mask.size(0), prompt.first}, prompt.mask.options().dtype(at::kBool));
+    earlier = at::cat({earlier, prompt.mask}, 1);
+  }
+  for (const std::size_t point : plan.watched_points()) {
+    const ActivationName& name = plan.points().name(point);
+    if (name.stack != plan.points().stacks().main()) continue;
+    for (const WatchPlan::PointEdit& edit : plan.find(point)->edits) {
+      for (std::int64_t column = prompt.end; column < end; ++column) {
+        const RunColumns step{.first = column, .end = column + 1, .limit = end, .prefix_mask = earlier};
+        if (const AxisIndex* keys = keys_in_step(edit, name, step)) {
+          require_real(*keys, step.tokens(), rows_of(edit.indices, earlier.size(0)),
+                       name.to_string() + edit.indices.to_string());
+        }
+      }
+    }
   }
 }
 

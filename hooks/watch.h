@@ -30,10 +30,13 @@ struct RunColumns {
   bool after_prompt = false;  ///< a step of a generation that computes new tokens
   at::Tensor last = {};  ///< each row's last real column, [batch] int64; undefined: the last column of all
   at::Tensor mask = {};  ///< [batch, end - first] bool, true for real tokens; undefined: all are
+  at::Tensor prefix_mask = {};  ///< [batch, columns of the prefix] bool; undefined: all are real
 
   /// Sets `mask`, and `last` from it; without a mask both stay undefined.
   void set_mask(const at::Tensor& real);
-  TokenColumns tokens() const { return {.first = first, .end = end, .mask = mask}; }
+  TokenColumns tokens() const {
+    return {.first = first, .end = end, .mask = mask, .prefix_mask = prefix_mask};
+  }
 };
 
 /// What one run computes, within the part of the graph that its plan covers.

@@ -101,9 +101,12 @@ void bind_cache(nb::module_& module) {
       .def_ro("end", &TokenColumns::end, documentation("TokenColumns::end"))
       .def_ro("mask", &TokenColumns::mask, documentation("TokenColumns::mask"))
       .def_ro("ids", &TokenColumns::ids, documentation("TokenColumns::ids"))
+      .def_ro("prefix_mask", &TokenColumns::prefix_mask, documentation("TokenColumns::prefix_mask"))
       .def("last", &TokenColumns::last, nb::arg("batch"), documentation("TokenColumns::last"))
       .def("is_padding", &TokenColumns::is_padding, nb::arg("row"), nb::arg("position"),
-           documentation("TokenColumns::is_padding"));
+           documentation("TokenColumns::is_padding"))
+      .def("rows_with_token", &TokenColumns::rows_with_token, nb::arg("position"),
+           documentation("TokenColumns::rows_with_token"));
   nb::class_<ModelIdentity>(module, "ModelIdentity", documentation("ModelIdentity"))
       .def_ro("name", &ModelIdentity::name, documentation("ModelIdentity::name"))
       .def_ro("fingerprint", &ModelIdentity::fingerprint, documentation("ModelIdentity::fingerprint"))

@@ -129,7 +129,9 @@ class Generation {
         prompt_rows_(reads_rows() ? real_tokens(prompt) : decltype(prompt_rows_)()),
         rules_(model_->rules, prompt_rows_, {stop_tokens_, options.max_new_tokens}),
         ended_(static_cast<std::size_t>(prompt.batch())) {
-    require_no_padding(*prompt_watch_.plan, columns_.extent_of_step(prompt_step()));
+    const RunExtent extent = columns_.extent_of_step(prompt_step());
+    require_no_padding(*prompt_watch_.plan, extent);
+    require_no_padded_keys(*later_watch_.plan, extent.columns, extent.columns.end + options.max_new_tokens);
     if (model_->tokenizer) {
       for (const std::vector<std::int64_t>& row : prompt_rows_)
         texts_.emplace_back(*model_->tokenizer, row, options_.stop.strings);

@@ -242,7 +242,9 @@ std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach
 }
 
 RunExtent with_numbers_of(const LoadedModel& model, const Input& input, RunExtent extent) {
-  extent.encoder = extent_of(input, extent.columns).encoder;
+  RunExtent own = extent_of(input, extent.columns);
+  extent.columns = std::move(own.columns);
+  extent.encoder = std::move(own.encoder);
   extent.ragged = ragged_rows(model, input);
   extent.columns.set_mask(extent.ragged ? extent.ragged->own() : input.main_mask());
   if (!model.dictionaries.empty()) extent.tokens = input.start ? input.start->tokens : input.main_tokens();

@@ -334,6 +334,10 @@ std::shared_ptr<const RaggedRows> ragged_rows(const LoadedModel& model, const In
 
 RunExtent extent_of(const Input& prompt, const RunColumns& columns) {
   RunExtent extent{.columns = columns};
+  if (prompt.prefix) {
+    const at::Tensor real = prompt.prefix->columns()->real();
+    if (real.defined()) extent.columns.prefix_mask = real.expand({prompt.batch(), -1});
+  }
   if (prompt.feeds_encoder()) {
     extent.encoder = RunColumns{.end = prompt.tokens.size(1)};
     extent.encoder->set_mask(prompt.attention_mask);

@@ -147,6 +147,55 @@ TEST_F(PaddedPlaces, FromTheEndAreRefusedInEdits) {
   EXPECT_FALSE(at::equal(edited[1][3], plain[1][3]));
 }
 
+// Keys are columns of the prefix too. It has six, and the first two of row 1 are padding.
+TEST_F(PaddedPlaces, FromTheEndAreRefusedAmongKeysOfAPrefix) {
+  const Prefix prefix = model_.run({rows_, {.attention_mask = left_}}, {.keep_prefix = true}).prefix.value();
+  const at::Tensor later = random_tokens(model_.config(), {2, 2}, 5);
+  const Input rest{later, {.prefix = prefix}};
+  const Input masked{later,
+                     {.attention_mask = at::tensor({1, 1, 0, 1}, at::kLong).view({2, 2}), .prefix = prefix}};
+  for (const Input& input : {rest, masked}) {
+    const auto refused = [&](const AxisIndex& keys) {
+      return text_thrown_by<HookError>(
+          [&] { model_.run(input, {.edits = {zero(act::pattern(0).key(keys))}}); });
+    };
+    EXPECT_THAT(refused(-7),
+                HasSubstr("position -7 is padding in row 1, whose last token is at 7; expected a "
+                          "token in every row; use `last`, give positions from 0 on, or name the "
+                          "rows that have one"));
+    EXPECT_THAT(refused(std::vector<std::int64_t>{-1, -8}), HasSubstr("position -8 is padding in row 1"));
+    for (const Address& real :
+         {act::pattern(0).key(-6), act::pattern(0).key(1), act::pattern(0).key(-7).row(0)})
+      EXPECT_NO_THROW(model_.run(input, {.edits = {zero(real)}})) << real.to_string();
+  }
+  EXPECT_THAT(
+      text_thrown_by<HookError>([&] { model_.run(rest, {.edits = {zero(act::resid_post(0).pos(-7))}}); }),
+      HasSubstr("a position is not among those that this run computes"));
+  const TempFolder folder;
+  const ActivationCache cache = model_.run_with_cache(rest).cache;
+  cache.save(folder / "cache.safetensors");
+  const auto first = model_.run({rows_, {.attention_mask = left_}}, {.capture = act::pattern}).cache;
+  for (const ActivationCache& read :
+       {cache, ActivationCache::load(folder / "cache.safetensors"), ActivationCache::join({first, cache})}) {
+    EXPECT_THAT(text_thrown_by<HookError>([&] { read["pattern0[key=-7]"]; }), HasSubstr("padding in row 1"));
+    EXPECT_NO_THROW(read["pattern0[key=-6]"]);
+    EXPECT_NO_THROW(read.row(0)["pattern0[key=-7]"]);
+    EXPECT_TRUE(read.tokens()->is_padding(1, 1));
+    EXPECT_FALSE(read.tokens()->is_padding(1, 2));
+    EXPECT_FALSE(read.tokens()->is_padding(0, 1));
+  }
+}
+
+// A prefix of one row serves several.
+TEST_F(PaddedPlaces, OfAPrefixOfOneRowAreThoseOfAllRows) {
+  const Input one{rows_.narrow(0, 1, 1), {.attention_mask = left_.narrow(0, 1, 1)}};
+  const Input rest{random_tokens(model_.config(), {3, 2}, 5),
+                   {.prefix = model_.run(one, {.keep_prefix = true}).prefix.value()}};
+  EXPECT_THAT(
+      text_thrown_by<HookError>([&] { model_.run(rest, {.edits = {zero(act::pattern(0).key(-7).row(2))}}); }),
+      HasSubstr("position -7 is padding in row 2"));
+}
+
 TEST_F(PaddedPlaces, FromTheEndAreRefusedInWhatIsKept) {
   const Input right{rows_, {.attention_mask = right_}};
   EXPECT_THAT(

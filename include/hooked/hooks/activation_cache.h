@@ -32,11 +32,16 @@ struct TokenColumns {
   std::int64_t end = 0;    ///< one past the last
   at::Tensor mask = {};    ///< [batch, end - first] bool, true for real tokens; undefined: all are
   at::Tensor ids = {};     ///< [batch, end - first] int64: the tokens; undefined: not known
+  /// [batch, columns of the prefix] bool, true for its real tokens; undefined: all are, or there is no
+  /// prefix.
+  at::Tensor prefix_mask = {};
 
   /// Each row's last real position, [batch] int64.
   at::Tensor last(std::int64_t batch) const;
-  /// Whether the token at a position of a row is padding. Positions outside are not.
+  /// Whether the token at a position of a row is padding, in the prefix too. Positions outside are not.
   bool is_padding(std::int64_t row, std::int64_t position) const;
+  /// Which rows have a token at a position, [batch] bool; undefined if all have, and for positions outside.
+  at::Tensor rows_with_token(std::int64_t position) const;
 };
 
 /// A tensor that is saved to the same file as activations.
