@@ -13,8 +13,9 @@ mkdir -p "$results"
 
 # Each test of a GoogleTest program leaves an XML file of its name there (tests/CMakeLists.txt).
 status=0
-# Test programs run in parallel: threads that wait for work must not take a processor from the others.
-OMP_WAIT_POLICY=passive ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" \
+# Test programs run in parallel: threads that wait for work must not take a processor from the others. One program more
+# than there are processors, since some wait for a browser or a disk.
+OMP_WAIT_POLICY=passive ctest --preset "$preset" --no-tests=error --parallel "$(($(nproc) + 1))" \
   --output-junit "$results/ctest.junit" "$@" || status=$?
 
 # The sum of an attribute over the root elements of the result files given.

@@ -41,24 +41,22 @@ struct GroupScale {
   return {scale, form.offsets == CodeOffsets::added ? offset : -(offset * minimum)};
 }
 
-// The code of input kInput of a unit in the lowest kBits of each lane; others' bits may be above. A word has
-// as many whole codes as it has room for. Of three, five and six bits there are 30 in a unit, and the last
-// two are made of the two bits that each word has left.
-template <int kBits, int kInput>
-[[gnu::always_inline]] inline Words code_of(const char* words) {
+// The code of an input of a unit in the lowest kBits of each lane; others' bits may be above. A word has as
+// many whole codes as it has room for. Of three, five and six bits there are 30 in a unit, and the last two
+// are made of the two bits that each word has left.
+template <int kBits>
+[[gnu::always_inline]] inline Words code_of(const char* words, int input) {
   constexpr int kInAWord = 32 / kBits;
-  if constexpr (kInput < kInAWord * kBits) {
-    return words_at(words + kInput / kInAWord * kCodeLine) >> (kInput % kInAWord * kBits);
-  } else {
-    constexpr int kFirst = (kInput - kInAWord * kBits) * kBits;  // bit of all that are left
-    Words code{};
+  if (input < kInAWord * kBits)
+    return words_at(words + input / kInAWord * kCodeLine) >> (input % kInAWord * kBits);
+  const int first = (input - kInAWord * kBits) * kBits;  // bit of all that are left
+  Words code{};
 #pragma GCC unroll 8
-    for (int word = kFirst / 2; 2 * word < kFirst + kBits; ++word) {
-      const Words rest = words_at(words + word * kCodeLine) >> 30;
-      code |= 2 * word >= kFirst ? rest << (2 * word - kFirst) : rest >> (kFirst - 2 * word);
-    }
-    return code;
+  for (int word = first / 2; 2 * word < first + kBits; ++word) {
+    const Words rest = words_at(words + word * kCodeLine) >> 30;
+    code |= 2 * word >= first ? rest << (2 * word - first) : rest >> (first - 2 * word);
   }
+  return code;
 }
 
 // Tables of 16 values in one or two vectors.
@@ -127,21 +125,8 @@ template <int kVectors>
   return columns;
 }
 
-// Calls `use(i, v, numbers)` for the inputs of a unit from number kInput on, in order, and each vector of
-// columns. A unit has one or two groups.
-template <class Codes, int kVectors, int kInput, class Use>
-[[gnu::always_inline]] inline void each_number(const char* const (&words)[kVectors], const CodeTable& table,
-                                               const GroupScale (&scales)[2][kVectors], const Use& use) {
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) {
-    const GroupScale& of_group = scales[kInput * 2 / kUnit][v];
-    use(kInput, v,
-        of_group.scale * Codes::value(table, code_of<Codes::kBits, kInput>(words[v])) + of_group.offset);
-  }
-  if constexpr (kInput + 1 < kUnit) each_number<Codes, kVectors, kInput + 1>(words, table, scales, use);
-}
-
-// The same for all inputs; `use(input, i, v, numbers)` with the unit's first input.
+// Calls `use(input, v, numbers)` for the inputs in order, and each vector of columns. A unit has one or two
+// groups.
 template <class Codes, int kVectors, class Use>
 [[gnu::always_inline]] inline void each_coded_number(const CodedColumns& strips, std::int64_t strip,
                                                      const Use& use) {
@@ -162,10 +147,15 @@ template <class Codes, int kVectors, class Use>
         scales[1][v] = halved ? group_scale(form, layout, block, columns.lane[v], group + 1) : scales[0][v];
         words[v] = block + layout.codes + unit * Codes::kBits * kCodeLine + 4 * columns.lane[v];
       }
-      each_number<Codes, kVectors, 0>(
-          words, table, scales, [&](int i, int v, Floats numbers) __attribute__((always_inline)) {
-            use(first + unit * kUnit, i, v, numbers);
-          });
+#pragma GCC unroll 32
+      for (int i = 0; i < kUnit; ++i) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+          const GroupScale& of_group = scales[i * 2 / kUnit][v];
+          use(first + unit * kUnit + i, v,
+              of_group.scale * Codes::value(table, code_of<Codes::kBits>(words[v], i)) + of_group.offset);
+        }
+      }
     }
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) columns.strip[v] += layout.end;
@@ -176,9 +166,9 @@ template <class Codes, int kRows, int kVectors>
 void coded_tile(const CodedProduct& p, std::int64_t strip) {
   Floats sums[kRows][kVectors] = {};
   each_coded_number<Codes, kVectors>(
-      p.strips, strip, [&](std::int64_t input, int i, int v, Floats numbers) __attribute__((always_inline)) {
+      p.strips, strip, [&](std::int64_t input, int v, Floats numbers) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) sums[r][v] += numbers * p.x[r * p.x_stride + input + i];
+        for (int r = 0; r < kRows; ++r) sums[r][v] += numbers * p.x[r * p.x_stride + input];
       });
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
@@ -220,8 +210,8 @@ void coded_panel(const CodedColumns& strips, float* panel) {
   for (std::int64_t strip = 0; strip < strips.count; ++strip) {
     float* const columns = panel + strip * kPackedColumns;
     each_coded_number<Codes, kOfStrip>(
-        strips, strip, [&](std::int64_t input, int i, int v, Floats numbers) __attribute__((always_inline)) {
-          store(columns + (input + i) * strips.count * kPackedColumns + v * kLanes, numbers);
+        strips, strip, [&](std::int64_t input, int v, Floats numbers) __attribute__((always_inline)) {
+          store(columns + input * strips.count * kPackedColumns + v * kLanes, numbers);
         });
   }
 }
