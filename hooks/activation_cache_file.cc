@@ -32,7 +32,7 @@ constexpr std::string_view mask_name(const Stacks& stacks, Stack of) {
   return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_attention_mask" : "attention_mask";
 }
 
-// The same of the prefix's columns.
+// The tensor that says the same about the prefix's columns.
 constexpr std::string_view kPrefixMask = "prefix_attention_mask";
 
 // The tensor that holds their ids, named likewise.
@@ -48,6 +48,16 @@ at::Tensor ids_in(const SafetensorsFile& file, std::string_view name, const Toke
     return {};
   at::Tensor ids = file.read(name);
   return ids.scalar_type() == at::kLong ? ids : at::Tensor();
+}
+
+// The same of the prefix's mask.
+at::Tensor prefix_mask_in(const SafetensorsFile& file, const TokenColumns& columns) {
+  const auto* stored = file.find(kPrefixMask);
+  if (stored == nullptr || stored->shape.size() != 2 ||
+      static_cast<std::int64_t>(stored->shape[1]) > columns.first)
+    return {};
+  const at::Tensor mask = file.read(kPrefixMask);
+  return mask.scalar_type() == at::kBool ? mask : at::Tensor();
 }
 
 std::vector<std::string> names_of(const AxisList& axes) {
@@ -138,13 +148,7 @@ ActivationCache load_activations(const SafetensorsFile& saved, const std::vector
       }
     }
     columns.ids = ids_in(saved, ids_name(stacks, of), columns);
-    if (of == Stack::none && saved.find(kPrefixMask) != nullptr) {
-      columns.prefix_mask = saved.read(kPrefixMask).to(at::kBool);
-      if (columns.prefix_mask.dim() != 2 || columns.prefix_mask.size(1) > columns.first) {
-        throw CheckpointError(file, fmt::format("'{}' does not fit the metadata; expected [batch, {}]",
-                                                kPrefixMask, columns.first));
-      }
-    }
+    if (of == Stack::none) columns.prefix_mask = prefix_mask_in(saved, columns);
     cache.set_tokens(std::move(columns), of);
   };
   const Provenance provenance = read_provenance(saved);

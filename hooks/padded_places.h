@@ -17,8 +17,4 @@ void require_no_padding(const ActivationName& name, const AxisIndices& indices, 
 /// run.
 void require_no_padding(const WatchPlan& plan, const RunExtent& extent);
 
-/// The same for the keys of the edits of a generation's new tokens, one column a step up to `end`, whose keys
-/// are columns of the prompt and of its prefix too.
-void require_no_padded_keys(const WatchPlan& plan, const RunColumns& prompt, std::int64_t end);
-
 }  // namespace hooked

@@ -36,10 +36,23 @@ void take_mask(ActivationCache& cache, Stack of, const at::Tensor& given) {
   cache.set_tokens(std::move(columns), of);
 }
 
+// The caller's own prefix: a recorded run read a copy, which the next one overwrites.
+void set_prefix_mask(ActivationCache& cache, const Input& input) {
+  const at::Tensor real = prefix_mask(input);
+  if (!cache.tokens() || !real.defined()) return;
+  TokenColumns columns = *cache.tokens();
+  const bool on_host = columns.mask.defined() && columns.mask.is_cpu();
+  columns.prefix_mask =
+      on_host ? real.to(at::kCPU, at::kBool, /*non_blocking=*/false, /*copy=*/true) : own(real);
+  cache.set_tokens(std::move(columns));
+}
+
 }  // namespace
 
-void set_origin(ActivationCache& cache, const LoadedModel& model, const at::Tensor& ids) {
+void set_origin(ActivationCache& cache, const LoadedModel& model, const Input& prompt,
+                const at::Tensor& ids) {
   cache.set_model(model.identity());
+  set_prefix_mask(cache, prompt);
   if (!cache.empty()) set_ids(cache, Stack::none, ids);
 }
 
@@ -52,6 +65,7 @@ void set_origin(ActivationCache& cache, const LoadedModel& model, const RunInput
     take_mask(cache, Stack::none, given.main_mask());
     if (input.feeds_encoder()) take_mask(cache, Stack::encoder, given.attention_mask);
   }
+  set_prefix_mask(cache, input);
   const WatchPlan::PointPlan* at_tokens = plan.find(model.points.require({.site = Site::tokens}));
   if (cache.empty() || (at_tokens != nullptr && at_tokens->may_change())) return;
   set_ids(cache, Stack::none, own(as_given(given.main_tokens(), input.main_tokens())));

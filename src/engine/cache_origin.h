@@ -9,9 +9,9 @@
 
 namespace hooked {
 
-/// Records in a cache that this model made it, and the ids [batch, pos] it read (undefined: unknown). Of
-/// these, only the ids of the cache's columns are kept.
-void set_origin(ActivationCache& cache, const LoadedModel& model, const at::Tensor& ids);
+/// Records in a cache that this model made it, which tokens of the prompt's prefix are real, and the ids
+/// [batch, pos] it read. Of these, only the ids of the cache's columns are kept.
+void set_origin(ActivationCache& cache, const LoadedModel& model, const Input& prompt, const at::Tensor& ids);
 
 /// An input as the caller gave it, and the same input after the checks.
 struct RunInput {

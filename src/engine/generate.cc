@@ -131,7 +131,7 @@ class Generation {
         ended_(static_cast<std::size_t>(prompt.batch())) {
     const RunExtent extent = columns_.extent_of_step(prompt_step());
     require_no_padding(*prompt_watch_.plan, extent);
-    require_no_padded_keys(*later_watch_.plan, extent.columns, extent.columns.end + options.max_new_tokens);
+    require_no_padding(*later_watch_.plan, {.encoder = extent.encoder});  // whose columns do not move
     if (model_->tokenizer) {
       for (const std::vector<std::int64_t>& row : prompt_rows_)
         texts_.emplace_back(*model_->tokenizer, row, options_.stop.strings);
@@ -294,7 +294,7 @@ class Generation {
     }
     for (const auto& reason : ended_) result.stopped.push_back(*reason);
     result.cache = columns_.take_captured();
-    set_origin(result.cache, *model_, result.tokens);
+    set_origin(result.cache, *model_, prompt_, result.tokens);
     result.notes = columns_.notes();
     return result;
   }

@@ -332,12 +332,16 @@ std::shared_ptr<const RaggedRows> ragged_rows(const LoadedModel& model, const In
                                             model.placement.devices());
 }
 
+at::Tensor prefix_mask(const Input& prompt) {
+  const at::Tensor real = prompt.prefix ? prompt.prefix->columns()->real() : at::Tensor();
+  if (!real.defined()) return {};
+  // Rows with a first column of their own may begin before the prefix ends.
+  return real.narrow(1, 0, std::min(real.size(1), prompt.first_column())).expand({prompt.batch(), -1});
+}
+
 RunExtent extent_of(const Input& prompt, const RunColumns& columns) {
   RunExtent extent{.columns = columns};
-  if (prompt.prefix) {
-    const at::Tensor real = prompt.prefix->columns()->real();
-    if (real.defined()) extent.columns.prefix_mask = real.expand({prompt.batch(), -1});
-  }
+  extent.columns.prefix_mask = prefix_mask(prompt);
   if (prompt.feeds_encoder()) {
     extent.encoder = RunColumns{.end = prompt.tokens.size(1)};
     extent.encoder->set_mask(prompt.attention_mask);

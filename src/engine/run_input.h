@@ -33,6 +33,10 @@ at::Tensor check_targets(const LoadedModel& model, const Input& input, const Run
 /// Everything that a run of a checked input can compute.
 Reach reach_of(const LoadedModel& model, const Input& input);
 
+/// Which columns of a checked prompt's prefix are real tokens, [batch, column] bool; undefined: all are, or
+/// there is none.
+at::Tensor prefix_mask(const Input& prompt);
+
 /// The extent to make a run's watch for, if it computes `columns` after a checked prompt.
 RunExtent extent_of(const Input& prompt, const RunColumns& columns);
 

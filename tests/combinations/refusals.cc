@@ -25,9 +25,13 @@ std::vector<std::int64_t> from_the_end(const Places& places, std::int64_t size) 
     if (number < 0) columns.push_back(number + size);
   }
   if (places.form != Places::Form::range) return columns;
-  if (places.begin.value_or(0) < 0) columns.push_back(*places.begin + size);
-  if (places.end.value_or(0) < 0) columns.push_back(*places.end - 1 + size);
-  if (!places.end && places.begin.value_or(0) < 0) columns.push_back(size - 1);
+  if (places.begin.value_or(0) < 0) {  // all of the range
+    const std::int64_t end = places.end.value_or(size);
+    for (std::int64_t column = *places.begin + size; column < (end < 0 ? end + size : end); ++column)
+      columns.push_back(column);
+  } else if (places.end.value_or(0) < 0) {
+    columns.push_back(*places.end - 1 + size);
+  }
   return columns;
 }
 

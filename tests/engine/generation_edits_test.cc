@@ -133,32 +133,19 @@ TEST_F(GenerationEdits, AtPaddingOfAPromptAreRefused) {
   EXPECT_NO_THROW(model_.generate(padded, wrong));
 }
 
-// New tokens attend to the columns of the prompt and of its prefix.
-TEST_F(GenerationEdits, AtPaddedKeysOfAPromptAreRefused) {
-  const at::Tensor mask = at::tensor({0, 0, 1, 1}, at::kLong).unsqueeze(0);
-  const Input left{at::cat({prompt_, prompt_}),
-                   {.attention_mask = at::cat({at::ones({1, 4}, at::kLong), mask})}};
-  const Prefix prefix = model_.run(left, {.keep_prefix = true}).prefix.value();
-  const Input rest{at::cat({prompt_, prompt_}).narrow(1, 0, 2), {.prefix = prefix}};
-  const auto refused = [&](const Input& prompt, const Address& target) {
-    GenerateOptions wrong = options();
-    wrong.new_token_edits = {zero(target)};
-    return text_thrown_by<HookError>([&] { model_.generate(prompt, wrong); });
-  };
-  const auto works = [&](const Input& prompt, const Address& target) {
-    GenerateOptions right = options();
-    right.new_token_edits = {zero(target)};
-    EXPECT_NO_THROW(model_.generate(prompt, right)) << target.to_string();
-  };
-  steps_ = 0;
-  EXPECT_THAT(refused(left, act::pattern(0).key(-4)), HasSubstr("position -4 is padding in row 1"));
-  EXPECT_THAT(refused(rest, act::pattern(0).key(-6)), HasSubstr("position -6 is padding in row 1"));
-  EXPECT_EQ(steps_, 0);
-  works(left, act::pattern(0).key(-3));
-  works(left, act::pattern(0).key(1));
-  works(left, act::pattern(0).key(-4).row(0));
-  works(left, act::pattern(0).query(6).key(-4));  // column 3 is a token of both
-  works(rest, act::pattern(0).key(-5));
+// What the encoder read does not move from step to step, as a decoder's columns do.
+TEST(GenerationEditsOfTwoStacks, AtPaddingOfTheEncoderAreRefused) {
+  const HookedTransformer model = random_model(two_stack_config());
+  const at::Tensor mask = at::tensor({1, 1, 1, 1, 1, 1, 0, 0}, at::kLong).view({2, 4});
+  const Input input{random_tokens(model.config(), {2, 4}), {.attention_mask = mask}};
+  GenerateOptions options{.max_new_tokens = 3, .sampling = {.greedy = true}};
+  options.new_token_edits = {zero(act::cross_pattern(0).at(Axis::source_key, -1))};
+  EXPECT_THAT(
+      text_thrown_by<HookError>([&] { model.generate(input, options); }),
+      HasSubstr("position -1 is padding in row 1, whose last token is at 1; expected a token in every "
+                "row; give positions from 0 on, or pad on the left"));
+  options.new_token_edits = {zero(act::cross_pattern(0).at(Axis::source_key, -1).row(0))};
+  EXPECT_NO_THROW(model.generate(input, options));
 }
 
 }  // namespace

@@ -161,8 +161,8 @@ TEST_F(PaddedPlaces, FromTheEndAreRefusedAmongKeysOfAPrefix) {
     };
     EXPECT_THAT(refused(-7),
                 HasSubstr("position -7 is padding in row 1, whose last token is at 7; expected a "
-                          "token in every row; use `last`, give positions from 0 on, or name the "
-                          "rows that have one"));
+                          "token in every row; give positions from 0 on, or address only rows that "
+                          "have a token there"));
     EXPECT_THAT(refused(std::vector<std::int64_t>{-1, -8}), HasSubstr("position -8 is padding in row 1"));
     for (const Address& real :
          {act::pattern(0).key(-6), act::pattern(0).key(1), act::pattern(0).key(-7).row(0)})
@@ -184,6 +184,45 @@ TEST_F(PaddedPlaces, FromTheEndAreRefusedAmongKeysOfAPrefix) {
     EXPECT_FALSE(read.tokens()->is_padding(1, 2));
     EXPECT_FALSE(read.tokens()->is_padding(0, 1));
   }
+}
+
+// Of a range that begins from the end, all columns: padding may be in the middle, and so may what follows it.
+TEST_F(PaddedPlaces, InTheMiddleOfARangeAreRefused) {
+  const Prefix prefix = model_.run({rows_, {.attention_mask = right_}}, {.keep_prefix = true}).prefix.value();
+  const Input rest{random_tokens(model_.config(), {2, 2}, 5),
+                   {.prefix = prefix}};  // 4 and 5 of row 1 are padding
+  const auto refused = [&](const AxisIndex& keys) {
+    return text_thrown_by<HookError>([&] { model_.run(rest, {.edits = {zero(act::pattern(0).key(keys))}}); });
+  };
+  EXPECT_THAT(refused(AxisIndex::Range{-5, std::nullopt}),
+              AllOf(HasSubstr("position -4 is padding in row 1"), HasSubstr("or pad on the left")));
+  EXPECT_THAT(refused(AxisIndex::Range{-8, -1}), HasSubstr("position -4 is padding in row 1"));
+  EXPECT_THAT(refused(AxisIndex::Range{-4, 5}), HasSubstr("position -4 is padding in row 1"));
+  for (const AxisIndex& keys :
+       std::vector<AxisIndex>{AxisIndex::Range{-8, 4}, AxisIndex::Range{-2, std::nullopt},
+                              AxisIndex::Range{3, -1}, AxisIndex::Range{0, std::nullopt}})
+    EXPECT_NO_THROW(model_.run(rest, {.edits = {zero(act::pattern(0).key(keys))}})) << keys.to_string();
+}
+
+// Rows that begin before the prefix ends; and a file with a tensor of the caller's own that is called like
+// the mask.
+TEST_F(PaddedPlaces, OfAPrefixAreReadBackFromFiles) {
+  const Input one{rows_.narrow(0, 1, 1), {.attention_mask = left_.narrow(0, 1, 1)}};
+  const Prefix prefix = model_.run(one, {.keep_prefix = true}).prefix.value();
+  const TempFolder folder;
+  const auto ragged =
+      model_.run({random_tokens(model_.config(), {2, 2}, 5), {.prefix = prefix, .first_columns = {4, 5}}},
+                 {.capture = act::resid_post});
+  ragged.cache.save(folder / "ragged.safetensors");
+  EXPECT_TRUE(ActivationCache::load(folder / "ragged.safetensors").tokens()->is_padding(0, 1));
+  const at::Tensor own = at::ones({2, 9}, at::kBool);
+  model_.run_with_cache(rows_).cache.save(folder / "own.safetensors",
+                                          {.beside = {{.name = "prefix_attention_mask", .value = own}}});
+  EXPECT_FALSE(ActivationCache::load(folder / "own.safetensors").tokens()->prefix_mask.defined());
+  // What a caller writes into a cache's mask is not the prefix's.
+  const Input rest{random_tokens(model_.config(), {1, 2}, 5), {.prefix = prefix}};
+  model_.run_with_cache(rest).cache.tokens()->prefix_mask.fill_(true);
+  EXPECT_TRUE(model_.run_with_cache(rest).cache.tokens()->is_padding(0, 1));
 }
 
 // A prefix of one row serves several.

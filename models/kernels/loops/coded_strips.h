@@ -41,9 +41,9 @@ struct GroupScale {
   return {scale, form.offsets == CodeOffsets::added ? offset : -(offset * minimum)};
 }
 
-// The code of an input of a unit in the lowest kBits of each lane; others' bits may be above. A word has as
-// many whole codes as it has room for. Of three, five and six bits there are 30 in a unit, and the last two
-// are made of the two bits that each word has left.
+// The code of an input of a unit in the lowest kBits of each lane; bits of other codes may be above them. A
+// word has as many whole codes as it has room for. Of three, five and six bits there are 30 in a unit, and
+// the last two are made of the two bits that each word has left.
 template <int kBits>
 [[gnu::always_inline]] inline Words code_of(const char* words, int input) {
   constexpr int kInAWord = 32 / kBits;
