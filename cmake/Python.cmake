@@ -32,6 +32,7 @@ add_library(hooked_torch_python SHARED IMPORTED)
 set_target_properties(hooked_torch_python PROPERTIES IMPORTED_LOCATION ${hooked_torch_libraries}/libtorch_python.so)
 target_link_libraries(hooked_python PRIVATE hooked hooked_torch_python hooked_build_flags hooked_link_flags fmt::fmt)
 target_precompile_headers(hooked_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src/bind.h)
+hooked_compile_together(hooked_python 8)
 # torch brings LibTorch; libhooked_cuda.so lies next to the module.
 set_target_properties(hooked_python PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" hooked_torch_minor ${hooked_torch_found})

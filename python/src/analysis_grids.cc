@@ -65,7 +65,7 @@ void bind_arithmetic(GridClass& grid) {
       .def("__rmul__", [](const Grid& right, double left) { return left * right; });
 }
 
-void bind_files(GridClass& grid) {
+void bind_grid_files(GridClass& grid) {
   grid.def("to_csv", &Grid::to_csv, documentation("Grid::to_csv"))
       .def("to_json", &Grid::to_json, documentation("Grid::to_json"))
       .def(
@@ -177,7 +177,7 @@ void bind_analysis_grids(nb::module_& module) {
   GridClass grid(module, "Grid", documentation("Grid"));
   bind_numbers(grid);
   bind_arithmetic(grid);
-  bind_files(grid);
+  bind_grid_files(grid);
   bind_conversions(grid);
   grid.def("__repr__", &printed<Grid>);
   // NumPy asks the grid, not each of its elements.

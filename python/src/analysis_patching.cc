@@ -39,7 +39,7 @@ void bind_sources(nb::module_& module) {
       .def("__repr__", [](const PatchSource& self) { return "PatchSource(" + self.description() + ")"; });
 }
 
-void bind_places(nb::module_& module) {
+void bind_patched_places(nb::module_& module) {
   nb::class_<SweptSite>(module, "SweptSite", documentation("SweptSite"))
       .def(
           "__init__", [](SweptSite* self, Like<SweptSite> site) { new (self) SweptSite(site.take()); },
@@ -125,7 +125,7 @@ void bind_sweeps(nb::module_& module) {
 
 void bind_analysis_patching(nb::module_& module) {
   bind_sources(module);
-  bind_places(module);
+  bind_patched_places(module);
   bind_presets(module);
   bind_sweeps(module);
   bind_result<ModelPart>(module);

@@ -95,7 +95,7 @@ void bind_pairs(nb::module_& module) {
       nb::arg("file"), nb::arg("pairs"), nb::arg("overwrite") = "ours");
 }
 
-void bind_spelling(nb::module_& module) {
+void bind_place_spelling(nb::module_& module) {
   bind_result<OtherSpelling>(module);
   define_plain(module, "other_spelling", "other_spelling", &other_spelling, nb::arg("model"),
                nb::arg("text"));
@@ -113,7 +113,7 @@ void bind_analysis_places(nb::module_& module) {
   bind_positions(module);
   bind_answers(module);
   bind_pairs(module);
-  bind_spelling(module);
+  bind_place_spelling(module);
 }
 
 }  // namespace hooked::python

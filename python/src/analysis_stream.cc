@@ -5,7 +5,7 @@
 namespace hooked::python {
 namespace {
 
-void bind_parts(nb::module_& module) {
+void bind_stream_parts(nb::module_& module) {
   bind_enum<Grain>(module);
   bind_enum<ValueBiases>(module);
   bind_enum<NormScale>(module);
@@ -52,7 +52,7 @@ void bind_paths(nb::module_& module) {
 }  // namespace
 
 void bind_analysis_stream(nb::module_& module) {
-  bind_parts(module);
+  bind_stream_parts(module);
   bind_attribution(module);
   bind_norms(module);
   bind_paths(module);

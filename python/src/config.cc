@@ -40,7 +40,7 @@ void bind_activation(nb::module_& module) {
       });
 }
 
-void bind_parts(nb::module_& module) {
+void bind_config_parts(nb::module_& module) {
   bind_struct<Encoder>(module);
   bind_struct<NoPositions>(module);
   bind_struct<LearnedPositions>(module);
@@ -157,7 +157,7 @@ void bind_model_config(nb::module_& module) {
   bind_enum<MlpKind>(module);
   bind_enum<AttentionDirection>(module);
   bind_activation(module);
-  bind_parts(module);
+  bind_config_parts(module);
   bind_struct<BlockPlace>(module).def_prop_ro("path", &BlockPlace::path, documentation("BlockPlace::path"));
   auto config = bind_struct<ModelConfig>(module);
   bind_whole(config);

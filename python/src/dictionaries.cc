@@ -7,9 +7,9 @@ namespace {
 
 using DictionaryClass = nb::class_<Dictionary>;
 
-std::string named(const char* name) { return std::string("Dictionary::") + name; }
+std::string of_dictionary(const char* name) { return std::string("Dictionary::") + name; }
 
-void bind_parts(nb::module_& module) {
+void bind_dictionary_parts(nb::module_& module) {
   bind_enum<CodeActivation>(module);
   bind_enum<InputNorm>(module);
   bind_enum<DecoderNorms>(module);
@@ -27,15 +27,15 @@ void bind_parts(nb::module_& module) {
 void bind_files_of(DictionaryClass& dictionary) {
   StaticScope scope{dictionary};
   define(
-      scope, "load", named("load"),
+      scope, "load", of_dictionary("load"),
       [](const std::string& path, DictionaryOptions options) { return Dictionary::load(path, options); },
       nb::arg("path"));
-  define_plain(dictionary, "save", named("save"), &Dictionary::save, nb::arg("folder"));
+  define_plain(dictionary, "save", of_dictionary("save"), &Dictionary::save, nb::arg("folder"));
 }
 
 void bind_computing(DictionaryClass& dictionary) {
   const auto computes = [&](const char* name, auto function, auto... arguments) {
-    define_plain(dictionary, name, named(name), function, nb::arg(arguments)...);
+    define_plain(dictionary, name, of_dictionary(name), function, nb::arg(arguments)...);
   };
   computes("encode", &Dictionary::encode, "x");
   computes("decode", &Dictionary::decode, "codes", "x");
@@ -51,7 +51,7 @@ void bind_computing(DictionaryClass& dictionary) {
   computes("preactivations", &Dictionary::preactivations, "input");
   // A dictionary without pre-activations returned None for them.
   define_plain(
-      dictionary, "activations", named("activations"),
+      dictionary, "activations", of_dictionary("activations"),
       [](const Dictionary& self, const std::optional<at::Tensor>& preactivations, const at::Tensor& input) {
         return self.activations(preactivations.value_or(at::Tensor()), input);
       },
@@ -75,18 +75,18 @@ void bind_dictionary(nb::module_& module) {
       .def("__copy__", [](const Dictionary& self) { return Dictionary(self); })
       .def("__deepcopy__", [](const Dictionary& self, nb::handle) { return Dictionary(self); })
       .def_prop_ro("has_preactivations", &Dictionary::has_preactivations,
-                   documentation(named("has_preactivations")))
+                   documentation(of_dictionary("has_preactivations")))
       .def("__repr__", [](const Dictionary& self) {
         const DictionaryConfig& config = self.config();
         return "Dictionary of " + std::to_string(config.features) + " features, " +
                architecture_text(config) + (config.input.empty() ? "" : ", of " + config.input);
       });
   unchanging(
-      dictionary, "config", named("config"), [](const Dictionary& self) { return self.config(); },
+      dictionary, "config", of_dictionary("config"), [](const Dictionary& self) { return self.config(); },
       "[config] a dictionary never changes; expected a config of its own; change copy.copy(sae.config), and "
       "give it to Dictionary");
   unchanging(
-      dictionary, "weights", named("weights"), [](const Dictionary& self) { return self.weights(); },
+      dictionary, "weights", of_dictionary("weights"), [](const Dictionary& self) { return self.weights(); },
       "[weights] a dictionary never changes; expected weights of its own; change copy.copy(sae.weights), and "
       "give them to Dictionary");
   bind_files_of(dictionary);
@@ -126,7 +126,7 @@ void bind_set(nb::module_& module) {
               "x: torch.Tensor) -> torch.Tensor"));
 }
 
-void bind_places(nb::module_& module) {
+void bind_feature_places(nb::module_& module) {
   bind_result<StandingDictionary>(module);
   define(
       module, "steps_that_change", "steps_that_change",
@@ -146,10 +146,10 @@ void bind_places(nb::module_& module) {
 }  // namespace
 
 void bind_dictionaries(nb::module_& module) {
-  bind_parts(module);
+  bind_dictionary_parts(module);
   bind_dictionary(module);
   bind_set(module);
-  bind_places(module);
+  bind_feature_places(module);
 }
 
 }  // namespace hooked::python

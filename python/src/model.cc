@@ -8,7 +8,7 @@ namespace {
 
 using Model = nb::class_<HookedTransformer>;
 
-std::string named(const char* name) { return std::string("HookedTransformer::") + name; }
+std::string of_model(const char* name) { return std::string("HookedTransformer::") + name; }
 
 // Ctrl-C ends a generation between two tokens.
 void heed_between_tokens(GenerateOptions& options) {
@@ -23,7 +23,7 @@ void heed_between_tokens(GenerateOptions& options) {
 void bind_origins(Model& model) {
   StaticScope scope{model};
   define(
-      scope, "load", named("load"),
+      scope, "load", of_model("load"),
       [](const std::string& name, bool download, LoadOptions options) {
         if (!download) return HookedTransformer::load(name, options);
         std::string found;
@@ -35,13 +35,13 @@ void bind_origins(Model& model) {
       },
       nb::arg("model"), nb::kw_only(), nb::arg("download") = false);
   define(
-      scope, "from_state_dict", named("from_state_dict"),
+      scope, "from_state_dict", of_model("from_state_dict"),
       [](StateDict weights, const ModelConfig& config, LoadOptions options) {
         return HookedTransformer::from_state_dict(std::move(weights), config, options);
       },
       nb::arg("state_dict"), nb::arg("config"));
   define(
-      scope, "create", named("create"),
+      scope, "create", of_model("create"),
       [](const ModelConfig& config, CreateOptions options) {
         return HookedTransformer::create(config, options);
       },
@@ -69,7 +69,7 @@ void bind_origins(Model& model) {
 
 void bind_facts(Model& model) {
   const auto fact = [&](const char* name, auto function) {
-    model.def_prop_ro(name, function, documentation(named(name)));
+    model.def_prop_ro(name, function, documentation(of_model(name)));
   };
   fact("notes", [](const HookedTransformer& self) { return self.notes(); });
   fact("processing", [](const HookedTransformer& self) { return self.processing(); });
@@ -86,17 +86,17 @@ void bind_facts(Model& model) {
   fact("has_tokenizer", [](const HookedTransformer& self) { return self.has_tokenizer(); });
   fact("tokenizer", [](const HookedTransformer& self) { return self.tokenizer(); });
   unchanging(
-      model, "config", named("config"), [](const HookedTransformer& self) { return self.config(); },
+      model, "config", of_model("config"), [](const HookedTransformer& self) { return self.config(); },
       "[config] a model never changes; expected a config of its own; change copy.copy(model.config), and "
       "give it to HookedTransformer.create or from_state_dict");
   model
       .def(
           "hooks", [](const HookedTransformer& self) { return std::vector<Hook>(self.hooks()); },
-          documentation(named("hooks")))
-      .def("trim", &HookedTransformer::trim, documentation(named("trim")))
-      .def("state_dict", &HookedTransformer::state_dict, ReleaseGil(), documentation(named("state_dict")));
+          documentation(of_model("hooks")))
+      .def("trim", &HookedTransformer::trim, documentation(of_model("trim")))
+      .def("state_dict", &HookedTransformer::state_dict, ReleaseGil(), documentation(of_model("state_dict")));
   define(
-      model, "save", named("save"),
+      model, "save", of_model("save"),
       [](const HookedTransformer& self, const std::filesystem::path& folder, SaveOptions options) {
         self.save(folder, options);
       },
@@ -106,46 +106,46 @@ void bind_facts(Model& model) {
       [](const std::string& name, const std::filesystem::path& folder) {
         HookedTransformer::require_can_save(name, folder);
       },
-      nb::arg("model"), nb::arg("folder"), documentation(named("require_can_save")));
+      nb::arg("model"), nb::arg("folder"), documentation(of_model("require_can_save")));
 }
 
 void bind_texts(Model& model) {
-  define(model, "tokens_around", named("tokens_around"),
+  define(model, "tokens_around", of_model("tokens_around"),
          [](const HookedTransformer& self, TextOptions options) { return self.tokens_around(options); });
   define(
-      model, "to_tokens", named("to_tokens"),
+      model, "to_tokens", of_model("to_tokens"),
       [](const HookedTransformer& self, const std::string& text, TextOptions options) {
         return self.to_tokens(text, options);
       },
       nb::arg("text"));
   define(
-      model, "to_token_batch", named("to_token_batch"),
+      model, "to_token_batch", of_model("to_token_batch"),
       [](const HookedTransformer& self, const std::vector<std::string>& texts, TextOptions options) {
         return self.to_token_batch(texts, options);
       },
       nb::arg("texts"));
   define(
-      model, "to_pieces", named("to_pieces"),
+      model, "to_pieces", of_model("to_pieces"),
       [](const HookedTransformer& self, const std::string& text, TextOptions options) {
         return self.to_pieces(text, options);
       },
       nb::arg("text"));
-  define_chat(model, "to_chat_tokens", named("to_chat_tokens"), &HookedTransformer::to_chat_tokens);
-  model.def("to_token", &HookedTransformer::to_token, nb::arg("text"), documentation(named("to_token")))
-      .def("to_string", &HookedTransformer::to_string, nb::arg("ids"), documentation(named("to_string")))
+  define_chat(model, "to_chat_tokens", of_model("to_chat_tokens"), &HookedTransformer::to_chat_tokens);
+  model.def("to_token", &HookedTransformer::to_token, nb::arg("text"), documentation(of_model("to_token")))
+      .def("to_string", &HookedTransformer::to_string, nb::arg("ids"), documentation(of_model("to_string")))
       .def("to_str_tokens", &HookedTransformer::to_str_tokens, nb::arg("ids"),
-           documentation(named("to_str_tokens")));
+           documentation(of_model("to_str_tokens")));
 }
 
 void bind_running(Model& model) {
   define(
-      model, "run", named("run"),
+      model, "run", of_model("run"),
       [](const HookedTransformer& self, Like<ModelInput> input, RunOptions options) {
         return self.run(input.take().of(self), options);
       },
       nb::arg("input"));
   define(
-      model, "run_with_cache", named("run_with_cache"),
+      model, "run_with_cache", of_model("run_with_cache"),
       [](const HookedTransformer& self, Like<ModelInput> input, Given<Selection> names,
          RunOptions options) -> RunResult {
         return self.run_with_cache(input.take().of(self),
@@ -155,12 +155,12 @@ void bind_running(Model& model) {
   model.def(
       "__call__",
       [](const HookedTransformer& self, Like<ModelInput> input) { return self(input.take().of(self)); },
-      nb::arg("input"), ReleaseGil(), documentation(named("operator()")));
+      nb::arg("input"), ReleaseGil(), documentation(of_model("operator()")));
 }
 
 void bind_generation(Model& model) {
   define(
-      model, "generate", named("generate"),
+      model, "generate", of_model("generate"),
       [](const HookedTransformer& self, Like<ModelInput> prompt, GenerateOptions options) {
         heed_between_tokens(options);
         return self.generate(prompt.take().of(self, PaddingSide::left), options);
@@ -193,21 +193,21 @@ void bind_attaching(Model& model) {
       nb::arg("where"), nb::arg("function"), nb::arg("direction") = "forward",
       nb::sig("def hook(self, where: hooked.typing.SelectionLike, function: hooked.typing.HookFunction, "
               "direction: HookDirection | str = 'forward') -> HookHandle"),
-      documentation(named("hook")));
+      documentation(of_model("hook")));
   define(
-      model, "with_dictionary", named("with_dictionary"),
+      model, "with_dictionary", of_model("with_dictionary"),
       [](const HookedTransformer& self, const Dictionary& dictionary, DictionaryPlace place) {
         return self.with_dictionary(dictionary, place);
       },
       nb::arg("dictionary"));
   define_plain(
-      model, "with_dictionaries", named("with_dictionaries"),
+      model, "with_dictionaries", of_model("with_dictionaries"),
       [](const HookedTransformer& self, const DictionarySet& set, bool with_error) {
         return self.with_dictionaries(set, with_error);
       },
       nb::arg("set"), nb::arg("with_error") = false);
   define_plain(
-      model, "without_dictionary", named("without_dictionary"),
+      model, "without_dictionary", of_model("without_dictionary"),
       [](const HookedTransformer& self, Like<ActivationName> place) {
         return self.without_dictionary(place.take());
       },
