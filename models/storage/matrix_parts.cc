@@ -145,51 +145,55 @@ void MatrixParts::multiply_back_into(at::Tensor& out, const at::Tensor& rows, co
   });
 }
 
-std::vector<std::int64_t> CodedSlot::sizes() const {
+CodedSlot::Layout CodedSlot::layout() const {
   const std::int64_t out = matrix_.out(), in = matrix_.in();
   switch (axes_) {
     case MatrixAxes::out_in:
       break;
     case MatrixAxes::in_out:
-      return {in, out};
+      return {{1, out, 1, in}, {3, 1}};
     case MatrixAxes::output_heads:
-      return {heads_, in, out / heads_};
+      return {{heads_, out / heads_, 1, in}, {0, 3, 1}};
     case MatrixAxes::input_heads:
-      return {heads_, in / heads_, out};
+      return {{1, out, heads_, in / heads_}, {2, 3, 1}};
   }
-  return {out, in};
+  return {{1, out, 1, in}, {1, 3}};
+}
+
+std::vector<std::int64_t> CodedSlot::sizes() const {
+  const Layout all = layout();
+  std::vector<std::int64_t> sizes;
+  for (const std::size_t axis : all.order) sizes.push_back(all.sizes[axis]);
+  return sizes;
 }
 
 at::Tensor CodedSlot::read() const { return Matrix(matrix_.plain()).view(axes_, heads_).read(); }
 
 at::Tensor CodedSlot::number(std::int64_t place) const {
-  const std::vector<std::int64_t> all = sizes();
-  std::vector<std::int64_t> index(all.size());
-  for (std::size_t d = all.size(); d-- > 0; place /= all[d]) index[d] = place % all[d];
-  std::int64_t out = index[0], in = index.back();
-  if (axes_ == MatrixAxes::in_out) std::swap(out, in);
-  if (axes_ == MatrixAxes::output_heads) {
-    out = index[0] * all[2] + index[2];
-    in = index[1];
-  } else if (axes_ == MatrixAxes::input_heads) {
-    out = index[2];
-    in = index[0] * all[1] + index[1];
+  const Layout all = layout();
+  std::array<std::int64_t, 4> index{};
+  for (auto axis = all.order.rbegin(); axis != all.order.rend(); ++axis) {
+    index[*axis] = place % all.sizes[*axis];
+    place /= all.sizes[*axis];
   }
+  const std::int64_t out = index[0] * all.sizes[1] + index[1], in = index[2] * all.sizes[3] + index[3];
   return matrix_.narrow(out, 1).plain().select(0, 0).select(0, in);
 }
 
 at::Tensor CodedSlot::outputs_first(const at::Tensor& tensor) const {
-  switch (axes_) {
-    case MatrixAxes::out_in:
-      break;
-    case MatrixAxes::in_out:
-      return tensor.t().unsqueeze(0).unsqueeze(2);
-    case MatrixAxes::output_heads:
-      return tensor.transpose(1, 2).unsqueeze(2);
-    case MatrixAxes::input_heads:
-      return tensor.permute({2, 0, 1}).unsqueeze(0);
+  const std::vector<std::size_t> order = layout().order;
+  std::vector<std::int64_t> from, absent;
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    const auto found = std::find(order.begin(), order.end(), axis);
+    if (found == order.end()) {
+      absent.push_back(static_cast<std::int64_t>(axis));
+    } else {
+      from.push_back(found - order.begin());
+    }
   }
-  return tensor.unsqueeze(0).unsqueeze(2);
+  at::Tensor ordered = tensor.permute(from);
+  for (const std::int64_t axis : absent) ordered = ordered.unsqueeze(axis);
+  return ordered;
 }
 
 void CodedSlot::fill(CodedStrips strips) const {

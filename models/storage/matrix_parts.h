@@ -4,6 +4,7 @@
 #include <c10/core/TensorOptions.h>
 #include <c10/util/FunctionRef.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -102,6 +103,13 @@ class CodedSlot {
   SlotView fill_with_numbers() const;
 
  private:
+  /// The weight's numbers as [outer out, inner out, outer in, inner in], and which of these its own axes are.
+  struct Layout {
+    std::array<std::int64_t, 4> sizes;
+    std::vector<std::size_t> order;
+  };
+  Layout layout() const;
+
   Matrix matrix_;
   MatrixAxes axes_;
   std::int64_t heads_;

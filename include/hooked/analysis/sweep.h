@@ -92,7 +92,7 @@ struct SweepOptions {
   /// Called after each run, by one thread at a time; false ends the sweep.
   std::function<bool(const SweepProgress&)> progress = nullptr;
   /// A file, whose name ends in `.safetensors`, that holds what is done so far: it is read when the sweep
-  /// begins, if it exists, and written every half minute and at the end, also if a hook throws. Empty:
+  /// begins, if it exists, and written while it runs and at the end, also if a hook throws. Empty:
   /// none.
   std::filesystem::path partial = {};
 };
