@@ -23,6 +23,7 @@ import busy_machine
 from rivals.process import Process
 
 FORMS = ("plain", "packed")
+QUESTIONS = ("start", "memory", "harvest")  # methods of Bench
 
 
 def write_tokens(file: pathlib.Path, batch: int, length: int) -> pathlib.Path:
@@ -144,8 +145,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runner", default="build/release/bin/bench_rival_runner")
     parser.add_argument("--program", default="build/release/bin/hooked")
-    parser.add_argument("--questions", default="start,memory,harvest")
+    parser.add_argument("--questions", default=",".join(QUESTIONS))
     args = parser.parse_args()
+    unknown = set(args.questions.split(",")) - set(QUESTIONS)
+    if unknown:
+        parser.error(f"--questions: unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(QUESTIONS)}")
     with tempfile.TemporaryDirectory(dir=pathlib.Path.cwd()) as scratch:
         bench = Bench(args, pathlib.Path(scratch))
         for question in args.questions.split(","):

@@ -37,7 +37,7 @@ from safetensors.torch import save_file  # noqa: E402
 from rivals import agreement, models, page  # noqa: E402
 from rivals.figures import ways  # noqa: E402
 from rivals.process import Failure, Process, fresh  # noqa: E402
-from rivals.questions import ALL, ENGINES, LENS, PROMPT, asked  # noqa: E402
+from rivals.questions import ALL, ENGINES, LENS, PROMPT, QUESTIONS, asked  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TURN_MS = 300  # a turn repeats a run until it takes about as long, at most REPEATS times
@@ -63,6 +63,10 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     args.deadline = time.monotonic() + args.seconds if args.seconds else float("inf")
     args.rounds = args.rounds or (2 if args.quick else 7)
+    args.questions = args.questions.split(",") if args.questions else []
+    unknown = [key for key in args.questions if key not in {*QUESTIONS, "fresh"}]
+    if unknown:
+        parser.error(f"--questions: unknown: {', '.join(unknown)}; expected some of {', '.join(QUESTIONS)}, fresh")
     if args.write_docs and args.device != "cpu":
         parser.error("docs/speed.md holds figures of a CPU; scripts/measure_gpu.sh writes those of a GPU to docs/gpu.md")
     if args.device == "cpu":
@@ -216,7 +220,7 @@ class Comparison:
         """Asks everything, and calls `report` whenever there is an answer."""
         questions = asked(self.shape.name, self.dtype, self.args.device, self.args.quick)
         if self.args.questions:
-            questions = {key: q for key, q in questions.items() if key in self.args.questions.split(",")}
+            questions = {key: q for key, q in questions.items() if key in self.args.questions}
         context = max((q.length for q in questions.values()), default=0)
         context = min(self.shape.context, max(context, 1024))
         result = self.result
@@ -235,7 +239,7 @@ class Comparison:
                 result["ms"][key] = self.answers(question, key, processes)
                 report()
             result["floor"] = lowest(floors + self.floor(processes, rows))
-        fresh_too = "fresh" in self.args.questions.split(",") if self.args.questions else self.args.device == "cpu"
+        fresh_too = "fresh" in self.args.questions if self.args.questions else self.args.device == "cpu"
         if self.dtype == "float32" and fresh_too:
             result["fresh"] = self.fresh_costs(processes)
 
