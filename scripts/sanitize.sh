@@ -13,7 +13,7 @@ sanitize_addresses() {
   local targets=(all) arguments=() level=-O1
   if [[ ${1:-} == short ]]; then
     shift
-    targets=(room_tests_core room_tests_hooks room_tests_io room_tests_dictionaries room_tests_weights room_tests_models room_tests_golden hooked-cli)
+    targets=(room_tests_core room_tests_hooks room_tests_io room_tests_dictionaries room_tests_weights room_tests_models room_tests_golden)
     arguments=(-L '^sanitized$') level=-O0
   fi
   # Without -Werror: the sanitizers' instrumentation makes GCC warn about code that is fine.
