@@ -21,6 +21,7 @@ import tempfile
 
 import busy_machine
 from rivals.process import Process
+from rivals.questions import some_of
 
 FORMS = ("plain", "packed")
 QUESTIONS = ("start", "memory", "harvest")  # methods of Bench
@@ -145,14 +146,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runner", default="build/release/bin/bench_rival_runner")
     parser.add_argument("--program", default="build/release/bin/hooked")
-    parser.add_argument("--questions", default=",".join(QUESTIONS))
+    parser.add_argument("--questions", type=some_of(QUESTIONS), default=list(QUESTIONS))
     args = parser.parse_args()
-    unknown = set(args.questions.split(",")) - set(QUESTIONS)
-    if unknown:
-        parser.error(f"--questions: unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(QUESTIONS)}")
     with tempfile.TemporaryDirectory(dir=pathlib.Path.cwd()) as scratch:
         bench = Bench(args, pathlib.Path(scratch))
-        for question in args.questions.split(","):
+        for question in args.questions:
             getattr(bench, question)()
 
 

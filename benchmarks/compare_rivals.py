@@ -37,7 +37,7 @@ from safetensors.torch import save_file  # noqa: E402
 from rivals import agreement, models, page  # noqa: E402
 from rivals.figures import ways  # noqa: E402
 from rivals.process import Failure, Process, fresh  # noqa: E402
-from rivals.questions import ALL, ENGINES, LENS, PROMPT, QUESTIONS, asked  # noqa: E402
+from rivals.questions import ALL, ENGINES, LENS, PROMPT, QUESTIONS, asked, some_of  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TURN_MS = 300  # a turn repeats a run until it takes about as long, at most REPEATS times
@@ -54,7 +54,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few rounds and no questions that take minutes")
     parser.add_argument("--only", choices=[shape.name for shape in models.SHAPES], help="one shape")
     parser.add_argument("--dtypes", choices=("float32", "both"), default="both")
-    parser.add_argument("--questions", help="keys of rivals/questions.py, with commas, and `fresh` for costs of fresh processes; all")
+    parser.add_argument("--questions", type=some_of((*QUESTIONS, "fresh")), default=[],
+                        help="keys of rivals/questions.py, with commas, and `fresh` for costs of fresh processes; all")
     parser.add_argument("--seconds", type=float, help="ask nothing more after this many seconds, and report what was left out")
     parser.add_argument("--write-docs", action="store_true", help="write the tables of docs/speed.md")
     parser.add_argument("--json", type=pathlib.Path, help="write everything to this file")
@@ -63,10 +64,6 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     args.deadline = time.monotonic() + args.seconds if args.seconds else float("inf")
     args.rounds = args.rounds or (2 if args.quick else 7)
-    args.questions = args.questions.split(",") if args.questions else []
-    unknown = [key for key in args.questions if key not in {*QUESTIONS, "fresh"}]
-    if unknown:
-        parser.error(f"--questions: unknown: {', '.join(unknown)}; expected some of {', '.join(QUESTIONS)}, fresh")
     if args.write_docs and args.device != "cpu":
         parser.error("docs/speed.md holds figures of a CPU; scripts/measure_gpu.sh writes those of a GPU to docs/gpu.md")
     if args.device == "cpu":

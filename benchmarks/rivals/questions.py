@@ -1,4 +1,5 @@
 """What is asked: one table of questions, and one of the ratios that answer them."""
+import argparse
 import dataclasses
 
 ALL = ("hooked", "transformers", "transformer_lens", "nnsight")
@@ -173,6 +174,17 @@ RATIOS = (
           ("hooked", "cache_1x128"), "≤ 1.03"),
     Ratio("M", "the same, and reading each", ("hooked_python", "read_1x128"), ("hooked", "read_1x128"), "≤ 1.03", FLOAT),
 )
+
+
+def some_of(known):
+    """For argparse: a list of these keys, with commas."""
+    def read(text: str) -> list:
+        keys = text.split(",")
+        unknown = [key for key in keys if key not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; expected some of {', '.join(known)}")
+        return keys
+    return read
 
 
 def asked(shape: str, dtype: str, device: str, quick: bool) -> dict:
