@@ -4,7 +4,7 @@
 # build/fuzz/found.
 # Usage: scripts/fuzz.sh [SECONDS [TARGET...]]    60 seconds each; a target is gguf, chat_template, …
 #        scripts/fuzz.sh --keep [TARGET...]       the smallest part of the corpora with the same coverage: build/fuzz/kept
-# HOOKED_SANITIZE_LEVEL=-O0 compiles in a third of the time, for short runs.
+# HOOKED_SANITIZE_LEVEL=-O0 compiles in half the time, for short runs.
 # Needs clang and its runtime (scripts/setup.sh clang libclang-rt-14-dev), and the libraries of build/release, which it builds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
