@@ -17,12 +17,16 @@ namespace {
 
 class Interrupt : public CliTest {
  protected:
-  /// A model that could run for minutes.
-  Interrupt() {
+  /// A model whose generation could take minutes.
+  Interrupt() { save_endless("endless", config().n_layers); }
+
+  /// With many layers one run takes seconds, however late a busy machine sends the signal.
+  void save_endless(const std::string& name, std::int64_t layers) const {
     ModelConfig endless = config();
+    endless.n_layers = layers;
     endless.n_ctx = 200'000;
     endless.positions = RotaryPositions{.dim = 4};
-    HookedTransformer::create(endless, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "endless");
+    HookedTransformer::create(endless, {.seed = 1, .initializer_range = 0.5}).save(folder_ / name);
   }
 
   std::vector<std::string> generate(const std::vector<std::string>& more) const {
@@ -99,12 +103,12 @@ TEST_F(Interrupt, ACacheIsWrittenWhole) {
 }
 
 TEST_F(Interrupt, ARunOfWhichNothingIsKeptEndsAtOnce) {
+  save_endless("deep", 40);
   std::string tokens = "1";
-  for (int i = 0; i < 40'000; ++i) tokens += ",2";  // some seconds of attention, at least
+  for (int i = 0; i < 20'000; ++i) tokens += ",2";
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"cache", path("endless"), "--tokens", tokens, "--out",
-                                 path("x.safetensors")},
-        {"generate", path("endless"), "--tokens", tokens, "--max-new-tokens", "1"}}) {
+       {std::vector<std::string>{"cache", path("deep"), "--tokens", tokens, "--out", path("x.safetensors")},
+        {"generate", path("deep"), "--tokens", tokens, "--max-new-tokens", "1"}}) {
     RunningProgram program(words, path("stderr"));
     ::usleep(500'000);
     program.interrupt();
@@ -116,10 +120,11 @@ TEST_F(Interrupt, ARunOfWhichNothingIsKeptEndsAtOnce) {
 }
 
 TEST_F(Interrupt, ARunThatIsReadLaterSaysThatNothingIsKept) {
+  save_endless("deep", 40);
   std::string tokens = "1";
   for (int i = 0; i < 8000; ++i) tokens += ",2";
   for (const char* command : {"lens", "attribute"}) {
-    RunningProgram program({command, path("endless"), "--tokens", tokens, "--answer-token", "3"},
+    RunningProgram program({command, path("deep"), "--tokens", tokens, "--answer-token", "3"},
                            path("stderr"));
     ASSERT_TRUE(program.wait_for_guard());
     program.interrupt();
@@ -133,7 +138,7 @@ TEST_F(Interrupt, ARunThatIsReadLaterSaysThatNothingIsKept) {
 
 TEST_F(Interrupt, AModelThatIsNotSavedLeavesNoFolder) {
   ModelConfig large = config();
-  large.d_vocab = 2'000'000;
+  large.d_vocab = 4'000'000;
   large.unembedding = Unembedding{.d_vocab = large.d_vocab};
   HookedTransformer::create(large, {.seed = 1}).save(folder_ / "large");
   RunningProgram program({"save", path("large"), "--out", path("new/saved")}, path("stderr"));
@@ -172,8 +177,8 @@ class InterruptedText : public Interrupt {
     return text;
   }
   /// Of a pair of prompts, with work that never ends.
-  std::string circuits(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"circuits",           model(),   "--clean-tokens", "1,2,3,4",
+  std::string circuits(const std::string& model, const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"circuits",           model,     "--clean-tokens", "1,2,3,4",
                                    "--corrupted-tokens", "1,5,3,4", "--answer-token", "6"};
     words.insert(words.end(), more.begin(), more.end());
     return interrupted(words);
@@ -185,7 +190,7 @@ TEST_F(InterruptedText, CircuitsEndBetweenSteps) {
     std::vector<std::string> words{"--steps", "100000000", "--check", "2",     "--top",
                                    "3",       "--judge",   "4",       "--out", path("scores.csv")};
     words.insert(words.end(), parts.begin(), parts.end());
-    const std::string text = circuits(words);
+    const std::string text = circuits(model(), words);
     EXPECT_TRUE(text.starts_with("\nended early: no score is whole after ")) << text;
     EXPECT_TRUE(
         text.ends_with(" of 100,000,004 steps, nothing is checked, no circuit is chosen, nothing is "
@@ -196,10 +201,13 @@ TEST_F(InterruptedText, CircuitsEndBetweenSteps) {
 }
 
 TEST_F(InterruptedText, AJudgementEndsBetweenRuns) {
+  ModelConfig deep = config();  // a small model has few circuits of a size, which are soon judged
+  deep.n_layers = 40;
+  HookedTransformer::create(deep, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "deep");
   write("nodes.json", R"({"format": "hooked circuit 1", "kind": "nodes", "nodes": ["head 0.1", "mlp 1"]})");
   write("edges.json", R"({"format": "hooked circuit 1", "kind": "edges", "edges": [["embed", "logits"]]})");
   for (const char* file : {"edges.json", "nodes.json"}) {
-    const std::string text = circuits({"--circuit", path(file), "--judge", "20000"});
+    const std::string text = circuits(path("deep"), {"--circuit", path(file), "--judge", "20000"});
     // It may have been interrupted before the first run.
     const bool some =
         text.find(" runs judge the circuit, and what needs the others is left out\n") != std::string::npos;
@@ -212,12 +220,13 @@ TEST_F(InterruptedText, AJudgementEndsBetweenRuns) {
 
 /// One row is one run, which is given up between its layers.
 TEST_F(InterruptedText, HeadsEndBetweenLayers) {
+  save_endless("deep", 40);
   std::string tokens = "1";
   for (int i = 0; i < 8000; ++i) tokens += ",2";
-  EXPECT_EQ(interrupted({"heads", path("endless"), "--tokens", tokens, "--score", "entropy"}),
+  EXPECT_EQ(interrupted({"heads", path("deep"), "--tokens", tokens, "--score", "entropy"}),
             "\nended early: 0 of 1 rows\n");
   const std::string json =
-      interrupted({"heads", path("endless"), "--tokens", tokens, "--score", "entropy", "--json"});
+      interrupted({"heads", path("deep"), "--tokens", tokens, "--score", "entropy", "--json"});
   const Json found = parse_json(json, {.bytes = std::size_t{1} << 20});
   EXPECT_EQ(found["complete"], false);
   EXPECT_EQ(found["rows_scored"], 0);

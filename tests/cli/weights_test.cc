@@ -114,7 +114,7 @@ TEST_F(WeightsTest, FilesOfOneGridAndOfSeveral) {
 
 TEST_F(WeightsTest, AnInterruptedCompositionLeavesWhatIsThere) {
   ModelConfig deep = config();
-  deep.n_layers = 120;
+  deep.n_layers = 400;
   deep.mlp = MlpKind::none;
   deep.d_mlp = 0;
   HookedTransformer::create(deep, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "deep");
@@ -129,7 +129,7 @@ TEST_F(WeightsTest, AnInterruptedCompositionLeavesWhatIsThere) {
   EXPECT_EQ(json["composition"]["q"]["random_draws"], 0);
   EXPECT_TRUE(json["composition"]["q"]["random_mean"].is_null());
   EXPECT_FALSE(json["composition"].contains("v"));
-  EXPECT_TRUE(json["composition"]["q"]["scores"]["values"][118][0][119][0].is_null());
+  EXPECT_TRUE(json["composition"]["q"]["scores"]["values"][398][0][399][0].is_null());
 }
 
 TEST_F(WeightsTest, SaysWhatDoesNotFit) {

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "analysis/gradients/gradient_run.h"
@@ -37,13 +38,19 @@ std::int64_t number_of_sets(std::int64_t count, std::int64_t size, std::int64_t 
   return sets;
 }
 
+PartSet set_of(std::int64_t count, std::span<const std::int64_t> members) {
+  PartSet set(count);
+  for (const std::int64_t member : members) set.insert(member);
+  return set;
+}
+
 /// Calls `use` with every set of `size` of the numbers below `count`, in lexicographic order.
 template <typename Use>
 void for_each_set(std::int64_t count, std::int64_t size, const Use& use) {
   std::vector<std::int64_t> chosen(static_cast<std::size_t>(size));
   std::iota(chosen.begin(), chosen.end(), 0);
   while (true) {
-    use(PartSet(chosen.begin(), chosen.end()));
+    use(set_of(count, chosen));
     std::int64_t at = size - 1;
     while (at >= 0 && chosen[static_cast<std::size_t>(at)] == count - size + at) --at;
     if (at < 0) return;
@@ -63,26 +70,16 @@ class SetDraw {
     std::iota(all.begin(), all.end(), 0);
     for (std::int64_t i = 0; i < size; ++i)
       std::swap(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(i + below(count - i))]);
-    return {all.begin(), all.begin() + size};
+    return set_of(count, std::span(all).first(static_cast<std::size_t>(size)));
   }
 
  private:
   std::mt19937_64 engine_;
 };
 
-PartSet all_but(std::int64_t count, const PartSet& without) {
-  PartSet rest;
-  for (std::int64_t part = 0; part < count; ++part) {
-    if (!without.contains(part)) rest.insert(part);
-  }
-  return rest;
-}
-
-PartSet difference(const PartSet& set, const PartSet& without) {
-  PartSet left;
-  std::set_difference(set.begin(), set.end(), without.begin(), without.end(),
-                      std::inserter(left, left.end()));
-  return left;
+PartSet without(PartSet set, std::span<const std::int64_t> members) {
+  for (const std::int64_t member : members) set.erase(member);
+  return set;
 }
 
 /// Other sets of the circuit's size.
@@ -93,7 +90,7 @@ struct Others {
 
 Others other_sets(std::int64_t count, const PartSet& own, const CircuitJudgementOptions& options) {
   Others others;
-  const auto size = static_cast<std::int64_t>(own.size());
+  const std::int64_t size = std::ssize(own.members());
   if (options.sets == 0) return others;
   if (number_of_sets(count, size, options.sets + 1) <= options.sets + 1) {
     others.all = true;
@@ -110,15 +107,15 @@ Others other_sets(std::int64_t count, const PartSet& own, const CircuitJudgement
   return others;
 }
 
-/// Subsets of the circuit, except the empty one.
-std::vector<PartSet> subsets(const PartSet& own, const CircuitJudgementOptions& options) {
-  const std::vector<std::int64_t> parts(own.begin(), own.end());
-  std::vector<PartSet> all;
+/// Subsets of a circuit of these parts, except the empty one.
+std::vector<std::vector<std::int64_t>> subsets(const std::vector<std::int64_t>& parts,
+                                               const CircuitJudgementOptions& options) {
+  std::vector<std::vector<std::int64_t>> all;
   if (parts.empty() || options.sets == 0) return all;
   const auto of_bits = [&](auto has) {
-    PartSet some;
+    std::vector<std::int64_t> some;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (has(i)) some.insert(parts[i]);
+      if (has(i)) some.push_back(parts[i]);
     }
     return some;
   };
@@ -129,7 +126,7 @@ std::vector<PartSet> subsets(const PartSet& own, const CircuitJudgementOptions& 
   }
   SetDraw draw(options.seed + 1);
   while (static_cast<std::int64_t>(all.size()) < options.sets) {
-    PartSet some = of_bits([&](std::size_t) { return draw.below(2) == 1; });
+    std::vector<std::int64_t> some = of_bits([&](std::size_t) { return draw.below(2) == 1; });
     if (!some.empty()) all.push_back(std::move(some));
   }
   return all;
@@ -210,15 +207,17 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
   const PartSet own = parts.parts_of(circuit);
   const Others others = other_sets(parts.count(), own, options);
   Runs runs;
-  const auto rest_of = [&](const PartSet& set) { return all_but(parts.count(), set); };
-  const std::size_t none = runs.add({}), alone = runs.add(own), without = runs.add(rest_of(own));
+  const std::vector<std::int64_t> members = own.members();
+  const std::size_t none = runs.add(PartSet(parts.count())), alone = runs.add(own),
+                    ablated = runs.add(own.complement());
   std::vector<std::size_t> less;
-  for (const std::int64_t part : own) less.push_back(runs.add(difference(own, {part})));
+  for (const std::int64_t part : members) less.push_back(runs.add(without(own, {&part, 1})));
   std::vector<std::pair<std::size_t, std::size_t>> knocked;
-  for (const PartSet& knocked_out : subsets(own, options))
-    knocked.emplace_back(runs.add(difference(own, knocked_out)), runs.add(rest_of(knocked_out)));
+  for (const auto& knocked_out : subsets(members, options))
+    knocked.emplace_back(runs.add(without(own, knocked_out)),
+                         runs.add(set_of(parts.count(), knocked_out).complement()));
   std::vector<std::pair<std::size_t, std::size_t>> of_others;
-  for (const PartSet& other : others.sets) of_others.emplace_back(runs.add(other), runs.add(rest_of(other)));
+  for (const PartSet& other : others.sets) of_others.emplace_back(runs.add(other), runs.add(other.complement()));
   runs.run(parts);
 
   // If the whole model and none of it score the same, the remaining difference is rounding.
@@ -236,7 +235,7 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
   GridAxis part_axis{.name = "part", .labels = {}}, set_axis{.name = "set", .labels = {}};
   std::vector<double> falls, measures;
   for (std::size_t i = 0; i < less.size(); ++i) falls.push_back(faithfulness(alone) - faithfulness(less[i]));
-  for (const std::int64_t part : own) part_axis.labels.push_back(parts.name(part));
+  for (const std::int64_t part : members) part_axis.labels.push_back(parts.name(part));
   double farthest = knocked.empty() ? kNoNumber : 0;
   for (const auto& [circuit_less, model_less] : knocked) {
     const double apart = std::abs(share(runs[circuit_less] - runs[model_less]));
@@ -257,9 +256,9 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
   return {.whole = runs.whole(),
           .none = runs[none],
           .circuit = runs[alone],
-          .without = runs[without],
+          .without = runs[ablated],
           .faithfulness = faithfulness(alone),
-          .completeness = completeness(without),
+          .completeness = completeness(ablated),
           .incompleteness = farthest,
           .minimality =
               Grid(at::tensor(falls, at::kDouble), {part_axis},

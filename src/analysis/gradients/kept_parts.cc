@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -165,6 +164,20 @@ struct RunEnded {};
 
 }  // namespace
 
+std::vector<std::int64_t> PartSet::members() const {
+  std::vector<std::int64_t> members;
+  for (std::size_t part = 0; part < has_.size(); ++part) {
+    if (has_[part]) members.push_back(static_cast<std::int64_t>(part));
+  }
+  return members;
+}
+
+PartSet PartSet::complement() const {
+  PartSet rest(*this);
+  rest.has_.flip();
+  return rest;
+}
+
 EdgeSpace::EdgeSpace(const HookedTransformer& model)
     : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
   const std::set<ActivationName> beginnings = stream_beginnings(model.config());
@@ -244,11 +257,14 @@ PartSet KeptParts::parts_of(const Circuit& circuit) const {
     for (const CircuitEdge& edge : circuit.edges())
       wanted.insert(fmt::format("{} -> {}", edge.writer, edge.reader));
   }
-  PartSet parts;
+  PartSet parts(count());
+  std::size_t found = 0;
   for (std::int64_t part = 0; part < count(); ++part) {
-    if (wanted.contains(name(part))) parts.insert(part);
+    if (!wanted.contains(name(part))) continue;
+    parts.insert(part);
+    ++found;
   }
-  if (parts.size() != wanted.size())
+  if (found != wanted.size())
     throw HookError(kRunCircuits, "the circuit is one of another model; expected names that this one has");
   return parts;
 }
@@ -261,9 +277,8 @@ SetScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
   AblationOptions options{.sets = {}, .complement = false, .sweep = sweep_};
   for (const PartSet& kept : sets) {
     std::vector<Address>& ablated = options.sets.emplace_back();
-    for (std::int64_t part = 0; part < count(); ++part) {
-      if (!kept.contains(part)) ablated.push_back(nodes_[static_cast<std::size_t>(part)].place);
-    }
+    for (const std::int64_t part : kept.complement().members())
+      ablated.push_back(nodes_[static_cast<std::size_t>(part)].place);
   }
   const SweepReport report = ablate_report(model_, options);
   if (!report.failed.empty()) throw HookError(kRunCircuits, report.failed.front().error);
@@ -298,11 +313,12 @@ SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
   for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {
     // (In a parallel block heads have written when the MLP reads the stream from before them: no such edge.)
     at::Tensor dropped = at::zeros({static_cast<std::int64_t>(space_->readers().size()),
-                                    static_cast<std::int64_t>(space_->writers().size())});
-    for (std::size_t part = 0; part < edges_.size(); ++part) {
-      if (sets[static_cast<std::size_t>(set)].contains(static_cast<std::int64_t>(part))) continue;
-      const auto& [writer, reader] = edges_[part];
-      dropped[reader][writer].fill_(1.0);
+                                    static_cast<std::int64_t>(space_->writers().size())},
+                                   at::kFloat);
+    auto is_dropped = dropped.accessor<float, 2>();
+    for (const std::int64_t part : sets[static_cast<std::size_t>(set)].complement().members()) {
+      const auto& [writer, reader] = edges_[static_cast<std::size_t>(part)];
+      is_dropped[reader][writer] = 1;
     }
     const auto goes_on = [&](std::int64_t sets_done) {
       return !sweep_.progress || sweep_.progress(clock.at(sets_done * n_rows_, n_sets * n_rows_));

@@ -35,8 +35,24 @@ class EdgeSpace {
   std::vector<std::vector<std::int64_t>> owners_;
 };
 
-/// A set of parts, by their numbers in the order of the model.
-using PartSet = std::set<std::int64_t>;
+/// A set of parts, by their numbers in the order of the model. A bit for each part of the model, as a large
+/// model has tens of thousands of edges and a judgement hundreds of sets with nearly all of them.
+class PartSet {
+ public:
+  /// The empty set of a model with that many parts.
+  explicit PartSet(std::int64_t parts) : has_(static_cast<std::size_t>(parts)) {}
+  bool contains(std::int64_t part) const { return has_[static_cast<std::size_t>(part)]; }
+  void insert(std::int64_t part) { has_[static_cast<std::size_t>(part)] = true; }
+  void erase(std::int64_t part) { has_[static_cast<std::size_t>(part)] = false; }
+  /// The members, in ascending order.
+  std::vector<std::int64_t> members() const;
+  /// Everything that is not in this set.
+  PartSet complement() const;
+  bool operator==(const PartSet&) const = default;
+
+ private:
+  std::vector<bool> has_;
+};
 
 /// Scores of runs in which only a set of parts is left.
 struct SetScores {
