@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times hooked against transformers, TransformerLens, SAELens and nnsight on one machine, in one run, with compared results.
+"""Times hooked against transformers, TransformerLens, SAELens, nnsight and llama.cpp on one machine, in one run, with compared results.
 
     python3 -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt -r benchmarks/requirements.txt
     cmake --build --preset release --target bench_rival_runner
@@ -7,7 +7,8 @@
     .venv/bin/python benchmarks/compare_rivals.py [--quick] [--rounds N] [--threads N] [--device cuda]
         [--write-docs] [--json FILE]
 
-Random models of two shapes are written as folders of Hugging Face, and everybody loads them without weight processing, in a
+Random models of two shapes are written as folders of Hugging Face, and quantised ones as GGUF files, whose weights stay as they
+are stored (rivals/models.py). Everybody loads them without weight processing, in a
 process of its own that stays alive, with equal threads. Question by question (rivals/questions.py) the processes first write
 what they computed, which is compared (rivals/agreement.py), then take turns, round after round: a machine that slows down
 slows all of them. Ratios are taken within a round. What the machine itself allows is measured in the same run.
@@ -37,12 +38,13 @@ from safetensors.torch import save_file  # noqa: E402
 from rivals import agreement, models, page  # noqa: E402
 from rivals.figures import ways  # noqa: E402
 from rivals.process import Failure, Process, fresh  # noqa: E402
-from rivals.questions import ALL, ENGINES, LENS, PROMPT, QUESTIONS, asked, some_of  # noqa: E402
+from rivals.questions import ALL, ENGINES, GGUF, LENS, PROMPT, QUESTIONS, asked, some_of  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TURN_MS = 300  # a turn repeats a run until it takes about as long, at most REPEATS times
 REPEATS = 10
 FRESH_ROUNDS = 3
+ALL_SHAPES = models.SHAPES + models.QUANTISED
 FLOOR_ROWS = {"cpu": (16, 128, 512, 1024), "cuda": (16, 128, 512, 1024, 4096)}  # tokens
 
 
@@ -52,7 +54,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--device", choices=list(FLOOR_ROWS), default="cpu", help="where everybody's model lies")
     parser.add_argument("--quick", action="store_true", help="few rounds and no questions that take minutes")
-    parser.add_argument("--only", choices=[shape.name for shape in models.SHAPES], help="one shape")
+    parser.add_argument("--only", choices=[shape.name for shape in ALL_SHAPES], help="one model")
     parser.add_argument("--dtypes", choices=("float32", "both"), default="both")
     parser.add_argument("--questions", type=some_of((*QUESTIONS, "fresh")), default=[],
                         help="keys of rivals/questions.py, with commas, and `fresh` for costs of fresh processes; all")
@@ -81,11 +83,11 @@ def lowest(floors: list) -> dict:
 
 
 class Comparison:
-    """All questions to one shape in one dtype."""
+    """All questions to one model in one dtype; `stored`: in float32, with weights that stay as they are in the file."""
 
     def __init__(self, shape: models.Shape, dtype: str, args, agreements: list):
         self.shape, self.dtype, self.args = shape, dtype, args
-        self.folder = args.scratch / shape.name
+        self.folder = models.place(shape, args.scratch)
         self.agreements = agreements
         self.result = {"ms": {}, "fresh": {}, "floor": lowest([]), "weight_bytes": 0}  # filled question by question
 
@@ -99,8 +101,18 @@ class Comparison:
         return str(self.args.scratch / f"{self.shape.name}-{key}-{engine}-{dtype}.safetensors")
 
     def load_command(self, context: int) -> dict:
-        return {"do": "load", "folder": str(self.folder), "dtype": self.dtype, "threads": self.args.threads, "context": context,
+        kept = self.dtype == "stored"
+        return {"do": "load", "folder": str(self.folder), "dtype": "float32" if kept else self.dtype,
+                "weights": "stored" if kept else "expanded", "threads": self.args.threads, "context": context,
                 "device": self.args.device}
+
+    def compute_exactly(self, questions: dict) -> None:
+        """What float64 makes of the numbers that are stored."""
+        with Process("hooked", self.args) as process:
+            process.ask(**{**self.load_command(0), "dtype": "float64", "weights": "expanded"})
+            for key, question in questions.items():
+                process.ask(**question.command, tokens=self.tokens(question.batch, question.length), repeats=0,
+                            write=self.outcome(key, "hooked", "float64"))
 
     def agree(self, key: str, question, processes: dict) -> None:
         """Everybody writes what they compute; ours in float32 is kept for bfloat16."""
@@ -112,7 +124,10 @@ class Comparison:
         decodes = question.command["do"] == "decode"
         ours = next(iter(files))
         exact = self.outcome(key, ours, "float32")
-        if len(files) == 1 or not ours.startswith("hooked"):
+        if self.dtype == "stored":
+            found = agreement.rounded(question.text, "stored", self.outcome(key, "hooked", "float64"), files,
+                                      PROMPT if decodes else None)
+        elif len(files) == 1 or not ours.startswith("hooked"):
             found = []
         elif self.dtype == "float32":
             columns = PROMPT + question.command["new_tokens"] - 1 if decodes else None
@@ -120,7 +135,7 @@ class Comparison:
         elif not os.path.exists(exact):
             found = [agreement.Agreement(question.text, ours, problems=["there is nothing of float32 to compare with"])]
         else:
-            found = agreement.bfloat16(question.text, exact, files, PROMPT if decodes else None)
+            found = agreement.rounded(question.text, "bfloat16", exact, files, PROMPT if decodes else None)
         for one in found:
             print("  " + one.text, flush=True)
         self.agreements += found
@@ -205,6 +220,8 @@ class Comparison:
         kinds = {"load": (ALL, [load]),
                  "first_run": (ALL, [load, {"do": "forward", "tokens": tokens[128], "repeats": 1}]),
                  "keep": (LENS, [load, {"do": "cache", "points": "defaults", "tokens": tokens[1024], "repeats": 1}])}
+        if self.dtype == "stored":
+            kinds = {"load": (GGUF, [load])}
         kinds = {kind: ([engine for engine in engines if engine in able], commands) for kind, (engines, commands) in kinds.items()}
         costs = {kind: {engine: [] for engine in engines} for kind, (engines, _) in kinds.items()}
         for _ in range(1 if self.args.quick else min(self.args.rounds, FRESH_ROUNDS)):
@@ -221,13 +238,18 @@ class Comparison:
         context = max((q.length for q in questions.values()), default=0)
         context = min(self.shape.context, max(context, 1024))
         result = self.result
+        if self.dtype == "stored":
+            self.compute_exactly(questions)
+        engines = {engine for question in questions.values() for engine in question.engines}
+        if self.dtype != "stored":
+            engines |= {*ALL}  # transformers measures the floor, and costs of fresh processes are those of all
         with contextlib.ExitStack() as stack:
-            processes = {engine: stack.enter_context(Process(engine, self.args)) for engine in ENGINES}
+            processes = {engine: stack.enter_context(Process(engine, self.args)) for engine in ENGINES if engine in engines}
             processes = self.loaded(processes, context, about)
             rows = FLOOR_ROWS[self.args.device]
             floors = self.floor(processes, rows)
             result["floor"] = lowest(floors)
-            result["weight_bytes"] = (self.folder / "model.safetensors").stat().st_size  # of float32
+            result["weight_bytes"] = models.weight_bytes(self.folder)  # of float32, or as they are stored
             for key, question in questions.items():
                 if time.monotonic() > self.args.deadline:
                     about["unasked"].append(f"{self.shape.name}, {self.dtype}: {question.text}")
@@ -237,7 +259,7 @@ class Comparison:
                 report()
             result["floor"] = lowest(floors + self.floor(processes, rows))
         fresh_too = "fresh" in self.args.questions if self.args.questions else self.args.device == "cpu"
-        if self.dtype == "float32" and fresh_too:
+        if self.dtype != "bfloat16" and fresh_too:
             result["fresh"] = self.fresh_costs(processes)
 
 
@@ -251,19 +273,30 @@ def report(args, results: dict, about: dict, shapes: dict, agreements: list) -> 
                                         indent=1, default=sorted))
 
 
+def dtypes(shape: models.Shape, args) -> tuple:
+    if shape.stored:
+        return ("stored",)
+    return ("float32",) if args.dtypes == "float32" else ("float32", "bfloat16")
+
+
 def main() -> int:
     args = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is on the disk is removed, then
     about = {"device": args.device, "threads": args.threads, "rounds": args.rounds, "quick": args.quick,
              "processor": page.processor(), "versions": {}, "instructions": set(), "devices": set(), "absent": {},
              "unasked": []}
-    shapes = {shape.name: shape for shape in models.SHAPES if args.only in (None, shape.name)}
+    shapes = {shape.name: shape for shape in ALL_SHAPES
+              if args.only in (None, shape.name) and (args.device == "cpu" or not shape.stored)}
     results, agreements = {}, []
     with tempfile.TemporaryDirectory() as scratch:
         args.scratch = pathlib.Path(scratch)
         for shape in shapes.values():
-            models.write(shape, args.scratch / shape.name)
-            for dtype in ("float32",) if args.dtypes == "float32" else ("float32", "bfloat16"):
+            try:
+                models.write(shape, models.place(shape, args.scratch))
+            except (FileNotFoundError, ModuleNotFoundError) as error:
+                about["unasked"].append(f"{shape.name} ({error})")
+                continue
+            for dtype in dtypes(shape, args):
                 comparison = Comparison(shape, dtype, args, agreements)
                 if time.monotonic() > args.deadline:
                     about["unasked"].append(f"{shape.name}, {dtype}")
@@ -275,8 +308,8 @@ def main() -> int:
                     print(f"FAILED: {failure}", flush=True)
                     agreements.append(agreement.Agreement(f"{shape.name}, {dtype}", failure.engine, problems=[failure.reason]))
                 report(args, results, about, shapes, agreements)
-            for file in args.scratch.glob(f"{shape.name}-*.safetensors"):
-                file.unlink()
+            for file in (*args.scratch.glob(f"{shape.name}-*.safetensors"), args.scratch / f"{shape.name}.gguf"):
+                file.unlink(missing_ok=True)
     text = page.section(results, about, shapes, agreements)
     print("\n" + text)
     if args.write_docs:

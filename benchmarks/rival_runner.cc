@@ -1,7 +1,8 @@
 // hooked's side of benchmarks/compare_rivals.py: a process that stays alive, reads over stdin what to run,
 // one JSON object a line, and answers with one JSON object a line.
 //
-//   {"do": "load", "folder": F, "dtype": "float32", "threads": 2, "device": "cpu"}   -> {"ms": [...], ...}
+//   {"do": "load", "folder": F, "dtype": "float32", "weights": "expanded", "threads": 2, "device": "cpu"}
+//   -> {"ms": [...], ...}
 //   {"do": "cache", "points": "defaults", "tokens": FILE, "repeats": 5}   -> {"ms": [5 numbers]}
 //   {"do": "cache", ..., "repeats": 0, "write": FILE}                     -> {"ms": []}, and the results as
 //   safetensors
@@ -181,12 +182,17 @@ double milliseconds(const F& action) {
 
 Json load(const Json& command, std::optional<hooked::HookedTransformer>& model) {
   at::set_num_threads(command.at("threads").get<int>());
-  const auto dtype = command.at("dtype").get<std::string>() == "bfloat16" ? at::kBFloat16 : at::kFloat;
+  static const std::map<std::string, at::ScalarType> kDtypes = {
+      {"bfloat16", at::kBFloat16}, {"float32", at::kFloat}, {"float64", at::kDouble}};
+  const auto dtype = kDtypes.at(command.at("dtype").get<std::string>());
+  const bool stored = command.value("weights", std::string()) == "stored";
   const double ms = milliseconds([&] {
-    model.emplace(hooked::HookedTransformer::load(command.at("folder").get<std::string>(),
-                                                  {.device = command.at("device").get<std::string>(),
-                                                   .dtype = dtype,
-                                                   .processing = hooked::WeightProcessing::none()}));
+    hooked::LoadOptions options{
+        .device = command.at("device").get<std::string>(),
+        .dtype = dtype,
+        .weights = stored ? hooked::WeightStorage::stored : hooked::WeightStorage::expanded};
+    if (!stored) options.processing = hooked::WeightProcessing::none();
+    model.emplace(hooked::HookedTransformer::load(command.at("folder").get<std::string>(), options));
     synchronise(model->device());
   });
   return {{"ms", {ms}},

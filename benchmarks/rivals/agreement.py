@@ -1,9 +1,10 @@
 """Whether everybody computed the same.
 
 float32: each rival's tensors beside ours, each by its largest difference over its largest value; tokens must be equal.
-bfloat16: each engine's error (root mean square of the difference to our float32 tensor, over that tensor's). Ours may not be
-much larger than that of the rival that errs most. Nor may we miss more of float32's likeliest tokens than twice what the rival
-that misses most does, and one in a hundred: random weights have many near ties, and few positions make a coarse share.
+bfloat16, and weights that stay as they are stored: each engine's error (root mean square of the difference to our float32
+tensor, or to our float64 tensor of the stored numbers, over that tensor's). Ours may not be much larger than that of the rival
+that errs most. Nor may we miss more of the exact run's likeliest tokens than twice what the rival that misses most does, and
+one in a hundred: random weights have many near ties, and few positions make a coarse share.
 """
 import dataclasses
 
@@ -23,7 +24,7 @@ class Agreement:
     tensors: int = 0  # compared
     worst: float = 0.0
     where: str = ""  # the worst
-    top_1: float | None = None  # bfloat16: share of positions whose likeliest (or generated) token is that of float32
+    top_1: float | None = None  # rounded: share of positions whose likeliest (or generated) token is the exact run's
     problems: list = dataclasses.field(default_factory=list)
 
     def note(self, name: str, difference: float) -> None:
@@ -33,7 +34,7 @@ class Agreement:
 
     @property
     def text(self) -> str:
-        top = "" if self.top_1 is None else f", tokens as in float32 at {self.top_1:.4f} of the positions"
+        top = "" if self.top_1 is None else f", tokens as exactly computed at {self.top_1:.4f} of the positions"
         return (f"{self.question}, {self.engine}: {self.tensors} tensors, worst {self.worst:.2g} at {self.where or '-'}{top}"
                 + "".join(f"\n    DISAGREES: {problem}" for problem in self.problems))
 
@@ -89,17 +90,17 @@ def error(value, exact) -> float:
     return ((value - exact).norm() / exact.norm().clamp_min(1e-30)).item()
 
 
-def bfloat16(question: str, exact_file: str, files: dict, columns: int | None) -> list:
+def rounded(question: str, dtype: str, exact_file: str, files: dict, columns: int | None) -> list:
     """`files` by engine, ours first. `columns`: how many positions are compared (those of a generation's prompt:
     after it other tokens may have been chosen)."""
     ours = next(iter(files))
-    results = {engine: Agreement(question, engine, "bfloat16") for engine in files}
+    results = {engine: Agreement(question, engine, dtype) for engine in files}
     opened = {engine: safe_open(file, "pt") for engine, file in files.items()}
     exact = safe_open(exact_file, "pt")
     errors = {}  # by name and engine
     for name in exact.keys():
         whole = exact.get_tensor(name)
-        if not whole.dtype.is_floating_point:  # a generation's tokens, which may part from float32's
+        if not whole.dtype.is_floating_point:  # a generation's tokens, which may part from the exact run's
             for engine, file in opened.items():
                 results[engine].top_1 = (file.get_tensor(name) == whole)[:, columns:].float().mean().item()
             continue
@@ -120,8 +121,8 @@ def bfloat16(question: str, exact_file: str, files: dict, columns: int | None) -
     if "logits" in errors:
         positions = exact.get_slice("logits").get_shape()[0] * exact.get_slice("logits").get_shape()[1]
         missed = {engine: round((1 - r.top_1) * positions) for engine, r in results.items()}
-        most = max(count for engine, count in missed.items() if engine != ours)
+        most = max((count for engine, count in missed.items() if engine != ours), default=0)
         if missed[ours] > 2 * most + (1 - TOP_1) * positions + 1:
-            results[ours].problems.append(f"{missed[ours]} of {positions} likeliest tokens are not those of float32, "
+            results[ours].problems.append(f"{missed[ours]} of {positions} likeliest tokens are not the exact run's, "
                                               f"{most} of the rival that misses most")
     return list(results.values())

@@ -121,7 +121,7 @@ def memory(results: dict) -> list:
         made.append(Row(row, text, target, {
             combination: divided([f[unit] for f in result["fresh"][kind]["hooked"]],
                                  [f[unit] for f in result["fresh"][kind][engine]])
-            for combination, result in results.items() if result["fresh"] and engine in result["fresh"][kind]}))
+            for combination, result in results.items() if engine in result["fresh"].get(kind, {})}))
     made.append(Row("J", "peak memory that loading adds ÷ the weights", "≤ 1.15", {
         combination: spread([(f["bytes"] - f["bytes_before"]) / result["weight_bytes"] for f in result["fresh"]["load"]["hooked"]])
         for combination, result in results.items() if result["fresh"]}))

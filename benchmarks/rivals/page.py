@@ -57,15 +57,15 @@ def floor_table(results: dict, shapes: dict) -> str:
     def cell(product: dict, way: str) -> str:
         return f"{number(product[way])} ms, {number(product['flop'] / product[way] / 1e6)} GFLOP/s" if way in product else ""
 
-    return table(["products of a run", "tokens", *(WAYS[way] for way in kinds)],
-                 [[name, str(p["rows"]), *(cell(p, way) for way in kinds)] for name, p in made])
+    return made and table(["products of a run", "tokens", *(WAYS[way] for way in kinds)],
+                          [[name, str(p["rows"]), *(cell(p, way) for way in kinds)] for name, p in made])
 
 
 def fresh_table(results: dict, shapes: dict) -> str:
     lines = []
     for combination, result in results.items():
         for kind, text in (("load", "load"), ("first_run", "load, forward 1 × 128"), ("keep", "load, all default points at 1 × 1024")):
-            if not result["fresh"]:
+            if kind not in result["fresh"]:
                 continue
             costs = result["fresh"][kind]
             lines.append([f"{title(combination, shapes)}: {text}", *(
@@ -97,6 +97,11 @@ def problems(agreements: list) -> str:
     return "\n".join(["What disagreed or failed:", "", *lines]) if lines else ""
 
 
+def floor_words(results: dict) -> list:
+    rates = [rate for r in results.values() if (rate := r["floor"]["read_gb_per_s"]) == rate]
+    return [f"What the machine itself allows, measured in the same run. Its memory moves {number(max(rates))} GB/s."] if rates else []
+
+
 def section(results: dict, about: dict, shapes: dict, agreements: list) -> str:
     shapes = {name: shape for name, shape in shapes.items() if any(name == combination[0] for combination in results)}
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
@@ -114,8 +119,7 @@ def section(results: dict, about: dict, shapes: dict, agreements: list) -> str:
         f"tensors, over their largest value, is {worst:.2g}.",
         problems(agreements),
         ratio_table(results, shapes, about["device"]),
-        "What the machine itself allows, measured in the same run. "
-        f"Its memory moves {number(max(r['floor']['read_gb_per_s'] for r in results.values()))} GB/s.",
+        *floor_words(results),
         floor_table(results, shapes), fresh_table(results, shapes)]
     for combination, result in results.items():
         parts += [f"Milliseconds, {title(combination, shapes)}:", time_table(result)]

@@ -9,7 +9,7 @@ import time
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 TITLES = {"hooked": "hooked", "transformers": "transformers", "transformer_lens": "TransformerLens", "nnsight": "nnsight",
-          "hooked_python": "hooked in Python"}
+          "hooked_python": "hooked in Python", "llama_cpp": "llama.cpp"}
 
 
 class Failure(RuntimeError):

@@ -2,13 +2,17 @@
 import argparse
 import dataclasses
 
+from .models import STORED
+
 ALL = ("hooked", "transformers", "transformer_lens", "nnsight")
 LENS = ("hooked", "transformer_lens")
 HOOKED = ("hooked",)
 PYTHON = ("hooked_python",)  # the package over the same engine
-ENGINES = ALL + PYTHON
+GGUF = ("hooked", "llama_cpp")  # of models that stay in the bits of their files
+ENGINES = ALL + PYTHON + GGUF[1:]
 BOTH = ("float32", "bfloat16")
 FLOAT = ("float32",)
+KEPT = ("stored",)  # float32, with weights as they are stored
 CPU = ("cpu",)
 CARD = ("cuda",)
 
@@ -51,6 +55,10 @@ def sweep(preset: str, cells: int, every: int = 1, **options) -> Question:
                     quick=False, rounds=2, shapes=("gpt2-small",), **options)
 
 
+def stored(text: str, command: dict, length: int, engines: tuple = GGUF) -> Question:
+    return Question(text, command, 1, length, engines, KEPT, devices=CPU, shapes=STORED)
+
+
 QUESTIONS = {
     "forward_1x1": forward(1, 1),
     "forward_1x16": forward(1, 16),
@@ -79,6 +87,12 @@ QUESTIONS = {
                        {"do": "decode", "new_tokens": 32, "keep": False}, 1, PROMPT),
     "decode_kept": Question("a step that keeps the stream after every layer",
                             {"do": "decode", "new_tokens": 32, "keep": True}, 1, PROMPT),
+    "stored_1x128": stored("a prompt of 128 tokens, logits of each", {"do": "forward"}, 128),
+    "stored_1x1024": stored("a prompt of 1,024 tokens, logits of each", {"do": "forward"}, 1024),
+    "stored_step": stored(f"a step of a greedy generation after {PROMPT} tokens, weights as stored",
+                          {"do": "decode", "new_tokens": 32, "keep": False}, PROMPT),
+    "stored_step_kept": stored("a step that keeps the stream after every layer, weights as stored",
+                               {"do": "decode", "new_tokens": 32, "keep": True}, PROMPT, HOOKED),
     "unedited": edits("256 × 16, logits at the last position", False, HOOKED),
     "row_edits": edits("256 × 16, another edit in each row", True, ALL),
     "attribution": Question("attribution patching of the stream, every layer and position, 128 tokens",
@@ -148,6 +162,11 @@ RATIOS = (
     rival("F", "transformers", "decode_kept"),
     rival("F", "transformer_lens", "decode_kept"),
     rival("F", "nnsight", "decode_kept"),
+    rival("N", "llama_cpp", "stored_step", "≥ 1.3", KEPT),
+    rival("N", "llama_cpp", "stored_1x128", "≥ 3", KEPT),
+    rival("N", "llama_cpp", "stored_1x1024", "", KEPT),
+    own("N", "a step that keeps the stream ÷ one that does not, weights as stored", "stored_step_kept", "stored_step",
+        "≤ 1.03", KEPT),
     own("H", "attribution patching ÷ forward 1 × 128", "attribution", "forward_1x128", "≤ 3.2"),
     own("H", "attribution patching ÷ forward 2 × 128", "attribution", "forward_2x128", ""),
     rival("H", "transformers", "attribution"),

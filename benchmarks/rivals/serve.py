@@ -2,7 +2,7 @@
 
 It is told over stdin what to run, one JSON object a line, and answers with one JSON object a line, as rival_runner.cc does:
 
-  load     folder, dtype, threads, context, device   a model, without weight processing
+  load     folder, dtype, weights, threads, context, device   a model, without weight processing
   peak                                          the peak of the process's resident memory, in bytes
   floor    rows                                 what the machine itself allows (floor.py)
 and, with `tokens` (a file), `repeats` and, where the results are wanted, `write` (a file):

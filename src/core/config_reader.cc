@@ -92,6 +92,11 @@ class ConfigReader::Place {
     return value.get<std::int64_t>();
   }
 
+  std::uint64_t natural(const Json& value) const {
+    if (!value.is_number_unsigned()) refuse_type("an integer of 0 or more", value);
+    return value.get<std::uint64_t>();
+  }
+
   double number(const Json& value) const {
     if (!value.is_number()) refuse_type("a number", value);
     return value.get<double>();
@@ -244,6 +249,8 @@ std::int64_t ConfigReader::count(std::string_view key, std::int64_t most) const 
   if (value < 0 || value > most) refuse(key, fmt::format("is out of range; expected 0 to {}", most));
   return value;
 }
+std::uint64_t ConfigReader::seed(std::string_view key) const { return place(key).natural(require(key)); }
+
 double ConfigReader::number(std::string_view key) const { return place(key).number(require(key)); }
 double ConfigReader::number_or(std::string_view key, double fallback) const {
   return has(key) ? number(key) : fallback;

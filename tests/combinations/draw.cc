@@ -75,8 +75,12 @@ const std::set<std::string, std::less<>> kNotOnTheWay{
     "attn.hook_q",  "attn.hook_k",   "attn.hook_v",  "attn.hook_z",     "attn.hook_pattern",
     "hook_mlp_out", "mlp.hook_post", "mlp.hook_pre", "attn.hook_rot_q", "attn.hook_rot_k"};
 
-/// Norms of queries and keys; there are several kinds.
+/// Norms of queries and keys; there are several kinds. The scales of another kind have other heads, so that
+/// it stays what it is if a place in them was drawn.
 void draw_norm_of_heads(Dice& dice, Combination& c) {
+  const auto in_a_norm = [](const Where& where) { return where.path.find("_norm.") != std::string::npos; };
+  if (std::ranges::any_of(c.reads, in_a_norm) || std::ranges::any_of(c.changes, in_a_norm, &Change::where))
+    return;
   const auto& table = reference::option_table();
   for (std::size_t option = 0; option < table.size(); ++option) {
     if (table[option].name != "q/k norm") continue;

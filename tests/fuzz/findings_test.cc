@@ -9,6 +9,8 @@
 #include "harvest/manifest.h"
 #include "hooked/analysis/graph_file.h"
 #include "hooked/analysis/grid.h"
+#include "hooked/analysis/lens_maps.h"
+#include "hooked/analysis/probe.h"
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/core/error.h"
 #include "hooked/harvest/activation_store.h"
@@ -145,6 +147,51 @@ TEST(Findings, ErrorsAreOneLineOfUtf8) {
   EXPECT_STREQ(error.what(), "[a\\x0ab\\xff] c\\x1b[31m \u00e9\\xc2\\x85");
   EXPECT_EQ(error.where(), "a\\x0ab\\xff");
   EXPECT_EQ(error.message(), "c\\x1b[31m \u00e9\\xc2\\x85");
+}
+
+std::string probe_with(const std::string& number, const std::string& more = "") {
+  return safetensors_of(
+      R"({"__metadata__":{"hooked_version":"0.1.0","probe":"{\"place\":\"blocks.0.hook_resid_post\",\"position\":\"\",\"classes\":[],)"
+      R"(\"method\":\"ridge\",\"penalty\":1,\"rows\":)" +
+          number + R"(,\"held_out_rows\":0,\"held_out_accuracy\":0,\"seed\":18446744073709551615,)" + more +
+          R"(\"iterations\":1,\"converged\":true}"},"weight":{"dtype":"F64","shape":[1,2],"data_offsets":[0,16]},)"
+          R"("intercept":{"dtype":"F64","shape":[1],"data_offsets":[16,24]}})",
+      std::string(24, '\0'));
+}
+
+TEST(Findings, NumbersOfAProbeAreIntegersThatCanBe) {
+  const auto refusal = [](const std::string& bytes) {
+    const auto file = put("p.safetensors", bytes);
+    return text_thrown_by<CheckpointError>([&] { Probe::load(file); });
+  };
+  const Probe probe = Probe::load(put("p.safetensors", probe_with("3")));
+  EXPECT_EQ(probe.facts.rows, 3);
+  EXPECT_EQ(probe.facts.seed, std::numeric_limits<std::uint64_t>::max());
+  // The JSON library's conversion read these as 2, -3, -1 and 1.
+  for (const char* wrong : {"2.9", "-3", "18446744073709551615", "true"})
+    EXPECT_THAT(refusal(probe_with(wrong)), testing::HasSubstr("p.safetensors: probe: rows")) << wrong;
+  EXPECT_THAT(refusal(probe_with("3", R"(\"layers\":2,)")), testing::HasSubstr("unknown field"));
+}
+
+TEST(Findings, MapsOfALensAreRealNumbersOfLayers) {
+  const auto refusal = [](const std::string& header, std::size_t bytes) {
+    const auto file = put("l.safetensors", safetensors_of(header, std::string(bytes, '\0')));
+    return text_thrown_by<CheckpointError>([&] { LensMaps::load(file); });
+  };
+  const auto tensor = [](const std::string& name, const std::string& dtype, const std::string& bytes) {
+    return R"({")" + name + R"(":{"dtype":")" + dtype + R"(","shape":[1,1],"data_offsets":[0,)" + bytes +
+           "]}}";
+  };
+  // One more than this number is below 0.
+  EXPECT_THAT(refusal(tensor("9223372036854775807.weight", "F32", "4"), 4),
+              testing::HasSubstr("'9223372036854775807.weight' is not a map"));
+  EXPECT_THAT(refusal(tensor("0.weight", "I64", "8"), 8),
+              testing::HasSubstr("a map holds int64, which are not floating-point numbers"));
+  // 1.5 was layer 1.
+  EXPECT_THAT(refusal(R"({"J":{"dtype":"F32","shape":[1,1,1],"data_offsets":[0,4]},"source_layers":{"dtype":)"
+                      R"("F32","shape":[1],"data_offsets":[4,8]}})",
+                      8),
+              testing::HasSubstr("'source_layers' is float32 [1], which is not a list of integers"));
 }
 
 }  // namespace

@@ -13,25 +13,15 @@
 #include "hooked/weights/processing.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/scratch.h"
+#include "tests/fuzz/small_model.h"
 
 namespace hooked {
 
 /// A folder with the packed weights of a small model.
 inline const std::filesystem::path& packed_folder() {
   static const std::filesystem::path folder = [] {
-    ModelConfig config;
-    config.n_layers = 1;
-    config.d_model = 4;
-    config.n_ctx = 4;
-    config.n_heads = config.n_kv_heads = 2;
-    config.d_head = 2;
-    config.attn_scale = 1.5;
-    config.d_mlp = 6;
-    config.activation = Activation::gelu;
-    config.d_vocab = 5;
-    config.unembedding = Unembedding{.d_vocab = 5};
     const auto path = scratch() / "packed";
-    HookedTransformer::create(config, {.seed = 7}).save(path, {.packed = true});
+    small_model().save(path, {.packed = true});
     return path;
   }();
   return folder;

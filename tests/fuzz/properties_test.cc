@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "tests/fuzz/changes.h"
+#include "tests/fuzz/circuit_property.h"
 #include "tests/fuzz/dictionary_property.h"
 #include "tests/fuzz/graph_property.h"
 #include "tests/fuzz/grid_property.h"
+#include "tests/fuzz/lens_maps_property.h"
 #include "tests/fuzz/manifest_property.h"
 #include "tests/fuzz/names_property.h"
 #include "tests/fuzz/packed_property.h"
+#include "tests/fuzz/probe_property.h"
 #include "tests/fuzz/prompt_pairs_property.h"
 
 namespace hooked::properties_test {
@@ -68,9 +71,11 @@ TEST_P(Properties, HoldForRandomChanges) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, Properties,
-    testing::Values(Target{"dictionary", dictionary_property, 1500}, Target{"graph", graph_property, 2000, 0},
-                    Target{"grid", grid_property, 3000}, Target{"manifest", manifest_property, 3000},
-                    Target{"names", names_property, 5000, 0}, Target{"packed", packed_property, 300},
+    testing::Values(Target{"circuit", circuit_property, 2000, 0},
+                    Target{"dictionary", dictionary_property, 1500}, Target{"graph", graph_property, 2000, 0},
+                    Target{"grid", grid_property, 3000}, Target{"lens_maps", lens_maps_property, 3000},
+                    Target{"manifest", manifest_property, 3000}, Target{"names", names_property, 5000, 0},
+                    Target{"packed", packed_property, 300}, Target{"probe", probe_property, 2000, 0},
                     Target{"prompt_pairs", prompt_pairs_property, 3000}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tests/fuzz/chat_template_property.h"
+#include "tests/fuzz/circuit_property.h"
 #include "tests/fuzz/dictionary_property.h"
 #include "tests/fuzz/encode_property.h"
 #include "tests/fuzz/gguf_model_property.h"
@@ -14,9 +15,11 @@
 #include "tests/fuzz/gguf_tokenizer_property.h"
 #include "tests/fuzz/graph_property.h"
 #include "tests/fuzz/grid_property.h"
+#include "tests/fuzz/lens_maps_property.h"
 #include "tests/fuzz/manifest_property.h"
 #include "tests/fuzz/names_property.h"
 #include "tests/fuzz/packed_property.h"
+#include "tests/fuzz/probe_property.h"
 #include "tests/fuzz/prompt_pairs_property.h"
 #include "tests/fuzz/safetensors_property.h"
 #include "tests/fuzz/tokenizer_files_property.h"
@@ -33,6 +36,7 @@ struct Target {
 };
 
 constexpr Target kTargets[] = {{"chat_template", hooked::chat_template_property},
+                               {"circuit", hooked::circuit_property},
                                {"dictionary", hooked::dictionary_property},
                                {"encode", hooked::encode_property},
                                {"gguf", hooked::gguf_property},
@@ -40,9 +44,11 @@ constexpr Target kTargets[] = {{"chat_template", hooked::chat_template_property}
                                {"gguf_tokenizer", hooked::gguf_tokenizer_property},
                                {"graph", hooked::graph_property},
                                {"grid", hooked::grid_property},
+                               {"lens_maps", hooked::lens_maps_property},
                                {"manifest", hooked::manifest_property},
                                {"names", hooked::names_property},
                                {"packed", hooked::packed_property},
+                               {"probe", hooked::probe_property},
                                {"prompt_pairs", hooked::prompt_pairs_property},
                                {"safetensors", hooked::safetensors_property},
                                {"tokenizer_files", hooked::tokenizer_files_property},

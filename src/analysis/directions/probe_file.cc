@@ -1,9 +1,11 @@
 // A probe as a file: writing it and reading it back.
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <stdexcept>
 #include <utility>
 
+#include "core/config_reader.h"
 #include "core/json.h"
 #include "hooked/analysis/probe.h"
 #include "hooked/core/error.h"
@@ -62,27 +64,27 @@ Probe Probe::load(const std::filesystem::path& file) {
   const auto opened = SafetensorsFile::open(file);
   Provenance origin = read_provenance(opened);
   const auto found = origin.more.find(kProbeRecord);
-  if (found == origin.more.end() || opened.find(kWeightTensor) == nullptr ||
+  if (origin.hooked_version.empty() || found == origin.more.end() || opened.find(kWeightTensor) == nullptr ||
       opened.find(kInterceptTensor) == nullptr)
     refuse(file, "the file holds no probe");
   Probe probe;
   try {
-    const Json record = parse_json(found->second, {});
-    probe.place = Address::parse(record.at("place").get<std::string>());
-    probe.position = record.at("position").get<std::string>();
-    probe.classes = record.at("classes").get<std::vector<std::string>>();
-    probe.facts = {.method = record.at("method").get<std::string>(),
-                   .penalty = record.at("penalty").get<double>(),
-                   .rows = record.at("rows").get<std::int64_t>(),
-                   .held_out_rows = record.at("held_out_rows").get<std::int64_t>(),
-                   .held_out_accuracy = record.at("held_out_accuracy").get<double>(),
-                   .seed = record.at("seed").get<std::uint64_t>(),
-                   .converged = record.at("converged").get<bool>()};
-    probe.fit.iterations = record.at("iterations").get<std::int64_t>();
+    const ConfigReader record(parse_json(found->second, {}), fmt::format("{}: probe", file.string()),
+                              make_error<CheckpointError>);
+    probe.place = Address::parse(record.text("place"));
+    probe.position = record.text("position");
+    probe.classes = record.texts("classes");
+    probe.facts = {.method = record.text("method"),
+                   .penalty = record.number("penalty"),
+                   .rows = record.count("rows", INT64_MAX),
+                   .held_out_rows = record.count("held_out_rows", INT64_MAX),
+                   .held_out_accuracy = record.number("held_out_accuracy"),
+                   .seed = record.seed("seed"),
+                   .converged = record.boolean("converged")};
+    probe.fit.iterations = record.count("iterations", INT64_MAX);
+    record.refuse_unread();
   } catch (const std::invalid_argument& problem) {
     refuse(file, problem.what());
-  } catch (const Json::exception& problem) {
-    refuse(file, fmt::format("the record of the probe is damaged ({})", printable(problem.what())));
   } catch (const HookError& problem) {
     refuse(file, problem.what());
   }

@@ -217,7 +217,8 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
     knocked.emplace_back(runs.add(without(own, knocked_out)),
                          runs.add(set_of(parts.count(), knocked_out).complement()));
   std::vector<std::pair<std::size_t, std::size_t>> of_others;
-  for (const PartSet& other : others.sets) of_others.emplace_back(runs.add(other), runs.add(other.complement()));
+  for (const PartSet& other : others.sets)
+    of_others.emplace_back(runs.add(other), runs.add(other.complement()));
   runs.run(parts);
 
   // If the whole model and none of it score the same, the remaining difference is rounding.

@@ -92,9 +92,9 @@ class LensFile {
     const auto dot = name.find('.');
     const auto before = std::string_view(name).substr(0, dot);
     const auto after = dot == std::string::npos ? std::string_view() : std::string_view(name).substr(dot + 1);
-    if (const auto depth = parse_integer(before); depth && *depth >= 0 && after == "weight") {
+    if (const auto depth = parse_integer(before); depth && is_layer(*depth) && after == "weight") {
       put(*depth, true).matrix = reader_.read(name);
-    } else if (depth && *depth >= 0 && after == "bias") {
+    } else if (depth && is_layer(*depth) && after == "bias") {
       put(*depth, true).bias = reader_.read(name);
     } else if (const auto layer = parse_integer(after); before == "J" && layer && is_layer(*layer)) {
       put(*layer + 1, false).matrix = reader_.read(name);
@@ -136,8 +136,9 @@ class LensFile {
     std::vector<std::int64_t> layers;
     if (reader_.contains("source_layers")) {
       const auto stored = reader_.read("source_layers");
-      if (stored.dim() != 1)
-        refuse(fmt::format("'source_layers' has the shape {}", shape_text(stored.sizes())));
+      if (stored.dim() != 1 || !at::isIntegralType(stored.scalar_type(), /*includeBool=*/false))
+        refuse(fmt::format("'source_layers' is {} {}, which is not a list of integers",
+                           dtype_text(stored.scalar_type()), shape_text(stored.sizes())));
       const auto numbers = stored.to(at::kLong);
       for (std::int64_t i = 0; i < numbers.size(0); ++i) layers.push_back(numbers[i].item<std::int64_t>());
       return layers;
@@ -156,6 +157,11 @@ class LensFile {
     const auto& first = *maps_.by_depth.begin();
     for (const auto& [depth, map] : maps_.by_depth) {
       if (!map.matrix.defined()) refuse(fmt::format("'{0}.bias' comes without '{0}.weight'", depth));
+      for (const at::Tensor& stored : {map.matrix, map.bias}) {
+        if (stored.defined() && !at::isFloatingType(stored.scalar_type()))
+          refuse(fmt::format("a map holds {}, which are not floating-point numbers",
+                             dtype_text(stored.scalar_type())));
+      }
       if (map.matrix.dim() != 2 || map.matrix.size(0) != map.matrix.size(1))
         refuse(fmt::format("a map has the shape {}, which is not square", shape_text(map.matrix.sizes())));
       if (map.matrix.sizes() != first.second.matrix.sizes())
@@ -189,7 +195,9 @@ class LensFile {
     const auto target = holder.find("target_layer");
     if (target == holder.end() || target->is_null()) return;
     if (!target->is_number_integer()) disagree("target_layer", "an integer", json_kind(*target));
-    maps_.target_depth = target->get<std::int64_t>() + 1;
+    const auto layer = target->get<std::int64_t>();
+    if (!is_layer(layer)) disagree("target_layer", "the number of a layer", target->dump());
+    maps_.target_depth = layer + 1;
   }
 
   /// What the config.json in a tuned lens's folder says about it. (The user has to know which model it was
