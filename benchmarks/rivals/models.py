@@ -15,7 +15,7 @@ class Shape:
     published: str = ""  # a file that others made, under the repository's root
 
 
-LAYERS = 12  # of every shape
+LAYERS = 12  # of SHAPES
 
 SHAPES = (
     Shape("gpt2-small", "GPT-2-small's shape", {"model_type": "gpt2"}, 1024),

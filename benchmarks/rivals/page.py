@@ -113,7 +113,7 @@ def section(results: dict, about: dict, shapes: dict, agreements: list) -> str:
     parts = [
         f"{machine(about)}; {versions}.",
         left_out(about),
-        f"{names}; random weights, logits of every position unless said. Median (smallest to largest) over {about['rounds']} rounds"
+        f"{names}; random weights and logits of every position unless said. Median (smallest to largest) over {about['rounds']} rounds"
         f"{', with --quick' if about['quick'] else ''}. Ratios are taken within a round; those that miss their target are bold.",
         f"{compared} tensors were compared, {sum(len(a.problems) for a in agreements)} disagreed; the largest difference of float32 "
         f"tensors, over their largest value, is {worst:.2g}.",

@@ -197,6 +197,10 @@ CodedStrips::CodedStrips(const CodedForm& form, std::int64_t out, std::int64_t i
   assert(fits(form, in));
 }
 
+std::uint64_t CodedStrips::nbytes_of(const CodedForm& form, std::int64_t out, std::int64_t in) {
+  return static_cast<std::uint64_t>(parts_for(out, kStripColumns) * (in / form.block) * parts_of(form).end);
+}
+
 bool CodedStrips::holds(const CodedBlock& block) { return std::isfinite(block.factor); }
 
 std::byte* CodedStrips::block_at(std::int64_t strip, std::int64_t block) const {

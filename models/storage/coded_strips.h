@@ -21,6 +21,9 @@ class CodedStrips {
   /// Whether a matrix of that width can be stored so.
   static bool fits(const CodedForm& form, std::int64_t in) { return in > 0 && in % form.block == 0; }
 
+  /// The bytes that a matrix takes.
+  static std::uint64_t nbytes_of(const CodedForm& form, std::int64_t out, std::int64_t in);
+
   /// All numbers are 0 until rows are put. Memory as for Matrix.
   CodedStrips(const CodedForm& form, std::int64_t out, std::int64_t in, const Workspace* memory = nullptr);
 

@@ -80,6 +80,7 @@ void bind_facts(Model& model) {
   fact("device", [](const HookedTransformer& self) { return self.device(); });
   fact("placement", [](const HookedTransformer& self) { return self.placement(); });
   fact("dtype", [](const HookedTransformer& self) { return self.dtype(); });
+  fact("weight_storage", [](const HookedTransformer& self) { return self.weight_storage(); });
   fact("names", [](const HookedTransformer& self) { return self.names(); });
   fact("dictionaries", &HookedTransformer::dictionaries);
   fact("weights", [](const HookedTransformer& self) { return self.weights(); });

@@ -158,10 +158,11 @@ void print_tokenizer(const ModelDescription& model) {
                            : std::string("no chat template, which --chat needs"));
 }
 
-void print_info(const std::string& name, const ModelDescription& model, bool stored) {
+void print_info(const std::string& name, const ModelDescription& model) {
   fmt::print("{}: {} parameters{}, {} in memory as {}, family {}\n", name, grouped(model.parameters),
              is_processed(model.processing) ? " before processing" : "", bytes_text(model.bytes),
-             stored ? "stored in the file" : dtype_text(model.config.dtype), model.family);
+             model.weights == WeightStorage::stored ? "stored in the file" : dtype_text(model.config.dtype),
+             model.family);
   fmt::print("a run reads {}\n\n", model.context ? fmt::format("at most {} tokens", grouped(*model.context))
                                                  : std::string("any number of tokens"));
   print_config(model.config);
@@ -286,10 +287,15 @@ void perform(const InfoOptions& options) {
   }
   const ModelDescription model = describe(options.model.model, load_options(options.model));
   std::optional<ProcessingCheck> check;
+  if (options.check_processing && model.weights == WeightStorage::stored) {
+    throw ConfigError("--check-processing",
+                      "weights that stay as they are stored are not processed, so that there is nothing to "
+                      "check; expected expanded weights; leave out --weights stored");
+  }
   if (options.check_processing) check = check_processing(options.model);
   if (check) print_notes(check->notes);
   if (!options.json) {
-    print_info(options.model.model, model, options.model.weights == "stored");
+    print_info(options.model.model, model);
     if (check) {
       fmt::print(
           "\nwith and without it, log-probabilities of {} random tokens differ by at most {:.2g} ({})\n",
@@ -305,6 +311,7 @@ void perform(const InfoOptions& options) {
                {"config", parse_json(config_json(model.config), {})},
                {"parameters", model.parameters},
                {"bytes", model.bytes},
+               {"weights", model.weights == WeightStorage::stored ? "stored" : "expanded"},
                {"notes", model.notes},
                {"ignored_keys", model.ignored_keys}});
   add_files(model, json);

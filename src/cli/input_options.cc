@@ -244,7 +244,8 @@ HookedTransformer load_model_for(const std::vector<GivenDictionary>& dictionarie
   if (options.threads > 0) at::set_num_threads(options.threads);
   ProgressBar bar("loading");
   LoadOptions load = load_options(options);
-  if (!load.processing) load.without = steps_left_out(dictionaries);
+  if (!load.processing && load.weights == WeightStorage::expanded)
+    load.without = steps_left_out(dictionaries);
   load.progress = bar.progress();
   return HookedTransformer::load(options.model, load);
 }

@@ -46,6 +46,7 @@ std::string shell_options(const ModelOptions& model) {
   if (!model.dtype.empty()) add("--dtype " + shell_word(model.dtype));
   if (!model.process.empty()) add(fmt::format("--process {}", fmt::join(model.process, ",")));
   if (model.no_processing) add("--no-processing");
+  if (model.weights == "stored") add("--weights stored");
   return words;
 }
 

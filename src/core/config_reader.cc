@@ -249,7 +249,7 @@ std::int64_t ConfigReader::count(std::string_view key, std::int64_t most) const 
   if (value < 0 || value > most) refuse(key, fmt::format("is out of range; expected 0 to {}", most));
   return value;
 }
-std::uint64_t ConfigReader::seed(std::string_view key) const { return place(key).natural(require(key)); }
+std::uint64_t ConfigReader::natural(std::string_view key) const { return place(key).natural(require(key)); }
 
 double ConfigReader::number(std::string_view key) const { return place(key).number(require(key)); }
 double ConfigReader::number_or(std::string_view key, double fallback) const {

@@ -60,7 +60,7 @@ class ConfigReader {
   std::int64_t integer(std::string_view key) const;
   std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
   std::int64_t count(std::string_view key, std::int64_t most) const;  ///< an integer from 0 to `most`
-  std::uint64_t seed(std::string_view key) const;                     ///< an integer from 0 to 2^64 - 1
+  std::uint64_t natural(std::string_view key) const;                  ///< an integer from 0 to 2^64 - 1
   double number(std::string_view key) const;
   double number_or(std::string_view key, double fallback) const;
   bool boolean(std::string_view key) const;

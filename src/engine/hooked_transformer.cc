@@ -1,9 +1,12 @@
 #include "hooked/engine/hooked_transformer.h"
 
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/hash.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,11 +42,18 @@ std::set<std::string> saved_file_names() {
   return names;
 }
 
-// Only the weights.
-std::shared_ptr<LoadedModel> on_cpu(const LoadedModel& model) {
-  auto copy = std::make_shared<LoadedModel>(model.config, c10::Device(at::kCPU));
-  fill(*copy, copy_weights(model));
-  return copy;
+// Each is read when it is written, so that memory holds one of them in addition to the model.
+void write_weights(AtomicFile& file, const LoadedModel& model, const Progress& progress) {
+  const at::NoGradGuard no_grad;
+  const WeightSlots slots = model.slots();
+  std::map<std::string_view, const SlotView*> by_name;
+  for (const WeightSlot& slot : slots) by_name.emplace(slot.name, &slot.view);
+  NamedTensors shapes;
+  for (const auto& [name, view] : by_name)
+    shapes.emplace_back(name, at::empty(view->sizes(), at::device(at::kMeta).dtype(view->dtype())));
+  write_safetensors(file, shapes,
+                    [&](std::size_t number) { return by_name.at(shapes[number].first)->read(); },
+                    {.metadata = {{"format", "pt"}}, .progress = progress});
 }
 
 // A model whose weights have been read for its identity, which takes memory on their devices.
@@ -108,6 +118,9 @@ Provenance HookedTransformer::provenance() const {
 }
 c10::Device HookedTransformer::device() const { return model_->device; }
 const Placement& HookedTransformer::placement() const& { return model_->placement; }
+WeightStorage HookedTransformer::weight_storage() const {
+  return model_->storage == Storage::codes ? WeightStorage::stored : WeightStorage::expanded;
+}
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
 Hooks HookedTransformer::hooks() const { return hooks_->snapshot(); }
@@ -122,12 +135,11 @@ void HookedTransformer::save(const std::filesystem::path& folder, const SaveOpti
   OwnFolder saved(folder, native_folder(saved_file_names()), model_->read_from);
   if (options.packed) {
     const bool as_it_is = model_->device.is_cpu() && model_->storage != Storage::codes;
-    write_packed(saved.add(std::string(kPackedFile)), as_it_is ? *model_ : *on_cpu(*model_),
+    write_packed(saved.add(std::string(kPackedFile)),
+                 as_it_is ? *model_ : *copy_model(*model_, c10::Device(at::kCPU), Storage::fastest),
                  options.progress);
   } else {
-    const StateDict weights = copy_weights(*model_);
-    write_safetensors(saved.add(kPlainFile), {weights.begin(), weights.end()},
-                      {.metadata = {{"format", "pt"}}, .progress = options.progress});
+    write_weights(saved.add(kPlainFile), *model_, options.progress);
   }
   saved.add(kConfigFile, config_json_of(*model_));
   for (const auto& [name, content] : model_->tokenizer_files) saved.add(name, content);

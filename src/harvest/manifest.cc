@@ -133,10 +133,12 @@ auto reading(const std::filesystem::path& file, const Read& read) {
 
 Json run_json(const UnitRuns& runs) {
   const int threads = runs.options().threads.value_or(at::get_num_threads());
-  return {{"device", runs.model().device().str()},
-          {"kernels", to_string(kernel_set())},
-          {"threads", threads},
-          {"batch_tokens", runs.options().batch_tokens}};
+  Json run{{"device", runs.model().device().str()},
+           {"kernels", to_string(kernel_set())},
+           {"threads", threads},
+           {"batch_tokens", runs.options().batch_tokens}};
+  if (runs.model().weight_storage() == WeightStorage::stored) run["weights"] = "stored";
+  return run;
 }
 
 }  // namespace

@@ -82,6 +82,9 @@ SectionCode how_loaded(const HookedTransformer& model) {
     how.cpp = fmt::format(".dtype = {}", in_cpp);
     how.python = fmt::format(", dtype=torch.{}", word);
   }
+  const auto add_in_cpp = [&](const std::string& option) {
+    how.cpp += fmt::format("{}{}", how.cpp.empty() ? "" : ", ", option);
+  };
   std::vector<std::string> left_out, quoted;
   for (const StepReport& report : model.processing()) {
     if (report.outcome != "not requested" || !WeightProcessing().wants(report.step)) continue;
@@ -90,8 +93,12 @@ SectionCode how_loaded(const HookedTransformer& model) {
     quoted.push_back(in_source(name));
   }
   if (!left_out.empty()) {
-    how.cpp += fmt::format("{}.without = {{{}}}", how.cpp.empty() ? "" : ", ", fmt::join(left_out, ", "));
+    add_in_cpp(fmt::format(".without = {{{}}}", fmt::join(left_out, ", ")));
     how.python += fmt::format(", without=[{}]", fmt::join(quoted, ", "));
+  }
+  if (model.weight_storage() == WeightStorage::stored) {
+    add_in_cpp(".weights = hooked::WeightStorage::stored");
+    how.python += R"(, weights="stored")";
   }
   if (!how.cpp.empty()) how.cpp = fmt::format(", {{{}}}", how.cpp);
   return how;

@@ -149,6 +149,11 @@ TEST_F(GgufInfo, OfAPartOfASplitDescribesWhatIsThere) {
   EXPECT_EQ(part["config"], whole["config"]);
   EXPECT_EQ(part["tokenizer"], whole["tokenizer"]);
   EXPECT_LT(part["stored_bytes"], whole["stored_bytes"]);
+  const auto kept = succeed({"info", first, "--weights", "stored", "--json"}).json();
+  EXPECT_EQ(kept["weights"], "stored");
+  EXPECT_EQ(kept["bytes"], part["stored_bytes"]) << "in codes: more is not known";
+  EXPECT_NE(kept["notes"].dump().find("is known when all files are there"), std::string::npos);
+  expect_failure({"info", first, "--weights", "stored", "--process", "fold_ln"}, 1, "got fold_ln");
   EXPECT_NE(part["notes"].dump().find("files are missing: what this says of the model is what the metadata"),
             std::string::npos)
       << part["notes"].dump();

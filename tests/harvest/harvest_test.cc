@@ -277,6 +277,20 @@ TEST_F(HarvestTest, OtherThreadsAreLabelled) {
   EXPECT_NE(manifest.substr(second).find("\"threads\":2"), std::string::npos);
 }
 
+TEST_F(HarvestTest, WeightsThatStayAsTheyAreStoredAreNotMixedWithOthers) {
+  const std::string file = HOOKED_SOURCE_DIR "/tests/golden/gguf/quantised.gguf";
+  const auto expanded = HookedTransformer::load(file, {.processing = WeightProcessing::none()});
+  const auto stored = HookedTransformer::load(
+      file, {.processing = WeightProcessing::none(), .weights = WeightStorage::stored});
+  const fs::path out = folder / "acts";
+  const auto options = packed_options(act::resid_pre(1));
+  harvest(expanded, corpus, out, options, {.unit_tokens = kUnitTokens, .units = Ids{0}});
+  EXPECT_TRUE(throws<IoError>([&] { harvest(stored, corpus, out, options, {.unit_tokens = kUnitTokens}); },
+                              out.string(), {"run.weights", "--mixed"}));
+  harvest(stored, corpus, out, options, {.unit_tokens = kUnitTokens, .mixed = true});
+  EXPECT_NE(bytes_in(out).at("manifest.json").find("\"weights\":\"stored\""), std::string::npos);
+}
+
 TEST_F(HarvestTest, FoldersOfOthersAreNotTouched) {
   const auto options = packed_options(act::resid_pre(2));
   fs::create_directories(folder / "mine");

@@ -47,26 +47,32 @@ void store_as_codes(SourceTensors& source) {
   }
 }
 
-// How many matrices of the model get their codes. Each must be the numbers that it gets expanded.
-int coded_matrices(const std::filesystem::path& place, const LoadOptions& raw) {
+/// The matrices of a model, and how many get their codes.
+struct Coded {
+  int coded = 0, matrices = 0;
+};
+
+// Each must be the numbers that it gets expanded.
+Coded coded_matrices(const std::filesystem::path& place, const LoadOptions& raw) {
   const IdentifiedModel identified = identify(place);
   const CheckpointReader reader = open_checkpoint(place);
   SourceTensors source = source_tensors(reader);
-  if (identified.read.storage) return -1;
+  if (identified.read.storage) return {};
   store_as_codes(source);
   if (reader.gguf() != nullptr) read_gguf_tensors(source, gguf_architecture(reader), identified.read.config);
   const WeightPlan plan = plan_weights(source, identified.family, identified.read);
   RecipeReader numbers(source, plan.recipes);
   const LoadedModel empty(plan.config, c10::Device(at::kCPU), Storage::codes);
   const StateDict expanded = HookedTransformer::load(place.string(), raw).state_dict();
-  int coded = 0;
+  Coded found;
   for (const WeightSlot& slot : empty.slots()) {
     const CodedSlot* const matrix = slot.view.coded();
     if (matrix == nullptr) continue;
+    ++found.matrices;
     const auto outputs_first = [&](const at::Tensor& tensor) { return matrix->outputs_first(tensor); };
     const auto rows = numbers.find_codes(slot.name, outputs_first);
     if (!rows) continue;
-    ++coded;
+    ++found.coded;
     const at::Tensor wanted = outputs_first(expanded.at(slot.name)).reshape({rows->out, rows->in});
     at::Tensor got = at::empty({rows->out, rows->in}, at::kFloat);
     std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows->in));
@@ -77,7 +83,7 @@ int coded_matrices(const std::filesystem::path& place, const LoadOptions& raw) {
     }
     EXPECT_TRUE(at::equal(got.to(wanted.scalar_type()), wanted)) << slot.name;
   }
-  return coded;
+  return found;
 }
 
 const LoadOptions kRaw = {.dtype = at::kFloat, .processing = WeightProcessing::none()};
@@ -88,7 +94,9 @@ TEST(CodedRows, AreThoseOfEveryGgufLayout) {
         file.path().stem() == "sentencepiece")
       continue;
     SCOPED_TRACE(file.path().stem().string());
-    EXPECT_GE(coded_matrices(file.path(), kRaw), 4);
+    const Coded found = coded_matrices(file.path(), kRaw);
+    EXPECT_GE(found.matrices, 4);
+    EXPECT_EQ(found.coded, found.matrices);
   }
 }
 
@@ -97,8 +105,7 @@ TEST(CodedRows, AreThoseOfEveryFamily) {
   for (const GoldenCase& golden : golden_cases()) {
     if (!std::filesystem::exists(golden.folder() / "model.safetensors")) continue;
     SCOPED_TRACE(golden.name);
-    const int coded = coded_matrices(golden.folder(), kRaw);
-    if (coded > 0) met.insert(golden.name);
+    if (coded_matrices(golden.folder(), kRaw).coded > 0) met.insert(golden.name);
   }
   EXPECT_GE(met.size(), golden_cases().size() / 2);
 }
@@ -285,8 +292,9 @@ TEST(StoredWeights, OfAFileThatMixesFormats) {
 TEST(StoredWeights, AreRefusedWithProcessingThatWasAskedFor) {
   const LoadOptions folded = {.processing = WeightProcessing::only({ProcessingStep::fold_ln}),
                               .weights = WeightStorage::stored};
-  EXPECT_TRUE(throws<ConfigError>([&] { HookedTransformer::load(kQuantised, folded); }, "weights",
-                                  {"cannot stay as they are stored", "load the weights expanded"}));
+  EXPECT_TRUE(
+      throws<ConfigError>([&] { HookedTransformer::load(kQuantised, folded); }, "weights",
+                          {"cannot stay as they are stored", "got fold_ln", "load the weights expanded"}));
 }
 
 TEST(StoredWeights, AreRefusedWhereThereAreNone) {
@@ -310,6 +318,21 @@ TEST(StoredWeights, AreDescribed) {
   EXPECT_LT(stored.bytes, expanded.bytes / 3);
   EXPECT_EQ(expanded.processing.front().outcome, "applied");
   EXPECT_EQ(stored.processing.front().outcome, "the weights stay as they are stored");
+  EXPECT_EQ(expanded.weights, WeightStorage::expanded);
+  EXPECT_EQ(stored.weights, WeightStorage::stored);
+  const auto model = HookedTransformer::load(kQuantised, {.weights = WeightStorage::stored});
+  EXPECT_EQ(model.weight_storage(), WeightStorage::stored);
+  EXPECT_EQ(HookedTransformer::load(kQuantised).weight_storage(), WeightStorage::expanded);
+  // What is said before and after loading is the same.
+  const auto kept = [](const std::vector<std::string>& notes) {
+    const auto found = std::ranges::find_if(notes, [](const std::string& note) {
+      return note.find("matrices stay in codes") != std::string::npos;
+    });
+    return found == notes.end() ? std::string() : *found;
+  };
+  EXPECT_NE(kept(stored.notes), "");
+  EXPECT_EQ(kept(stored.notes), kept(model.notes()));
+  EXPECT_EQ(kept(expanded.notes), "");
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ def test_quantised_weights_stay_stored() -> None:
     file = str(Path(__file__).parents[1] / "golden" / "gguf" / "quantised.gguf")
     expanded = HookedTransformer.load(file, processing=hooked.WeightProcessing.none())
     stored = HookedTransformer.load(file, weights="stored")
+    assert stored.weight_storage == hooked.WeightStorage.stored
     tokens = torch.tensor([[1, 2, 3, 4]])
     assert torch.allclose(stored.run(tokens).logits, expanded.run(tokens).logits, atol=1e-4)
     assert torch.equal(stored.state_dict()["blocks.0.attn.W_Q"], expanded.state_dict()["blocks.0.attn.W_Q"])

@@ -52,6 +52,14 @@ TEST(Report, HasTheSectionsOfAPrompt) {
               HasSubstr("--answer-token " + std::to_string(likeliest)));
 }
 
+TEST(Report, TheCodeLoadsWeightsAsTheyWere) {
+  const auto model = HookedTransformer::load(HOOKED_SOURCE_DIR "/tests/golden/gguf/quantised.gguf",
+                                             {.weights = WeightStorage::stored});
+  const Document code = data_of(report(model, kPrompt))["sections"][0]["code"];
+  EXPECT_THAT(code["cpp"].get<std::string>(), HasSubstr("{.weights = hooked::WeightStorage::stored}"));
+  EXPECT_THAT(code["python"].get<std::string>(), HasSubstr(", weights=\"stored\")"));
+}
+
 TEST(Report, APairIsPatched) {
   const HookedTransformer model = random_model();
   const Page page = report(model, kPrompt, {.corrupted = kOther, .answers = {8}, .against = {9}});

@@ -101,6 +101,8 @@ class HookedTransformer {
   Placement placement() const&& { return placement(); }
   /// The dtype of the weights: the config's dtype.
   at::ScalarType dtype() const { return config().dtype; }
+  /// Whether the weights stay as they are stored (LoadOptions::weights).
+  WeightStorage weight_storage() const;
   /// The points of this model, with those inside its dictionaries.
   const PointIndex& points() const&;
   /// The same for a temporary, as a copy.

@@ -44,7 +44,8 @@ struct ModelDescription {
   std::string family;       ///< `gpt2`, `hooked_transformer`, ...
   ModelConfig config;       ///< of the weights as stored, in the dtype they would be loaded in
   std::int64_t parameters;  ///< tied matrices counted once
-  std::int64_t bytes;       ///< of the parameters in that dtype, or as they stay stored
+  std::int64_t bytes;       ///< of the weights in memory: in that dtype, or in codes where they stay in them
+  WeightStorage weights;    ///< whether they stay as they are stored
   /// The outcome of each processing step.
   std::vector<StepReport> processing;
   std::vector<std::string> notes;         ///< what a user should know, one sentence each

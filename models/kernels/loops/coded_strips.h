@@ -9,6 +9,9 @@ namespace {
 
 constexpr int kUnit = 32;                                        // inputs whose codes are adjacent
 constexpr int kCodeLine = 4 * static_cast<int>(kPackedColumns);  // bytes: a word of each column
+// Bytes ahead of the codes in use that are fetched from memory: with blocks of 256 the processor itself does
+// not see how several strips are read (Q4_K from memory 1.2 times as fast, the others as fast as before).
+constexpr int kAhead = 2048;
 
 [[gnu::always_inline]] inline Floats factors_at(CodeFactors factors, const char* from) {
   if (factors == CodeFactors::half) return floats_of(halves_at(from));
@@ -146,6 +149,9 @@ template <class Codes, int kVectors, class Use>
         scales[0][v] = group_scale(form, layout, block, columns.lane[v], group);
         scales[1][v] = halved ? group_scale(form, layout, block, columns.lane[v], group + 1) : scales[0][v];
         words[v] = block + layout.codes + unit * Codes::kBits * kCodeLine + 4 * columns.lane[v];
+#pragma GCC unroll 8
+        for (int line = 0; line < Codes::kBits; ++line)
+          __builtin_prefetch(words[v] + line * kCodeLine + kAhead);
       }
 #pragma GCC unroll 32
       for (int i = 0; i < kUnit; ++i) {

@@ -64,7 +64,8 @@ Probe Probe::load(const std::filesystem::path& file) {
   const auto opened = SafetensorsFile::open(file);
   Provenance origin = read_provenance(opened);
   const auto found = origin.more.find(kProbeRecord);
-  if (origin.hooked_version.empty() || found == origin.more.end() || opened.find(kWeightTensor) == nullptr ||
+  if (origin.hooked_version.empty()) refuse(file, "the metadata 'hooked_version' is missing");
+  if (found == origin.more.end() || opened.find(kWeightTensor) == nullptr ||
       opened.find(kInterceptTensor) == nullptr)
     refuse(file, "the file holds no probe");
   Probe probe;
@@ -79,7 +80,7 @@ Probe Probe::load(const std::filesystem::path& file) {
                    .rows = record.count("rows", INT64_MAX),
                    .held_out_rows = record.count("held_out_rows", INT64_MAX),
                    .held_out_accuracy = record.number("held_out_accuracy"),
-                   .seed = record.seed("seed"),
+                   .seed = record.natural("seed"),
                    .converged = record.boolean("converged")};
     probe.fit.iterations = record.count("iterations", INT64_MAX);
     record.refuse_unread();

@@ -77,11 +77,6 @@ class SetDraw {
   std::mt19937_64 engine_;
 };
 
-PartSet without(PartSet set, std::span<const std::int64_t> members) {
-  for (const std::int64_t member : members) set.erase(member);
-  return set;
-}
-
 /// Other sets of the circuit's size.
 struct Others {
   std::vector<PartSet> sets;
@@ -107,15 +102,15 @@ Others other_sets(std::int64_t count, const PartSet& own, const CircuitJudgement
   return others;
 }
 
-/// Subsets of a circuit of these parts, except the empty one.
-std::vector<std::vector<std::int64_t>> subsets(const std::vector<std::int64_t>& parts,
-                                               const CircuitJudgementOptions& options) {
-  std::vector<std::vector<std::int64_t>> all;
+/// Subsets of a circuit of these parts of a model with `count`, except the empty one.
+std::vector<PartSet> subsets(std::int64_t count, const std::vector<std::int64_t>& parts,
+                             const CircuitJudgementOptions& options) {
+  std::vector<PartSet> all;
   if (parts.empty() || options.sets == 0) return all;
   const auto of_bits = [&](auto has) {
-    std::vector<std::int64_t> some;
+    PartSet some(count);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (has(i)) some.push_back(parts[i]);
+      if (has(i)) some.insert(parts[i]);
     }
     return some;
   };
@@ -126,8 +121,8 @@ std::vector<std::vector<std::int64_t>> subsets(const std::vector<std::int64_t>& 
   }
   SetDraw draw(options.seed + 1);
   while (static_cast<std::int64_t>(all.size()) < options.sets) {
-    std::vector<std::int64_t> some = of_bits([&](std::size_t) { return draw.below(2) == 1; });
-    if (!some.empty()) all.push_back(std::move(some));
+    PartSet some = of_bits([&](std::size_t) { return draw.below(2) == 1; });
+    if (some != PartSet(count)) all.push_back(std::move(some));
   }
   return all;
 }
@@ -205,20 +200,25 @@ CircuitJudgement judge_circuit(const HookedTransformer& model, const Circuit& ci
     throw HookError("judge_circuit", fmt::format("sets is {}; expected 0 or more", options.sets));
   const KeptParts parts(model, circuit.kind(), options.sweep);
   const PartSet own = parts.parts_of(circuit);
-  const Others others = other_sets(parts.count(), own, options);
+  Others others = other_sets(parts.count(), own, options);
   Runs runs;
   const std::vector<std::int64_t> members = own.members();
   const std::size_t none = runs.add(PartSet(parts.count())), alone = runs.add(own),
                     ablated = runs.add(own.complement());
   std::vector<std::size_t> less;
-  for (const std::int64_t part : members) less.push_back(runs.add(without(own, {&part, 1})));
+  for (const std::int64_t part : members) {
+    PartSet rest = own;
+    rest.erase(part);
+    less.push_back(runs.add(std::move(rest)));
+  }
   std::vector<std::pair<std::size_t, std::size_t>> knocked;
-  for (const auto& knocked_out : subsets(members, options))
-    knocked.emplace_back(runs.add(without(own, knocked_out)),
-                         runs.add(set_of(parts.count(), knocked_out).complement()));
+  for (const PartSet& knocked_out : subsets(parts.count(), members, options))
+    knocked.emplace_back(runs.add(own.minus(knocked_out)), runs.add(knocked_out.complement()));
   std::vector<std::pair<std::size_t, std::size_t>> of_others;
-  for (const PartSet& other : others.sets)
-    of_others.emplace_back(runs.add(other), runs.add(other.complement()));
+  for (PartSet& other : others.sets) {
+    const std::size_t ablated_too = runs.add(other.complement());
+    of_others.emplace_back(runs.add(std::move(other)), ablated_too);
+  }
   runs.run(parts);
 
   // If the whole model and none of it score the same, the remaining difference is rounding.

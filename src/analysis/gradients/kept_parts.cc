@@ -178,6 +178,14 @@ PartSet PartSet::complement() const {
   return rest;
 }
 
+PartSet PartSet::minus(const PartSet& other) const {
+  PartSet rest(*this);
+  for (std::size_t part = 0; part < has_.size(); ++part) {
+    if (other.has_[part]) rest.has_[part] = false;
+  }
+  return rest;
+}
+
 EdgeSpace::EdgeSpace(const HookedTransformer& model)
     : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
   const std::set<ActivationName> beginnings = stream_beginnings(model.config());

@@ -41,13 +41,14 @@ class PartSet {
  public:
   /// The empty set of a model with that many parts.
   explicit PartSet(std::int64_t parts) : has_(static_cast<std::size_t>(parts)) {}
-  bool contains(std::int64_t part) const { return has_[static_cast<std::size_t>(part)]; }
   void insert(std::int64_t part) { has_[static_cast<std::size_t>(part)] = true; }
   void erase(std::int64_t part) { has_[static_cast<std::size_t>(part)] = false; }
   /// The members, in ascending order.
   std::vector<std::int64_t> members() const;
   /// Everything that is not in this set.
   PartSet complement() const;
+  /// What is in this set and not in `other`.
+  PartSet minus(const PartSet& other) const;
   bool operator==(const PartSet&) const = default;
 
  private:

@@ -1,9 +1,13 @@
 #include "io/checkpoint/source_tensor.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/equal.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -20,6 +24,17 @@ std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
   const auto distance = [&](std::int64_t d) { return tensor.size(d) == 1 ? -1 : tensor.stride(d); };
   std::ranges::stable_sort(order, [&](auto a, auto b) { return distance(a) > distance(b); });
   return order;
+}
+
+// Whether `tensor` [.., .., .., ..] has the same numbers at each index of these dimensions.
+bool repeats(const at::Tensor& tensor, std::array<std::int64_t, 2> dimensions) {
+  at::Tensor once = tensor;
+  bool by_strides = true;
+  for (const std::int64_t dimension : dimensions) {
+    by_strides = by_strides && (tensor.size(dimension) == 1 || tensor.stride(dimension) == 0);
+    once = once.narrow(dimension, 0, 1);
+  }
+  return by_strides || at::equal(tensor, once.expand_as(tensor));
 }
 
 }  // namespace
@@ -115,25 +130,45 @@ std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::T
                       .read = read};
 }
 
-std::optional<CodedRows> coded_rows(const SourceTensor& source, const at::Tensor& meta,
-                                    const at::Tensor& made) {
-  if (!source.codes || !made.is_alias_of(meta) || made.numel() == 0) return std::nullopt;
-  const std::int64_t block = source.codes->form.block, inner = made.size(3), in = made.size(2) * inner;
-  const auto steps_by = [&](std::int64_t dimension, std::int64_t step) {
-    return made.size(dimension) == 1 || made.stride(dimension) == step;
-  };
-  const auto in_blocks = [&](std::int64_t dimension) {
-    return made.size(dimension) == 1 || made.stride(dimension) % block == 0;
-  };
-  if (!steps_by(3, 1) || !steps_by(2, inner) || in % block != 0 || made.storage_offset() % block != 0 ||
-      !in_blocks(0) || !in_blocks(1))
+std::optional<CodedRows> coded_rows(const SourceTensor& source, const RecipeOfRows& recipe) {
+  const at::Tensor meta = source.meta();
+  if (!source.codes || meta.numel() == 0 || meta.dim() == 0) return std::nullopt;
+  const std::int64_t block = source.codes->form.block;
+  const std::vector<std::int64_t> order = memory_order(meta);
+  std::vector<std::int64_t> sizes = meta.permute(order).sizes().vec(), back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  // A row of the file: as many of the innermost dimensions as an output has inputs.
+  const at::Tensor made = recipe(meta);
+  if (made.dim() != 4) return std::nullopt;
+  std::size_t outer = sizes.size();  // dimensions that number the rows
+  std::int64_t width = 1;
+  while (outer > 0 && width < made.size(2) * made.size(3)) width *= sizes[--outer];
+  const std::int64_t height = meta.numel() / width;
+  if (width % block != 0 || std::max(width, height) > std::numeric_limits<std::int32_t>::max())
     return std::nullopt;
-  const auto read = [read = source.codes->read, block, offset = made.storage_offset(),
-                     inner_out = made.size(1), outer_step = made.stride(0),
-                     step = made.stride(1)](std::int64_t out, std::span<CodedBlock> into) {
-    read((offset + out / inner_out * outer_step + out % inner_out * step) / block, into);
+  // For each element of the result, the row and the column of the file that it comes from. A view of these
+  // takes no memory, and heads that are picked out take 4 bytes an element for a moment.
+  const auto traced = [&](const at::Tensor& numbers, std::vector<std::int64_t> shape) {
+    return recipe(numbers.view(shape).expand(sizes).permute(back));
   };
-  return CodedRows{source.codes->form, made.size(0) * made.size(1), in, read};
+  std::vector<std::int64_t> of_rows = sizes, of_columns = sizes;
+  std::fill(of_rows.begin() + static_cast<std::ptrdiff_t>(outer), of_rows.end(), 1);
+  std::fill(of_columns.begin(), of_columns.begin() + static_cast<std::ptrdiff_t>(outer), 1);
+  const at::Tensor columns = traced(at::arange(width, at::kInt), of_columns);
+  if (columns.scalar_type() != at::kInt) return std::nullopt;  // scaled or rounded
+  const at::Tensor own = columns.select(0, 0).select(0, 0).reshape(-1);
+  const std::int64_t in = own.numel(), first = own[0].item<std::int64_t>();
+  const bool in_order = at::equal(own, at::arange(first, first + in, at::kInt)) && first % block == 0 &&
+                        in % block == 0 && repeats(columns, {0, 1});
+  if (!in_order) return std::nullopt;
+  const at::Tensor rows = traced(at::arange(height, at::kInt), of_rows);
+  if (!repeats(rows, {2, 3})) return std::nullopt;
+  const at::Tensor places = rows.select(3, 0).select(2, 0).reshape(-1).contiguous();
+  const auto read = [=, read = source.codes->read](std::int64_t out, std::span<CodedBlock> into) {
+    read((places.const_data_ptr<std::int32_t>()[out] * width + first) / block, into);
+  };
+  return CodedRows{source.codes->form, places.numel(), in, read};
 }
 
 }  // namespace hooked

@@ -81,9 +81,12 @@ struct CodedRows {
   std::function<void(std::int64_t out, std::span<CodedBlock> into)> read;
 };
 
-/// The same for a view of `meta` as [outer out, inner out, outer in, inner in]. Returns nothing if the source
-/// is not stored in codes, or if an output's inputs are not whole blocks in order.
-std::optional<CodedRows> coded_rows(const SourceTensor& source, const at::Tensor& meta,
-                                    const at::Tensor& made);
+/// Makes our tensor as [outer out, inner out, outer in, inner in] from one of the source's shape.
+using RecipeOfRows = std::function<at::Tensor(const at::Tensor& theirs)>;
+
+/// The same for a recipe that only moves elements: also heads that are picked out of groups, which are not a
+/// view. Returns nothing if the source is not stored in codes, or if an output's inputs are not whole blocks
+/// of one row of the source, in order.
+std::optional<CodedRows> coded_rows(const SourceTensor& source, const RecipeOfRows& recipe);
 
 }  // namespace hooked

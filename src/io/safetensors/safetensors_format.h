@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,8 +82,14 @@ SafetensorsHeader read_safetensors_header(const InputFile& file);
 /// C++, and reading one is undefined behaviour.
 void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes);
 
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
 /// What save_safetensors writes, into a file that the caller puts in place. Throws as save_safetensors does.
-void write_safetensors(AtomicFile& file, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+void write_safetensors(AtomicFile& file, const NamedTensors& tensors, const SafetensorsOptions& options);
+/// The same for tensors of these shapes and dtypes, without numbers. Calls `read` with the number of each in
+/// the list when it is written.
+void write_safetensors(AtomicFile& file, const NamedTensors& shapes,
+                       const std::function<at::Tensor(std::size_t number)>& read,
                        const SafetensorsOptions& options);
 
 }  // namespace hooked

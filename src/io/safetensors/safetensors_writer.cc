@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 #include "core/json.h"
@@ -18,8 +19,6 @@
 
 namespace hooked {
 namespace {
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 constexpr std::size_t kWrittenAtOnce = std::size_t{64} << 20;  // bytes, between two reports of progress
 
@@ -131,6 +130,13 @@ std::string header_text(const NamedTensors& tensors, std::span<const std::size_t
 }  // namespace
 
 void write_safetensors(AtomicFile& file, const NamedTensors& tensors, const SafetensorsOptions& options) {
+  write_safetensors(
+      file, tensors, [&](std::size_t number) { return tensors[number].second; }, options);
+}
+
+void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
+                       const std::function<at::Tensor(std::size_t number)>& read,
+                       const SafetensorsOptions& options) {
   const auto where = path_text(file.path());
   check_all(tensors, options.metadata, where);
   const auto order = data_order(tensors);
@@ -151,7 +157,11 @@ void write_safetensors(AtomicFile& file, const NamedTensors& tensors, const Safe
   std::uint64_t written = 0;
   for (const auto index : order) {
     // One tensor at a time: a strided or device tensor costs one copy of itself, never of the whole file.
-    const auto flat = tensors[index].second.detach().to(at::kCPU).resolve_neg().contiguous();
+    const at::Tensor& shape = tensors[index].second;
+    const at::Tensor values = read(index);
+    if (values.sizes() != shape.sizes() || values.scalar_type() != shape.scalar_type())
+      throw std::logic_error("a tensor that is not as the header says");
+    const auto flat = values.detach().to(at::kCPU).resolve_neg().contiguous();
     std::span bytes(static_cast<const std::byte*>(flat.const_data_ptr()), flat.nbytes());
     while (!bytes.empty()) {
       const auto piece = bytes.first(std::min(bytes.size(), kWrittenAtOnce));

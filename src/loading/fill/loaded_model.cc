@@ -133,19 +133,6 @@ std::vector<std::string> LoadedModel::weight_names() const {
   return names;
 }
 
-void fill(LoadedModel& model, StateDict weights) {
-  const at::NoGradGuard no_grad;
-  for (WeightSlot& slot : model.slots()) {
-    const auto found = weights.find(slot.name);
-    if (found == weights.end()) {
-      slot.view.pieces().zero_();  // only optional slots are absent here
-      continue;
-    }
-    slot.view.write(found->second);
-    weights.erase(found);
-  }
-}
-
 StateDict copy_weights(const LoadedModel& model) {
   const at::NoGradGuard no_grad;
   StateDict weights;

@@ -40,6 +40,7 @@ struct ModelFacts {
   std::shared_ptr<const InputFile> mapped;  ///< the file whose pages are the weights; null: none
   std::string family = "hooked_transformer";
   std::vector<std::string> notes;
+  std::string note_of_codes;  ///< the one of `notes` that says how many matrices stay in codes, or empty
   std::vector<std::string> ignored_keys;
   std::vector<StepReport> processing;
   std::vector<std::int64_t> stop_tokens;  ///< that end a generation by default
@@ -111,10 +112,6 @@ struct LoadedModel : ModelFacts {
   mutable std::once_flag indexed_;
   mutable std::unordered_map<std::string, SlotView> by_name_;
 };
-
-/// Copies weights into the graph, releasing each one in `weights` once it is copied. Names and shapes have
-/// been checked.
-void fill(LoadedModel& model, StateDict weights);
 
 /// The weights by TransformerLens's names, contiguous copies on the CPU.
 StateDict copy_weights(const LoadedModel& model);

@@ -22,6 +22,7 @@ RecipeReader::RecipeReader(SourceTensors source, const std::vector<TensorRecipe>
     const auto& sources = entry.recipe.sources;
     if (entry.stored && !whole.contains(sources.front())) continue;
     entry.stored.reset();
+    entry.reads_whole = true;
     for (const std::string& name : sources) ++wholes_[name].uses;
   }
 }
@@ -38,12 +39,16 @@ at::Tensor RecipeReader::make(const TensorRecipe& recipe) {
   }
   at::Tensor made = recipe.make ? recipe.make(theirs) : theirs.front();
   const std::lock_guard lock(mutex_);
+  release(recipe);
+  return made;
+}
+
+void RecipeReader::release(const TensorRecipe& recipe) {
   for (const std::string& name : recipe.sources) {
     if (--wholes_.at(name).uses > 0) continue;
     wholes_.erase(name);
     source_.erase(name);  // also frees a state dict's tensor
   }
-  return made;
 }
 
 std::optional<StoredTensor> RecipeReader::find(const std::string& target) {
@@ -58,22 +63,28 @@ std::optional<StoredTensor> RecipeReader::find(const std::string& target) {
   return entry.stored;
 }
 
-std::optional<CodedRows> RecipeReader::find_codes(
-    const std::string& target, const std::function<at::Tensor(const at::Tensor&)>& outputs_first) {
-  const std::lock_guard lock(mutex_);
+std::optional<CodedRows> RecipeReader::find_codes(const std::string& target,
+                                                  const RecipeOfRows& outputs_first) {
+  std::unique_lock lock(mutex_);
   const auto found = entries_.find(target);
   if (found == entries_.end()) return std::nullopt;
-  const TensorRecipe& recipe = found->second.recipe;
+  const TensorRecipe recipe = found->second.recipe;
   if (recipe.sources.size() != 1) return std::nullopt;
   const auto theirs = source_.find(recipe.sources.front());
   if (theirs == source_.end()) return std::nullopt;
-  const at::Tensor meta = theirs->second.meta();
-  return coded_rows(theirs->second, meta, outputs_first(recipe.make ? recipe.make({meta}) : meta));
+  const SourceTensor stored = theirs->second;
+  lock.unlock();  // heads that are picked out take time
+  return coded_rows(stored, [&](const at::Tensor& source) {
+    return outputs_first(recipe.make ? recipe.make({source}) : source);
+  });
 }
 
 void RecipeReader::done(const std::string& target) {
   const std::lock_guard lock(mutex_);
-  entries_.erase(target);
+  const auto found = entries_.find(target);
+  if (found == entries_.end()) return;
+  if (found->second.reads_whole && !found->second.stored) release(found->second.recipe);  // it was in codes
+  entries_.erase(found);
 }
 
 }  // namespace hooked

@@ -25,10 +25,9 @@ class RecipeReader {
   /// The tensor of our name, or nothing if no recipe makes it. It may still be used after `done`.
   std::optional<StoredTensor> find(const std::string& target);
 
-  /// The codes of the tensor of our name, if it is stored in codes and its recipe is a view that keeps them:
+  /// The codes of the tensor of our name, if it is stored in codes and its recipe keeps them:
   /// `outputs_first` gives a tensor of its shape as coded_rows takes it. Call it before `find`.
-  std::optional<CodedRows> find_codes(const std::string& target,
-                                      const std::function<at::Tensor(const at::Tensor&)>& outputs_first);
+  std::optional<CodedRows> find_codes(const std::string& target, const RecipeOfRows& outputs_first);
 
   /// Releases what was kept for `target`, which must not be asked for again.
   void done(const std::string& target);
@@ -36,6 +35,7 @@ class RecipeReader {
  private:
   struct Entry {
     TensorRecipe recipe;
+    bool reads_whole = false;            ///< its sources are among `wholes_` until it is made
     std::once_flag once;                 ///< for setting `stored`
     std::optional<StoredTensor> stored;  ///< from the file at the start, else once it was computed
   };
@@ -47,6 +47,8 @@ class RecipeReader {
   };
 
   at::Tensor make(const TensorRecipe& recipe);
+  /// One use less of the sources that are read whole.
+  void release(const TensorRecipe& recipe);
 
   std::mutex mutex_;  ///< guards the maps, not their contents
   SourceTensors source_;

@@ -3,17 +3,20 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "core/parallel.h"
+#include "core/size_text.h"
 #include "loading/fill/place_layers.h"
 #include "models/storage/matrix_parts.h"
 #include "weights/processor.h"
@@ -47,26 +50,47 @@ std::optional<CodedStrips> strips_of(const CodedRows& rows, const Workspace* mem
   return strips;
 }
 
-void fill_slot(const WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
+// The codes of a weight that may stay in them, if the file has it so.
+std::optional<CodedRows> rows_in_codes(const WeightSlot& slot, RecipeReader& reader) {
+  auto rows = reader.find_codes(
+      slot.name, [&](const at::Tensor& tensor) { return slot.view.coded()->outputs_first(tensor); });
+  return rows && CodedStrips::fits(rows->form, rows->in) ? std::move(rows) : std::nullopt;
+}
+
+// The bytes of its codes, if it stays in codes.
+std::optional<std::uint64_t> fill_slot(const WeightSlot& slot, RecipeReader& reader,
+                                       const weights::Changes& changes) {
   const auto change = changes.find(slot.name);
   const bool changed = change != changes.end() && change->second;
   SlotView view = slot.view;
   if (const CodedSlot* const coded = view.coded()) {
-    const auto rows = changed ? std::nullopt : reader.find_codes(slot.name, [&](const at::Tensor& tensor) {
-      return coded->outputs_first(tensor);
-    });
-    if (rows && CodedStrips::fits(rows->form, rows->in)) {
-      if (auto strips = strips_of(*rows, coded->matrix().parts()->memory()))
-        return coded->fill(*std::move(strips));
+    if (const auto rows = changed ? std::nullopt : rows_in_codes(slot, reader)) {
+      if (auto strips = strips_of(*rows, coded->matrix().parts()->memory())) {
+        const std::uint64_t bytes = strips->nbytes();
+        coded->fill(*std::move(strips));
+        return bytes;
+      }
     }
     view = coded->fill_with_numbers();
   }
   const auto write = [&](std::int64_t dimension, std::int64_t first, const at::Tensor& values) {
     view.write(dimension, first, values);
   };
-  if (changed) return change->second->weight.write(write, change->second->dtype);
-  if (const auto stored = reader.find(slot.name)) return copy_blocks(*stored, write);
-  view.pieces().zero_();  // only optional slots are absent here
+  if (changed) {
+    change->second->weight.write(write, change->second->dtype);
+  } else if (const auto stored = reader.find(slot.name)) {
+    copy_blocks(*stored, write);
+  } else {
+    view.pieces().zero_();  // only optional slots are absent here
+  }
+  return std::nullopt;
+}
+
+// Counts a weight's bytes in memory; `in_codes` of them if it stays in codes.
+void count(KeptCodes& kept, const WeightSlot& slot, std::optional<std::uint64_t> in_codes) {
+  if (slot.view.coded() != nullptr) ++kept.matrices;
+  if (in_codes) ++kept.in_codes;
+  kept.bytes += in_codes.value_or(slot.view.nbytes());
 }
 
 }  // namespace
@@ -89,8 +113,15 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
   }
   std::atomic<std::uint64_t> done = 0;
   // Threads other than the caller's only count. The part outside the blocks comes last, on the caller's.
-  const auto report = [&, caller = std::this_thread::get_id()](const WeightSlot& filled) {
+  KeptCodes kept;
+  std::mutex counting;
+  const auto report = [&, caller = std::this_thread::get_id()](const WeightSlot& filled,
+                                                               std::optional<std::uint64_t> in_codes) {
     done += filled.view.nbytes();
+    {
+      const std::lock_guard lock(counting);
+      count(kept, filled, in_codes);
+    }
     if (progress && std::this_thread::get_id() == caller) progress(done, total);
   };
   const auto fill_part = [&](const WeightPart& part) {
@@ -98,10 +129,10 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
     const auto found = slots.find(part ? part->path() + "." : "");
     if (found != slots.end()) {
       for (const WeightSlot& slot : found->second) {
-        fill_slot(slot, reader, changes);
+        const auto in_codes = fill_slot(slot, reader, changes);
         changes.erase(slot.name);
         reader.done(slot.name);
-        report(slot);
+        report(slot, in_codes);
       }
     }
     for (const auto& [name, change] : changes)
@@ -117,7 +148,28 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
     for (std::int64_t block = 0; block < blocks; ++block) fill_block(block);
   }
   fill_part(parts.back());
+  if (storage == Storage::codes) {
+    model->note_of_codes = kept.text();
+    model->notes.push_back(model->note_of_codes);
+  }
   return model;
+}
+
+KeptCodes kept_codes(const LoadedModel& empty, RecipeReader& reader) {
+  KeptCodes kept;
+  for (const WeightSlot& slot : empty.slots()) {
+    const auto rows = slot.view.coded() != nullptr ? rows_in_codes(slot, reader) : std::nullopt;
+    count(kept, slot,
+          rows ? std::optional(CodedStrips::nbytes_of(rows->form, rows->out, rows->in)) : std::nullopt);
+  }
+  return kept;
+}
+
+std::string KeptCodes::text() const {
+  const std::string all = fmt::format("{} of {} matrices stay in codes; all weights take {} in memory",
+                                      in_codes, matrices, size_text(bytes));
+  if (in_codes == matrices) return all;
+  return all + "; the others are expanded";
 }
 
 }  // namespace hooked

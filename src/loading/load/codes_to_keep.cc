@@ -1,17 +1,24 @@
 #include "loading/load/codes_to_keep.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "hooked/core/error.h"
 
 namespace hooked {
 
+bool has_codes(const SourceTensors& source) {
+  return std::ranges::any_of(source, [](const auto& tensor) { return tensor.second.codes.has_value(); });
+}
+
 bool keeps_codes(const SourceTensors& source, const LoadOptions& options,
                  const WeightProcessing& processing) {
   if (options.weights != WeightStorage::stored) return false;
-  const bool any =
-      std::ranges::any_of(source, [](const auto& tensor) { return tensor.second.codes.has_value(); });
-  if (!any) {
+  if (!has_codes(source)) {
     throw ConfigError("weights",
                       "none can stay as they are stored; expected a GGUF file with quantised weights, got "
                       "files without any; load them expanded");
@@ -23,18 +30,30 @@ bool keeps_codes(const SourceTensors& source, const LoadOptions& options,
         "load them expanded");
   }
   if (processing.insists() && processing != WeightProcessing::none()) {
-    throw ConfigError(
-        "weights",
-        "processing changes them, so they cannot stay as they are stored; expected no steps, got "
-        "some; leave the steps out, or load the weights expanded");
+    std::vector<std::string_view> steps;
+    for (const ProcessingStep step : kProcessingSteps) {
+      if (processing.wants(step)) steps.push_back(processing_step_name(step));
+    }
+    throw ConfigError("weights",
+                      fmt::format("processing changes them, so they cannot stay as they are stored; expected "
+                                  "no steps, got {}; leave the steps out, or load the weights expanded",
+                                  fmt::join(steps, ", ")));
   }
   return true;
 }
 
+constexpr const char* kKept = "the weights stay as they are stored";
+constexpr const char* kNotRequested = "not requested";
+
 void report_kept_codes(std::vector<StepReport>& report, const WeightProcessing& wanted) {
   for (StepReport& step : report) {
-    if (wanted.wants(step.step) && step.outcome == "not requested")
-      step.outcome = "the weights stay as they are stored";
+    if (wanted.wants(step.step) && step.outcome == kNotRequested) step.outcome = kKept;
+  }
+}
+
+void report_expanded(std::vector<StepReport>& report) {
+  for (StepReport& step : report) {
+    if (step.outcome == kKept) step.outcome = kNotRequested;
   }
 }
 

@@ -99,6 +99,10 @@ struct PlannedModel {
           "with it",
           reader.gguf() != nullptr ? "files" : "shards",
           reader.gguf() != nullptr ? "the metadata of those that are there" : "config.json")};
+      if (options.weights == WeightStorage::stored)
+        plan.notes.emplace_back("how many matrices stay in codes is known when all files are there");
+      if (has_codes(source) && keeps_codes(source, options, processing))
+        left_out = std::exchange(processing, WeightProcessing::none());
       return;
     }
     if (reader.gguf() != nullptr) {
@@ -293,10 +297,12 @@ std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placemen
   auto copy = std::make_shared<LoadedModel>(model.config, placement, storage);
   copy->family = model.family;
   copy->read_from = model.read_from;
-  // The copy already has a note about the place of its own layers.
-  std::copy_if(model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
-               [&](const std::string& note) { return note != model.placement.text(); });
+  // The copy already has a note about the place of its own layers, and its weights are numbers.
+  std::copy_if(
+      model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
+      [&](const std::string& note) { return note != model.placement.text() && note != model.note_of_codes; });
   copy->processing = model.processing;
+  report_expanded(copy->processing);
   copy->padding_token = model.padding_token;
   copy->tokenizer = model.tokenizer;
   copy->tokenizer_files = model.tokenizer_files;
@@ -325,12 +331,20 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
   if (options.device.names_several())
     notes.push_back(place_layers(processor.after(), open_devices(options.device)).text());
   const CheckpointReader& reader = planned.reader;
+  std::int64_t bytes = parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype));
+  if (planned.left_out && !readable) {
+    bytes = static_cast<std::int64_t>(reader.stated_bytes().value_or(reader.bytes()));
+  } else if (planned.left_out) {
+    const KeptCodes kept = kept_codes(LoadedModel(config, c10::Device(at::kCPU), Storage::codes), numbers);
+    bytes = static_cast<std::int64_t>(kept.bytes);
+    notes.push_back(kept.text());
+  }
   ModelDescription made{
       .family = std::string(planned.identified.family.model_type),
       .config = config,
       .parameters = parameters,
-      .bytes = planned.left_out ? static_cast<std::int64_t>(reader.bytes())
-                                : parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
+      .bytes = bytes,
+      .weights = planned.left_out ? WeightStorage::stored : WeightStorage::expanded,
       .processing = processor.report(),
       .notes = std::move(notes),
       .ignored_keys = std::move(planned.identified.read.ignored_keys),
