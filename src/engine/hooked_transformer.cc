@@ -48,7 +48,7 @@ void write_weights(AtomicFile& file, const LoadedModel& model, const Progress& p
   const WeightSlots slots = model.slots();
   std::map<std::string_view, const SlotView*> by_name;
   for (const WeightSlot& slot : slots) by_name.emplace(slot.name, &slot.view);
-  NamedTensors shapes;
+  SafetensorsList shapes;
   for (const auto& [name, view] : by_name)
     shapes.emplace_back(name, at::empty(view->sizes(), at::device(at::kMeta).dtype(view->dtype())));
   write_safetensors(file, shapes,

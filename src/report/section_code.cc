@@ -97,7 +97,7 @@ SectionCode how_loaded(const HookedTransformer& model) {
     how.python += fmt::format(", without=[{}]", fmt::join(quoted, ", "));
   }
   if (model.weight_storage() == WeightStorage::stored) {
-    add_in_cpp(".weights = hooked::WeightStorage::stored");
+    add_in_cpp(R"(.weights = hooked::WeightStorage::stored)");
     how.python += R"(, weights="stored")";
   }
   if (!how.cpp.empty()) how.cpp = fmt::format(", {{{}}}", how.cpp);

@@ -283,7 +283,7 @@ TEST_F(HarvestTest, WeightsThatStayAsTheyAreStoredAreNotMixedWithOthers) {
   const auto stored = HookedTransformer::load(
       file, {.processing = WeightProcessing::none(), .weights = WeightStorage::stored});
   const fs::path out = folder / "acts";
-  const auto options = packed_options(act::resid_pre(1));
+  const auto options = packed_options(act::resid_post(0));
   harvest(expanded, corpus, out, options, {.unit_tokens = kUnitTokens, .units = Ids{0}});
   EXPECT_TRUE(throws<IoError>([&] { harvest(stored, corpus, out, options, {.unit_tokens = kUnitTokens}); },
                               out.string(), {"run.weights", "--mixed"}));

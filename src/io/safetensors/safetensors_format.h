@@ -82,13 +82,13 @@ SafetensorsHeader read_safetensors_header(const InputFile& file);
 /// C++, and reading one is undefined behaviour.
 void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes);
 
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+using SafetensorsList = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// What save_safetensors writes, into a file that the caller puts in place. Throws as save_safetensors does.
-void write_safetensors(AtomicFile& file, const NamedTensors& tensors, const SafetensorsOptions& options);
+void write_safetensors(AtomicFile& file, const SafetensorsList& tensors, const SafetensorsOptions& options);
 /// The same for tensors of these shapes and dtypes, without numbers. Calls `read` with the number of each in
 /// the list when it is written.
-void write_safetensors(AtomicFile& file, const NamedTensors& shapes,
+void write_safetensors(AtomicFile& file, const SafetensorsList& shapes,
                        const std::function<at::Tensor(std::size_t number)>& read,
                        const SafetensorsOptions& options);
 

@@ -49,7 +49,7 @@ void check_tensor(std::string_view name, const at::Tensor& tensor, std::string_v
   }
 }
 
-void check_all(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+void check_all(const SafetensorsList& tensors, const std::map<std::string, std::string>& metadata,
                std::string_view where) {
   if (tensors.size() > SafetensorsLimits::kTensors || metadata.size() > SafetensorsLimits::kMetadataEntries) {
     throw CheckpointError(
@@ -86,7 +86,7 @@ void check_all(const NamedTensors& tensors, const std::map<std::string, std::str
 
 /// Indices of `tensors` in the order of their data: wider elements first, so that each begins at a multiple
 /// of its element's size.
-std::vector<std::size_t> data_order(const NamedTensors& tensors) {
+std::vector<std::size_t> data_order(const SafetensorsList& tensors) {
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
@@ -98,7 +98,7 @@ std::vector<std::size_t> data_order(const NamedTensors& tensors) {
 std::string json_string(const std::string& text) { return Json(text).dump(); }
 
 // Padded so that what follows it begins at a multiple of `alignment`.
-std::string header_text(const NamedTensors& tensors, std::span<const std::size_t> order,
+std::string header_text(const SafetensorsList& tensors, std::span<const std::size_t> order,
                         const std::map<std::string, std::string>& metadata, std::size_t alignment) {
   std::string text = "{";
   const auto separate = [&] {
@@ -129,12 +129,12 @@ std::string header_text(const NamedTensors& tensors, std::span<const std::size_t
 
 }  // namespace
 
-void write_safetensors(AtomicFile& file, const NamedTensors& tensors, const SafetensorsOptions& options) {
+void write_safetensors(AtomicFile& file, const SafetensorsList& tensors, const SafetensorsOptions& options) {
   write_safetensors(
       file, tensors, [&](std::size_t number) { return tensors[number].second; }, options);
 }
 
-void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
+void write_safetensors(AtomicFile& file, const SafetensorsList& tensors,
                        const std::function<at::Tensor(std::size_t number)>& read,
                        const SafetensorsOptions& options) {
   const auto where = path_text(file.path());
@@ -173,7 +173,7 @@ void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
   }
 }
 
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+void save_safetensors(const std::filesystem::path& path, const SafetensorsList& tensors,
                       const SafetensorsOptions& options) {
   AtomicFile file(path);
   write_safetensors(file, tensors, options);

@@ -87,7 +87,7 @@ std::optional<std::uint64_t> fill_slot(const WeightSlot& slot, RecipeReader& rea
 }
 
 // Counts a weight's bytes in memory; `in_codes` of them if it stays in codes.
-void count(KeptCodes& kept, const WeightSlot& slot, std::optional<std::uint64_t> in_codes) {
+void count(MatricesInCodes& kept, const WeightSlot& slot, std::optional<std::uint64_t> in_codes) {
   if (slot.view.coded() != nullptr) ++kept.matrices;
   if (in_codes) ++kept.in_codes;
   kept.bytes += in_codes.value_or(slot.view.nbytes());
@@ -113,7 +113,7 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
   }
   std::atomic<std::uint64_t> done = 0;
   // Threads other than the caller's only count. The part outside the blocks comes last, on the caller's.
-  KeptCodes kept;
+  MatricesInCodes kept;
   std::mutex counting;
   const auto report = [&, caller = std::this_thread::get_id()](const WeightSlot& filled,
                                                                std::optional<std::uint64_t> in_codes) {
@@ -155,8 +155,8 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
   return model;
 }
 
-KeptCodes kept_codes(const LoadedModel& empty, RecipeReader& reader) {
-  KeptCodes kept;
+MatricesInCodes matrices_in_codes(const LoadedModel& empty, RecipeReader& reader) {
+  MatricesInCodes kept;
   for (const WeightSlot& slot : empty.slots()) {
     const auto rows = slot.view.coded() != nullptr ? rows_in_codes(slot, reader) : std::nullopt;
     count(kept, slot,
@@ -165,7 +165,7 @@ KeptCodes kept_codes(const LoadedModel& empty, RecipeReader& reader) {
   return kept;
 }
 
-std::string KeptCodes::text() const {
+std::string MatricesInCodes::text() const {
   const std::string all = fmt::format("{} of {} matrices stay in codes; all weights take {} in memory",
                                       in_codes, matrices, size_text(bytes));
   if (in_codes == matrices) return all;

@@ -16,7 +16,7 @@
 namespace hooked {
 
 /// What became of matrices that were to stay in codes.
-struct KeptCodes {
+struct MatricesInCodes {
   std::int64_t matrices = 0, in_codes = 0;
   std::uint64_t bytes = 0;  ///< of all weights in memory
 
@@ -26,7 +26,7 @@ struct KeptCodes {
 
 /// What a model with Storage::codes would keep of the reader's weights. Reads none of them: a matrix whose
 /// factors are not finite counts as kept.
-KeptCodes kept_codes(const LoadedModel& empty, RecipeReader& reader);
+MatricesInCodes matrices_in_codes(const LoadedModel& empty, RecipeReader& reader);
 
 /// A model of `config` with the reader's weights, processed. Works part by part, and in large tensors block
 /// by block, from where they are stored into the packed parameters, so that memory holds hardly more than the

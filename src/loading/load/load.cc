@@ -1,7 +1,6 @@
 // Folder or state dict to model: a pipe of values (docs/architecture.md).
 #include "loading/load/load.h"
 
-#include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/accumulate.h>
 #include <fmt/format.h>
@@ -10,7 +9,6 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -288,31 +286,6 @@ std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const Creat
   });
 }
 
-std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, Storage storage) {
-  return copy_model(model, model.placement, storage);
-}
-
-std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placement& placement,
-                                        Storage storage) {
-  auto copy = std::make_shared<LoadedModel>(model.config, placement, storage);
-  copy->family = model.family;
-  copy->read_from = model.read_from;
-  // The copy already has a note about the place of its own layers, and its weights are numbers.
-  std::copy_if(
-      model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
-      [&](const std::string& note) { return note != model.placement.text() && note != model.note_of_codes; });
-  copy->processing = model.processing;
-  report_expanded(copy->processing);
-  copy->padding_token = model.padding_token;
-  copy->tokenizer = model.tokenizer;
-  copy->tokenizer_files = model.tokenizer_files;
-  // Tensor by tensor: the host never holds a second model.
-  const at::NoGradGuard no_grad;
-  const WeightSlots from = model.slots(), into = copy->slots();
-  for (std::size_t i = 0; i < into.size(); ++i) into[i].view.write(from[i].view.read());
-  return copy;
-}
-
 ModelDescription describe(std::string_view id, const LoadOptions& options) {
   PlannedModel planned(id, options, Numbers::read, MissingShards::left_out);
   const ModelConfig& config = planned.plan.config;
@@ -335,7 +308,8 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
   if (planned.left_out && !readable) {
     bytes = static_cast<std::int64_t>(reader.stated_bytes().value_or(reader.bytes()));
   } else if (planned.left_out) {
-    const KeptCodes kept = kept_codes(LoadedModel(config, c10::Device(at::kCPU), Storage::codes), numbers);
+    const MatricesInCodes kept =
+        matrices_in_codes(LoadedModel(config, c10::Device(at::kCPU), Storage::codes), numbers);
     bytes = static_cast<std::int64_t>(kept.bytes);
     notes.push_back(kept.text());
   }
