@@ -123,11 +123,9 @@ class Comparison:
                                   write=files[engine])
         decodes = question.command["do"] == "decode"
         ours = next(iter(files))
-        exact = self.outcome(key, ours, "float32")
-        if self.dtype == "stored":
-            found = agreement.rounded(question.text, "stored", self.outcome(key, "hooked", "float64"), files,
-                                      PROMPT if decodes else None)
-        elif len(files) == 1 or not ours.startswith("hooked"):
+        kept = self.dtype == "stored"
+        exact = self.outcome(key, "hooked", "float64") if kept else self.outcome(key, ours, "float32")
+        if not kept and (len(files) == 1 or not ours.startswith("hooked")):
             found = []
         elif self.dtype == "float32":
             columns = PROMPT + question.command["new_tokens"] - 1 if decodes else None
@@ -135,7 +133,7 @@ class Comparison:
         elif not os.path.exists(exact):
             found = [agreement.Agreement(question.text, ours, problems=["there is nothing of float32 to compare with"])]
         else:
-            found = agreement.rounded(question.text, "bfloat16", exact, files, PROMPT if decodes else None)
+            found = agreement.rounded(question.text, self.dtype, exact, files, PROMPT if decodes else None)
         for one in found:
             print("  " + one.text, flush=True)
         self.agreements += found

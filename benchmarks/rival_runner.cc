@@ -187,12 +187,12 @@ Json load(const Json& command, std::optional<hooked::HookedTransformer>& model) 
   const auto dtype = kDtypes.at(command.at("dtype").get<std::string>());
   const bool stored = command.value("weights", std::string()) == "stored";
   const double ms = milliseconds([&] {
-    hooked::LoadOptions options{
-        .device = command.at("device").get<std::string>(),
-        .dtype = dtype,
-        .weights = stored ? hooked::WeightStorage::stored : hooked::WeightStorage::expanded};
-    if (!stored) options.processing = hooked::WeightProcessing::none();
-    model.emplace(hooked::HookedTransformer::load(command.at("folder").get<std::string>(), options));
+    model.emplace(hooked::HookedTransformer::load(
+        command.at("folder").get<std::string>(),
+        {.device = command.at("device").get<std::string>(),
+         .dtype = dtype,
+         .processing = hooked::WeightProcessing::none(),
+         .weights = stored ? hooked::WeightStorage::stored : hooked::WeightStorage::expanded}));
     synchronise(model->device());
   });
   return {{"ms", {ms}},
