@@ -1,7 +1,5 @@
 #include "hooked/analysis/attribution.h"
 
-#include <malloc.h>
-
 #include <filesystem>
 
 #include "hooked/analysis/logit_lens.h"
@@ -386,13 +384,10 @@ TEST(Attribution, OfNeuronsTakesLittleMemory) {
   config.dtype = at::kFloat;
   const auto model = HookedTransformer::create(config, {.seed = 1});
   const auto cache = model.run_with_cache(random_row(128, 11, 4)).cache;
-  // Large blocks go back to the system when they are freed, so that the peak is what was held at one time.
-  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const auto peak_of = [&](const auto& attribute) {
-    EXPECT_TRUE(forget_peak());
-    const auto before = process_status("VmRSS");
+    const PeakMemory held;
     attribute();
-    return process_status("VmHWM") - before;
+    return held.bytes();
   };
   const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::neuron, .positions = {}};
   constexpr std::int64_t kMost = std::int64_t{256} << 20;

@@ -224,16 +224,12 @@ class LongerText : public LongText {
 };
 
 TEST_F(LongerText, TakesLessMemoryThanThePatternsOfALayer) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
-#endif
-  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
   score(HeadScore::previous_token);  // code and threads are there from now on
-  ASSERT_TRUE(forget_peak());
-  const std::int64_t before = process_status("VmRSS");
+  const PeakMemory held;
   score(HeadScore::induction);
   const std::int64_t of_a_layer = 4 * tokens_.numel() * tokens_.numel() * std::int64_t{sizeof(double)};
-  EXPECT_LT(process_status("VmHWM") - before, of_a_layer * 12 / 10);
+  EXPECT_LT(held.bytes(), of_a_layer * 12 / 10);
 }
 
 }  // namespace

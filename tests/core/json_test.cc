@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <random>
 #include <stdexcept>
 
+#include "tests/support/processor_time.h"
 #include "tests/support/test.h"
 
 namespace hooked::json_test {
@@ -139,11 +139,10 @@ TEST(ParseJson, ManyKeysAreFast) {
   std::string text = "{";
   for (int i = 0; i < 200'000; ++i) text += fmt::format("{}\"key{}\":[{}]", i == 0 ? "" : ",", i, i);
   text += "}";
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_seconds();
   const auto json = parse_json(text, {.bytes = 64 << 20});
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(json.size(), 200'000u);
-  EXPECT_LT(seconds.count(), 20.0);
+  EXPECT_LT(processor_seconds() - start, 20.0);
 }
 
 // A value equal to that of the JSON library's own parser, or a refusal if it refuses too. That parser

@@ -106,13 +106,12 @@ TEST(GgufLimits, S18FiftyMegabytesOfMetadata) {
     const auto seconds = [&](std::size_t bytes) {
       const std::string file = make(bytes);
       const bool peak_is_told = why_no_peaks().empty();
-      const std::int64_t before = process_status("VmRSS");
+      const PeakMemory held;
       const double start = processor_seconds();
       EXPECT_EQ(parse(file, file.size()).metadata.size(), 1U);
       const double taken = processor_seconds() - start;
       if (peak_is_told) {
-        const std::int64_t extra = process_status("VmHWM") - before;
-        EXPECT_LE(extra, static_cast<std::int64_t>(2 * bytes) + (std::int64_t{64} << 20));
+        EXPECT_LE(held.bytes(), static_cast<std::int64_t>(2 * bytes) + (std::int64_t{64} << 20));
       }
       return taken;
     };
@@ -125,7 +124,7 @@ TEST(GgufLimits, S18FiftyMegabytesOfMetadata) {
 // Data that is only announced costs nothing.
 TEST(GgufLimits, S18RefusingIsCheap) {
   if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
-  const std::int64_t before = process_status("VmRSS");
+  const PeakMemory held;
   for (const GgufType type : {GgufType::text, GgufType::uint8, GgufType::float64}) {
     for (const std::uint64_t count : {kMost - 1, std::uint64_t{1} << 40U, ~std::uint64_t{0}}) {
       GgufBytes file;
@@ -134,7 +133,7 @@ TEST(GgufLimits, S18RefusingIsCheap) {
       EXPECT_THROW(parse(bytes, bytes.size()), CheckpointError);
     }
   }
-  EXPECT_LE(process_status("VmHWM") - before, std::int64_t{8} << 20);
+  EXPECT_LE(held.bytes(), std::int64_t{8} << 20);
 }
 
 }  // namespace

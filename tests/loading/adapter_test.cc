@@ -359,10 +359,9 @@ TEST_F(AdapterTest, LoadingTakesHardlyMoreMemoryThanTheModel) {
   tensors_.clear();
   const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
   HookedTransformer::load(adapter, options);  // code and threads are loaded from now on
-  ASSERT_TRUE(forget_peak());
-  const std::int64_t before = process_status("VmRSS");
+  const PeakMemory held;
   const auto model = HookedTransformer::load(adapter, options);
-  const std::int64_t peak = process_status("VmHWM") - before;
+  const std::int64_t peak = held.bytes();
   const std::int64_t weights = model.config().parameter_count() * 2;
   EXPECT_GT(weights, std::int64_t{100} << 20);
   EXPECT_LE(peak, weights + weights * 15 / 100 + (std::int64_t{24} << 20))

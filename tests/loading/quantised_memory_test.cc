@@ -255,10 +255,9 @@ TEST_P(QuantisedMemory, LoadingTakesHardlyMoreThanTheModel) {
   const TempFolder folder;
   const std::string path = GetParam().write(folder.path());
   HookedTransformer::load(path, options);  // code and threads are loaded from now on
-  ASSERT_TRUE(forget_peak());
-  const std::int64_t before = process_status("VmRSS");
+  const PeakMemory held;
   const HookedTransformer model = HookedTransformer::load(path, options);
-  const std::int64_t peak = process_status("VmHWM") - before;
+  const std::int64_t peak = held.bytes();
   std::int64_t weights = 0;
   for (const auto& [name, values] : model.state_dict()) weights += static_cast<std::int64_t>(values.nbytes());
   EXPECT_GT(weights, std::int64_t{40} << 20);

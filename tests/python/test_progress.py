@@ -212,9 +212,10 @@ def test_a_bar_appears_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("tqdm.auto")
     module.tqdm = FakeBar  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "tqdm.auto", module)
-    FakeBar.made.clear()
+    began = time.monotonic()
     hooked.sweep(model(), **sweep_options())
-    assert not FakeBar.made  # it was quick
+    assert not FakeBar.made or time.monotonic() - began > 1  # a busy machine is not quick
+    FakeBar.made.clear()
 
     def slow(logits: torch.Tensor) -> torch.Tensor:
         time.sleep(0.3)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <malloc.h>
+#include <sys/prctl.h>
 
 #include <cstdint>
 #include <fstream>
@@ -33,5 +34,29 @@ inline std::string why_no_peaks() {
   return forget_peak() && process_status("VmHWM") >= 0 ? "" : "this system does not tell the peak";
 #endif
 }
+
+/// How much more memory this process holds at one time than it held when this was made. Meanwhile freed
+/// blocks go back to the system, and the system does not put a heap with gaps onto huge pages: both would
+/// count what is not held, and how much depends on what ran before and on what else runs.
+class PeakMemory {
+ public:
+  PeakMemory() {
+    ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    forget_peak();
+    before_ = process_status("VmRSS");
+  }
+  ~PeakMemory() {
+    ::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that the C library chooses
+  }
+  PeakMemory(const PeakMemory&) = delete;
+  PeakMemory& operator=(const PeakMemory&) = delete;
+
+  std::int64_t bytes() const { return process_status("VmHWM") - before_; }
+
+ private:
+  std::int64_t before_ = 0;
+};
 
 }  // namespace hooked

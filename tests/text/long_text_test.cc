@@ -1,19 +1,19 @@
 // Texts that make careless tokenizers slow.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 
 #include "tests/fuzz/golden_tokenizers.h"
+#include "tests/support/processor_time.h"
 
 namespace hooked::text::long_text_test {
 namespace {
 
 double seconds(const Tokenizer& tokenizer, const std::string& text) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = processor_seconds();
   const auto encoding = tokenizer.encode(text);
   EXPECT_FALSE(encoding.ids.empty() && text.find_first_not_of(" \n") != std::string::npos);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return processor_seconds() - begin;
 }
 
 std::string repeated(std::string_view unit, std::size_t bytes) {
