@@ -30,6 +30,8 @@ inline bool forget_peak() {
 inline std::string why_no_peaks() {
 #if defined(__SANITIZE_ADDRESS__)
   return "a sanitizer has memory of its own";
+#elif defined(HOOKED_EMULATED)
+  return "an emulator has memory of its own";
 #else
   return forget_peak() && process_status("VmHWM") >= 0 ? "" : "this system does not tell the peak";
 #endif
