@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -57,6 +58,16 @@ int run_command(const CommandLine& line) {
   }
 }
 
+// Ends the program without LibTorch's static destructors: taking thousands of operators out of its tables is
+// a third of a short command's time. The leak check of AddressSanitizer comes after them.
+int leave(int code) {
+#ifndef __SANITIZE_ADDRESS__
+  std::fflush(nullptr);
+  std::_Exit(code);
+#endif
+  return code;
+}
+
 }  // namespace
 }  // namespace hooked::cli
 
@@ -65,8 +76,8 @@ int main(int argc, char** argv) {
   // Then exceeding a file size limit is an error that names the file, and does not end the program.
   std::signal(SIGXFSZ, SIG_IGN);
   const auto read = read_command_line(argc, argv);
-  if (const auto* code = std::get_if<int>(&read)) return *code;
+  if (const auto* code = std::get_if<int>(&read)) return leave(*code);
   const int code = run_command(std::get<CommandLine>(read));
   if (code == kInterrupted) end_as_interrupted();
-  return code;
+  return leave(code);
 }
