@@ -28,7 +28,6 @@ check_prefix() {
     [[ -e $prefix/share/doc/hooked/$file ]] || fail "share/doc/hooked/$file is missing"
   done
   check_documents "$prefix"
-  quietly bash "$checkout/tests/cli/help_examples.sh" "$prefix"
   [[ -n $(ls "$prefix/share/doc/hooked/libtorch") ]] || fail "LibTorch's licences are missing"
   binaries "$prefix" | while read -r file; do
     if ldd "$file" | grep 'not found'; then fail "$file lacks the library above"; fi
@@ -60,6 +59,7 @@ check_deb() {
   done <"$scratch/needed"
   say "Depends: $depends"
   check_prefix "$scratch/deb/usr"
+  quietly bash "$checkout/tests/cli/help_examples.sh" "$scratch/deb/usr"
 }
 
 check_archive() {

@@ -1,6 +1,7 @@
 // The parts of the stream, of logits and of scores add up in every family: over all golden checkpoints, raw
 // and processed, in float64.
 
+#include <map>
 #include <numeric>
 
 #include "hooked/analysis/attribution.h"
@@ -20,8 +21,7 @@ struct Loaded {
   RunResult run;
 };
 
-/// The golden prompts, run with every activation kept.
-Loaded loaded(const GoldenCase& golden, bool processed) {
+Loaded load_and_run(const GoldenCase& golden, bool processed) {
   const auto recorded = read_golden(golden);
   auto model = load_golden(golden, processing_if(processed));
   const Input input{recorded.tokens,
@@ -30,6 +30,14 @@ Loaded loaded(const GoldenCase& golden, bool processed) {
                      .decoder = {.tokens = recorded.decoder_tokens}}};
   auto run = model.run_with_cache(input, act::everything, {.output = Output::none});
   return {std::move(model), input, std::move(run)};
+}
+
+/// The golden prompts, run with every activation kept: once for all tests.
+const Loaded& loaded(const GoldenCase& golden, bool processed) {
+  static std::map<std::pair<std::string, bool>, Loaded> all;
+  const std::pair key(golden.name, processed);
+  if (!all.contains(key)) all.emplace(key, load_and_run(golden, processed));
+  return all.at(key);
 }
 
 /// What is split into parts: points of the stream, outputs of its norms, what sublayers add.
@@ -78,7 +86,7 @@ class StreamOfGolden : public testing::TestWithParam<GoldenCase> {};
 
 TEST_P(StreamOfGolden, PartsAddUpToEveryPoint) {
   for (const bool processed : {false, true}) {
-    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto& [model, input, run] = loaded(GetParam(), processed);
     for (const auto& of : taken_apart(model)) {
       for (const auto grain : {Grain::layer, Grain::head, Grain::expert, Grain::neuron}) {
         const auto parts = residual_parts(model, run.cache, {.of = of, .grain = grain, .positions = {}});
@@ -91,7 +99,7 @@ TEST_P(StreamOfGolden, PartsAddUpToEveryPoint) {
 
 TEST_P(StreamOfGolden, PartsAlongDirectionsAreThoseOfTheirVectors) {
   for (const bool processed : {false, true}) {
-    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto& [model, input, run] = loaded(GetParam(), processed);
     const auto d_model = model.config().d_model;
     const auto along = at::arange(2 * d_model, at::kDouble).sin().view({2, d_model});
     for (const auto grain : {Grain::layer, Grain::expert, Grain::neuron}) {
@@ -141,7 +149,7 @@ TEST_P(StreamOfGolden, PaddedRowsAreTheirUnpaddedOnes) {
 
 TEST_P(StreamOfGolden, PartsOfALogitAddUpToIt) {
   for (const bool processed : {false, true}) {
-    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto& [model, input, run] = loaded(GetParam(), processed);
     const auto& config = model.config();
     if (!config.has_unembedding() || config.has_mlm_head()) {
       EXPECT_THROW(direct_logit_attribution(model, run.cache, {.answer = 1}), HookError);
@@ -160,7 +168,7 @@ TEST_P(StreamOfGolden, PartsOfALogitAddUpToIt) {
 
 TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
   for (const bool processed : {false, true}) {
-    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto& [model, input, run] = loaded(GetParam(), processed);
     const auto& config = model.config();
     const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::expert, .positions = {}};
     if (!config.has_unembedding() || config.has_mlm_head() || config.final_norm == NormKind::none) {
@@ -183,7 +191,7 @@ TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
 
 // With all parts as vectors, which leave_one_out does not compute.
 TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
-  const auto [model, input, run] = loaded(GetParam(), true);
+  const auto& [model, input, run] = loaded(GetParam(), true);
   const auto& config = model.config();
   const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::neuron, .positions = {}};
   if (!config.has_unembedding() || config.has_mlm_head() || config.final_norm == NormKind::none) {
@@ -212,7 +220,7 @@ TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
 
 TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
   for (const bool processed : {false, true}) {
-    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto& [model, input, run] = loaded(GetParam(), processed);
     if (!model.config().has_unembedding() || model.config().has_mlm_head())
       GTEST_SKIP() << "no linear logits";
     const auto heads =
@@ -271,7 +279,7 @@ double apart(const std::map<std::string, at::Tensor>& some, const std::map<std::
 // Processing moves only constants: those of the final norm, and those of values, which fold_value_biases
 // takes from heads to the attention's bias. There ValueBiases::in_bias has them with either weights.
 TEST_P(StreamOfGolden, RawAndProcessedWeightsGiveTheSameParts) {
-  const auto raw = loaded(GetParam(), false), processed = loaded(GetParam(), true);
+  const auto &raw = loaded(GetParam(), false), &processed = loaded(GetParam(), true);
   const auto& config = raw.model.config();
   if (!config.has_unembedding() || config.has_mlm_head()) GTEST_SKIP() << "no linear logits";
   const bool folds_values = has_done(processed.model, ProcessingStep::fold_value_biases);
@@ -341,7 +349,7 @@ at::Tensor scores_of(const Grid& grid, const ModelConfig& config) {
 
 TEST_P(StreamOfGolden, PartsOfAScoreAddUpToIt) {
   for (const bool processed : {false, true}) {
-    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto& [model, input, run] = loaded(GetParam(), processed);
     const auto& config = model.config();
     for (const auto& scores : scores_of_heads(model)) {
       // Parts by head for one of them: the sums of parts are checked elsewhere.

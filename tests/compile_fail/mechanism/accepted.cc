@@ -1,4 +1,3 @@
-// expect: no such message
 #ifdef HOOKED_MUST_NOT_COMPILE
-int accepted() { return 0; }
+int accepted() { return 0; }  // expect: no such message
 #endif
