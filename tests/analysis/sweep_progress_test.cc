@@ -276,16 +276,16 @@ TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
                        .into = corrupted,
                        .metric = logit(3)};
   EXPECT_EQ(sweep(model, options).values().numel(), 180);
-  const std::int64_t before = process_status("VmHWM");
+  const PeakMemory held;
   options.over = {{Axis::layer, {0}}, Axis::head, Axis::query, Axis::key};
   EXPECT_EQ(sweep(model, options).values().numel(), 8100);
-  const std::int64_t of_a_layer = process_status("VmHWM");
+  const std::int64_t of_a_layer = held.bytes();
   options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
   EXPECT_EQ(sweep(model, options).values().numel(), 32400);
   // The largest runs take 70 to 95 MB, in the workspace and on the heaps of two threads, and reach
   // that by the hundredth run. Patches take about 15 KB a cell, so a layer's would be 120 MB in addition.
-  EXPECT_LT(of_a_layer - before, std::int64_t{144} << 20);
-  EXPECT_LT(process_status("VmHWM") - of_a_layer, std::int64_t{64} << 20);
+  EXPECT_LT(of_a_layer, std::int64_t{144} << 20);
+  EXPECT_LT(held.bytes() - of_a_layer, std::int64_t{64} << 20);
 }
 
 // Callers' functions need not be thread-safe.

@@ -19,10 +19,10 @@
 #include "hooked/core/error.h"
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
+#include "tests/loading/load_in_its_size.h"
 #include "tests/support/checkpoint_tensors.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/pickle_writer.h"
-#include "tests/support/process_memory.h"
 #include "tests/support/scoped_environment.h"
 #include "tests/support/thrown_by.h"
 #include "tests/support/zip_writer.h"
@@ -357,15 +357,7 @@ TEST_F(AdapterTest, LoadingTakesHardlyMoreMemoryThanTheModel) {
   config_["r"] = kRank;
   const std::string adapter = write();
   tensors_.clear();
-  const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
-  HookedTransformer::load(adapter, options);  // code and threads are loaded from now on
-  const PeakMemory held;
-  const auto model = HookedTransformer::load(adapter, options);
-  const std::int64_t peak = held.bytes();
-  const std::int64_t weights = model.config().parameter_count() * 2;
-  EXPECT_GT(weights, std::int64_t{100} << 20);
-  EXPECT_LE(peak, weights + weights * 15 / 100 + (std::int64_t{24} << 20))
-      << "weights are " << weights << " bytes";
+  load_in_its_size(adapter, {.dtype = at::kBFloat16, .processing = WeightProcessing::none()});
 }
 
 }  // namespace

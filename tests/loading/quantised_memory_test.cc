@@ -19,7 +19,7 @@
 #include "hooked/io/safetensors.h"
 #include "io/gguf/ggml_types.h"
 #include "tests/io/gguf_bytes.h"
-#include "tests/support/process_memory.h"
+#include "tests/loading/load_in_its_size.h"
 #include "tests/support/sparse_checkpoint.h"
 #include "tests/support/temp_folder.h"
 
@@ -250,20 +250,9 @@ class QuantisedMemory : public testing::TestWithParam<Form> {};
 
 TEST_P(QuantisedMemory, LoadingTakesHardlyMoreThanTheModel) {
   if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
-  constexpr std::int64_t kConstant = std::int64_t{24} << 20;
-  const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
   const TempFolder folder;
-  const std::string path = GetParam().write(folder.path());
-  HookedTransformer::load(path, options);  // code and threads are loaded from now on
-  const PeakMemory held;
-  const HookedTransformer model = HookedTransformer::load(path, options);
-  const std::int64_t peak = held.bytes();
-  std::int64_t weights = 0;
-  for (const auto& [name, values] : model.state_dict()) weights += static_cast<std::int64_t>(values.nbytes());
-  EXPECT_GT(weights, std::int64_t{40} << 20);
-  EXPECT_LE(peak, weights + weights * 15 / 100 + kConstant) << "weights are " << weights << " bytes";
-  EXPECT_GE(peak, weights / 2) << "the measurement misses the model";
-  RecordProperty("peak", fmt::format("{:.3f}", static_cast<double>(peak) / static_cast<double>(weights)));
+  load_in_its_size(GetParam().write(folder.path()),
+                   {.dtype = at::kBFloat16, .processing = WeightProcessing::none()});
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, QuantisedMemory, testing::ValuesIn(kForms),

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "hooked/engine/hooked_transformer.h"
+#include "tests/support/process_memory.h"
+
+namespace hooked {
+
+/// Loads a model; while it does, this process holds hardly more than the weights. Blocks in float64 of each
+/// thread come in addition, 10 to 20 MiB whatever the model's size; a copy of the tests' vocabularies in
+/// float32 would be 39 MiB.
+inline void load_in_its_size(const std::string& path, const LoadOptions& options) {
+  HookedTransformer::load(path, options);  // code and threads are loaded from now on
+  const PeakMemory held;
+  const auto model = HookedTransformer::load(path, options);
+  const std::int64_t peak = held.bytes();
+  std::int64_t weights = 0;
+  for (const auto& [name, values] : model.state_dict()) weights += static_cast<std::int64_t>(values.nbytes());
+  EXPECT_GT(weights, std::int64_t{40} << 20);
+  EXPECT_LE(peak, weights + weights * 15 / 100 + (std::int64_t{32} << 20))
+      << "weights are " << weights << " bytes";
+  EXPECT_GE(peak, weights / 2) << "the measurement misses the model";
+  testing::Test::RecordProperty("peak_by_weights",
+                                std::to_string(static_cast<double>(peak) / static_cast<double>(weights)));
+}
+
+}  // namespace hooked
