@@ -274,6 +274,43 @@ TEST_F(TokenizerTest, AddedTokensHaveTheIdsThatThePackageGivesThem) {
   }
 }
 
+// The last one says how it is found, either that it is special; one normalized once is decoded as normalized,
+// and skipped only if that spelling is a special token's. Expected: tokenizers 0.23.3.
+TEST_F(TokenizerTest, AnAddedTokenMayBeListedTwice) {
+  struct Case {
+    bool normalized, special, again_normalized, again_special;
+    Ids ids;
+    std::string kept, skipped;
+  };
+  const Ids found = {2, 0, 5, 2, 1}, not_found = {2, 0, 3, 3, 1};
+  const std::vector<Case> cases = {{false, false, false, false, found, "_axx_b", "_axx_b"},
+                                   {false, false, false, true, found, "_axx_b", "_a_b"},
+                                   {false, true, false, false, found, "_axx_b", "_a_b"},
+                                   {false, false, true, false, not_found, "_axxb", "_axxb"},
+                                   {true, false, false, false, found, "_a_xx_b", "_a_xx_b"},
+                                   {true, false, false, true, found, "_a_xx_b", "_a_xx_b"},
+                                   {true, true, false, false, found, "_a_xx_b", "_a_xx_b"},
+                                   {true, true, true, false, not_found, "_axxb", "_axxb"}};
+  for (const Case& tested : cases) {
+    FileParts parts;
+    parts.normalizer = R"({"type": "Prepend", "prepend": "_"})";
+    parts.pre_tokenizer = "null";
+    parts.decoder = R"({"type": "Fuse"})";
+    parts.model =
+        R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "_": 2, "x": 3, " ": 4, "xx": 5}, "merges": []})";
+    parts.added_tokens =
+        fmt::format(R"([{{"id": 5, "content": "xx", "normalized": {}, "special": {}}},
+                                  {{"id": 5, "content": "xx", "normalized": {}, "special": {}}}])",
+                    tested.normalized, tested.special, tested.again_normalized, tested.again_special);
+    load(parts);
+    const auto tokenizer = Tokenizer::load(folder_ / "tokenizer.json");
+    const auto ids = tokenizer.encode("axxb").ids;
+    EXPECT_EQ(ids, tested.ids) << parts.added_tokens;
+    EXPECT_EQ(tokenizer.decode(ids), tested.kept) << parts.added_tokens;
+    EXPECT_EQ(tokenizer.decode(ids, {.skip_special_tokens = true}), tested.skipped) << parts.added_tokens;
+  }
+}
+
 // Expected: tokenizers 0.23.3, for each model: ids, the pieces of ids 0 to 4 (empty: none) and the note.
 TEST_F(TokenizerTest, AVocabularyMayNameAPieceTwiceAndTheLastIdCounts) {
   struct Case {

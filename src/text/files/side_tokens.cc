@@ -114,10 +114,15 @@ class SideFiles::Numbering {
       if (!id) id = next++;
       ids_[content] = *id;
       auto& added = tokens_[*id];
-      const bool was_special = added.is_object() && flag_of(added, "special");  // the package keeps this flag
+      // The package keeps what it has noted of a token that is added again: that it is special, and its
+      // normalized spelling.
+      const auto noted = [&](std::string_view key) { return added.is_object() && flag_of(added, key); };
+      const bool was_special = noted("special"),
+                 was_normalized = noted("normalized") || noted(kWasNormalized);
       added = with_flags(token);
       added["id"] = *id;
       if (was_special) added["special"] = true;
+      if (was_normalized) added[std::string(kWasNormalized)] = true;
       visit(token, is_new);
     }
   }

@@ -52,12 +52,10 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalize& normal
     by_content_[token.content] = token.id;
     size_ = std::max(size_, token.id + 1);
     if (token.special) special_.insert(token.content);
+    auto spelled = token.normalized || token.was_normalized ? normalize(token.content) : token.content;
     if (!token.normalized) {
       original_trie_.add(token.content, static_cast<std::int32_t>(i));
-      continue;
-    }
-    auto spelled = normalize(token.content);
-    if (spelled.empty()) {
+    } else if (spelled.empty()) {
       never_found_.push_back(token.content);
     } else {
       normalized_trie_.add(spelled, static_cast<std::int32_t>(i));
@@ -129,7 +127,8 @@ std::vector<AddedToken> read_added_tokens(const ConfigReader& json) {
                       .lstrip = entry.boolean_or("lstrip", false),
                       .rstrip = entry.boolean_or("rstrip", false),
                       .normalized = entry.boolean_or("normalized", !special),
-                      .special = special});
+                      .special = special,
+                      .was_normalized = entry.boolean_or(kWasNormalized, false)});
   }
   return tokens;
 }

@@ -25,7 +25,12 @@ struct AddedToken {
   bool rstrip = false;       ///< includes the white space after it
   bool normalized = false;   ///< searched for in the normalized text, in its normalized spelling
   bool special = false;      ///< left out when decoding skips special tokens
+  bool was_normalized =
+      false;  ///< decoded in its normalized spelling, whether or not it is searched for in it
 };
+
+/// The key of `was_normalized`, which no file has: it says that a token was listed twice.
+inline constexpr std::string_view kWasNormalized = "was_normalized";
 
 /// The added tokens of a tokenizer.
 class AddedTokens {
