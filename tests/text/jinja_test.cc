@@ -53,6 +53,23 @@ const std::set<std::string> kNotRead = {
     "{{ '%c' % 'x' }}",
 };
 
+// Expected: Python.
+TEST(Jinja, AStretchOfARangeIsARange) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"range(0)[:]", "range(0, 0)"},
+      {"range(10)[2:5]", "range(2, 5)"},
+      {"range(10)[::-1]", "range(9, -1, -1)"},
+      {"range(2, 20, 3)[1:4:2]", "range(5, 14, 6)"},
+      {"range(3)[::100]", "range(0, 3, 100)"},
+      {"range(5)[7:]", "range(5, 5)"},
+      {"range(5, 0, -1)[1:-1]", "range(4, 1, -1)"},
+      {"range(2, 20, 3)[1:4:2] | list", "[5, 11]"},
+      {"[1, 2, 3][::100]", "[1]"}};
+  for (const auto& [expression, expected] : cases)
+    EXPECT_EQ(render("{{ " + expression + " }}"), expected) << expression;
+  EXPECT_NE(refusal("{{ range(0, 9, 4)[::4611686018427387904] }}").find("beyond 64 bits"), std::string::npos);
+}
+
 TEST(Jinja, GivesWhatJinjaGives) {
   const auto document = golden();
   Variables variables;

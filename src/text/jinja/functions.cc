@@ -35,9 +35,7 @@ Value range_function(Machine& machine, const Value& /*self*/, const Arguments& a
     machine.fail(fmt::format("range has {} items; expected at most {}", size, machine.limits().range));
   }
   machine.charge(size * sizeof(Value));
-  List list{.items = {}, .kind = ListKind::range};
-  list.printed = step == 1 ? fmt::format("range({}, {})", start, stop)
-                           : fmt::format("range({}, {}, {})", start, stop, step);
+  List list{.items = {}, .kind = ListKind::range, .range = {start, stop, step}};
   for (std::uint64_t i = 0; i < size; ++i)
     list.items.emplace_back(start + static_cast<std::int64_t>(i) * step);
   return std::make_shared<const List>(std::move(list));

@@ -84,7 +84,7 @@ SliceRange slice_range(Machine& machine, std::int64_t size, const Value& begin, 
       machine.fail(fmt::format("a slice has {} for a bound; expected an integer", type_name(value)));
     return *integer;
   };
-  const auto by = std::clamp(number(step, 1), -size - 1, size + 1);
+  const auto by = number(step, 1);
   if (by == 0) machine.fail("a slice has the step 0; expected another");
   const std::int64_t lowest = by < 0 ? -1 : 0, highest = by < 0 ? size - 1 : size;
   const auto bounded = [&](const Value& value, std::int64_t otherwise) {
@@ -130,6 +130,20 @@ Value attribute(Machine& machine, const Value& value, std::string_view name) {
   return without_attribute(machine, value, name);
 }
 
+// Where a stretch of a range, which is a range as well, starts, stops and how it steps.
+List::Range range_of(Machine& machine, const List::Range& whole, const SliceRange& stretch) {
+  List::Range part{};
+  std::int64_t to_start = 0, to_stop = 0;
+  if (__builtin_mul_overflow(stretch.begin, whole.step, &to_start) ||
+      __builtin_add_overflow(whole.start, to_start, &part.start) ||
+      __builtin_mul_overflow(stretch.end, whole.step, &to_stop) ||
+      __builtin_add_overflow(whole.start, to_stop, &part.stop) ||
+      __builtin_mul_overflow(whole.step, stretch.step, &part.step)) {
+    machine.fail("a stretch of a range has numbers beyond 64 bits; expected smaller ones");
+  }
+  return part;
+}
+
 Value slice(Machine& machine, const Value& value, const Value& begin, const Value& end, const Value& step) {
   machine.step();
   require_defined(machine, value);
@@ -149,12 +163,16 @@ Value slice(Machine& machine, const Value& value, const Value& begin, const Valu
   }
   const auto items = text ? items_of(machine, value) : list->items;
   std::vector<Value> chosen;
-  for (auto i = range.begin; range.step > 0 ? i < range.end : i > range.end; i += range.step) {
+  const auto by = std::clamp(range.step, -size - 1, size + 1);  // so that sums have 64 bits
+  for (auto i = range.begin; by > 0 ? i < range.end : i > range.end; i += by) {
     machine.charge(sizeof(Value));
     chosen.push_back(items[static_cast<std::size_t>(i)]);
   }
-  if (!text)
-    return machine.list(std::move(chosen), list->kind == ListKind::tuple ? ListKind::tuple : ListKind::list);
+  if (!text && list->kind == ListKind::range) {
+    return std::make_shared<const List>(List{
+        .items = std::move(chosen), .kind = ListKind::range, .range = range_of(machine, list->range, range)});
+  }
+  if (!text) return machine.list(std::move(chosen), list->kind);
   std::string joined;
   for (const auto& character : chosen) joined += *character.text();
   return machine.text(std::move(joined));

@@ -62,7 +62,8 @@ void append_list(Machine& machine, const Value& value, std::string& result) {
     case ListKind::tuple:
       return append_items(machine, list.items, "(", list.items.size() == 1 ? ",)" : ")", result);
     case ListKind::range:
-      result += list.printed;
+      result += fmt::format("range({}, {}", list.range.start, list.range.stop);
+      result += list.range.step == 1 ? ")" : fmt::format(", {})", list.range.step);
       return;
     case ListKind::keys:
     case ListKind::values:

@@ -30,10 +30,15 @@ enum class ListKind : std::uint8_t {
 
 /// Python's list and similar types. It never changes, except that a generator is used up.
 struct List {
+  /// Python's range(start, stop, step).
+  struct Range {
+    std::int64_t start, stop, step;
+  };
+
   std::vector<Value> items;
   ListKind kind = ListKind::list;
-  int depth = 1;             ///< how deeply lists and dicts are nested in it
-  std::string printed = {};  ///< of a range: how it prints
+  int depth = 1;     ///< how deeply lists and dicts are nested in it
+  Range range = {};  ///< of a list of that kind
   mutable std::size_t used = 0;
 };
 
