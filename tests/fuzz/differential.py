@@ -414,6 +414,8 @@ def templates_case(rng) -> str:
     if other is not None and other != one:
         text = smaller_text("".join(smaller(parts, differs)), lambda shorter: differs([shorter]))
         (one, how), (other, why) = theirs(text), ours(text)
+        if "markup(" in one.lower():
+            return "print in Jinja alone that a text is markup"  # decision 63: `safe` and `escape` give plain texts
         raise Differs(f"{text!r}: Jinja {how}, hooked {other!r}\n    {messages}")
     if one is None:
         return "refused by both"

@@ -43,7 +43,7 @@ def generated(program, folder, prompt, count, *options) -> torch.Tensor:
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
-    return torch.tensor(json.loads(done.stdout)["ids"])
+    return torch.tensor(json.loads(done.stdout)["rows"][0]["ids"])
 
 
 def without_padding(expected, name, value) -> torch.Tensor:
