@@ -2,7 +2,7 @@
 # Builds hooked for arm64 with Debian's cross compiler, from scratch, and tries it under qemu:
 #   - the first commands print what this machine's program prints;
 #   - every activation of a tenth of the golden cases equals this machine's;
-#   - the tests of hooks, io and weights pass, and a tenth of the tests of models and goldens, all of which take hours under qemu. The last
+#   - the tests of hooks, io and weights pass, and a tenth of those of models and goldens, which take hours under qemu. The last
 #     line counts them.
 # Nothing for arm64 is installed on this machine but the cross compiler and qemu: libraries are unpacked into third_party.
 # Usage: scripts/arm64.sh
