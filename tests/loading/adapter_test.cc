@@ -357,7 +357,9 @@ TEST_F(AdapterTest, LoadingTakesHardlyMoreMemoryThanTheModel) {
   config_["r"] = kRank;
   const std::string adapter = write();
   tensors_.clear();
-  load_in_its_size(adapter, {.dtype = at::kBFloat16, .processing = WeightProcessing::none()});
+  const std::int64_t weights =
+      load_in_its_size(adapter, {.dtype = at::kBFloat16, .processing = WeightProcessing::none()});
+  EXPECT_GT(weights, std::int64_t{100} << 20);
 }
 
 }  // namespace
