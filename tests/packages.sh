@@ -70,6 +70,8 @@ check_archive() {
       fail "system-libraries.txt does not name $soname"
   done
   check_prefix "$scratch/archive"
+  # Then the examples of the help, which ran in the other package, run in this one.
+  diff -rq "$scratch/deb/usr" "$scratch/archive" || fail "the two packages differ in the files above"
 }
 
 say "packing"
@@ -79,7 +81,6 @@ for package in "$scratch"/packed/*.deb "$scratch"/packed/*.tar.gz; do
   say "$(basename "$package"), $(du -h "$package" | cut -f1)"
 done
 check_deb "$scratch"/packed/*.deb
-rm -rf "$scratch/deb"
 check_archive "$scratch"/packed/*.tar.gz
 
 # A project configured against the unpacked archive gets a message about what is missing, and finds it once named.
