@@ -82,8 +82,8 @@ TEST(NormRows, LargeMeansAndWhatIsNotANumber) {
   EXPECT_FALSE(out.weighted[1].isnan().any().item<bool>());
 }
 
-// The gradient of `exactly`, by LibTorch. Float32 rounds by 2^-24, and a row magnifies that by its numbers over its scale: a row of
-// three numbers that are nearly equal has a gradient of few correct digits.
+// The gradient of `exactly`, by LibTorch. Float32 rounds by 2^-24, and a row magnifies that by its numbers
+// over its scale: a row of three numbers that are nearly equal has a gradient of few correct digits.
 void expect_exact_back(const at::Tensor& x, const at::Tensor& gradient, const RowNorm& how) {
   if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "LibTorch's operators are taken";
   const at::Tensor got = at::empty(x.sizes(), x.options());
@@ -100,7 +100,8 @@ void expect_exact_back(const at::Tensor& x, const at::Tensor& gradient, const Ro
   const double of_result = x.scalar_type() == at::kFloat ? std::ldexp(1.0, -24) : std::ldexp(1.0, -8);
   const at::Tensor bound = 16 * std::ldexp(1.0, -24) * magnified + of_result * wide.grad().abs();
   const at::Tensor errors = (got.to(at::kDouble) - wide.grad()).abs();
-  EXPECT_TRUE((errors <= bound).all().item<bool>()) << x.sizes() << ": " << (errors / bound).max().item<double>();
+  EXPECT_TRUE((errors <= bound).all().item<bool>())
+      << x.sizes() << ": " << (errors / bound).max().item<double>();
 }
 
 TEST(NormRows, PassGradientsBack) {

@@ -23,7 +23,8 @@ bool names_a_set(std::string_view name) {
   return false;
 }
 
-// A test draws the same random numbers whichever tests ran before it: those that run differ between processors.
+// A test draws the same random numbers whichever tests ran before it: those that run differ between
+// processors.
 class SameNumbers : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& /*test*/) override {
     at::Generator generator = at::detail::getDefaultCPUGenerator();

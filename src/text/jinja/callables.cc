@@ -18,7 +18,7 @@ void keep(const Scope& scope, Machine& machine) {
 
 }  // namespace
 
-Macro::Macro(Interpreter& interpreter, std::string name, const Parameters& parameters, const Block& body,
+Macro::Macro(Interpreter& interpreter, std::string name, const Parameters& parameters, const Body& body,
              const Scope& around)
     : interpreter_(interpreter),
       name_(std::move(name)),
@@ -30,7 +30,7 @@ Macro::Macro(Interpreter& interpreter, std::string name, const Parameters& param
 
 Value Macro::call(Machine& machine, const Arguments& arguments) {
   const Machine::Level level(machine);
-  Interpreter::Inner inner(interpreter_, around_);
+  Interpreter::Inner inner(interpreter_, around_, body_);
   Scope& scope = inner.scope();
   const auto count = parameters_.list.size();
   machine.charge((count + arguments.named.size()) * sizeof(Value));
@@ -72,7 +72,7 @@ Value Macro::call(Machine& machine, const Arguments& arguments) {
     machine.fail(fmt::format("the macro '{}' takes at most {} arguments, got {}", printable(name_), count,
                              arguments.positional.size()));
   }
-  return machine.text(interpreter_.text_of_block(body_, scope));
+  return machine.text(interpreter_.body_text(body_, scope));
 }
 
 Value Macro::member(Machine& machine, std::string_view name) {

@@ -83,7 +83,7 @@ Value Interpreter::name(const Name& name, const Scope& scope) {
     if (const auto* value = each->find(name.name)) return *value;
   }
   const auto* row = find_function(name.name);
-  if (!row) return machine_.undefined(fmt::format("'{}' is undefined", printable(name.name)));
+  if (!row) return machine_.undefined_name(name.name);
   if (!row->function) machine_.unsupported(fmt::format("the function '{}'", name.name));
   return std::make_shared<const Method>(Method{None{}, row->function});
 }

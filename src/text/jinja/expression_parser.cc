@@ -167,6 +167,7 @@ ExpressionPtr ExpressionParser::name() {
 }
 
 void ExpressionParser::note_use(std::string_view name) {
+  names->used.emplace(name);
   for (auto* macro : macros) {
     macro->uses_varargs |= name == "varargs";
     macro->uses_kwargs |= name == "kwargs";

@@ -38,18 +38,20 @@ Interpreter::Inner::Inner(Interpreter& interpreter, const Scope& around) : inter
   scope_->around = &around;
 }
 
+Interpreter::Inner::Inner(Interpreter& interpreter, const Scope& around, const Body& body)
+    : Inner(interpreter, around) {
+  for (const auto& name : body.names->unset) scope_->set(name, interpreter.machine_.undefined_name(name));
+}
+
 Interpreter::Inner::~Inner() {
   if (scope_->kept) return;  // a macro reads it until the rendering ends
   scope_->names.clear();
   interpreter_.free_.push_back(scope_);
 }
 
-std::string Interpreter::render(const Block& block, std::vector<std::pair<std::string, Value>> names) {
+std::string Interpreter::render(const Body& body, std::vector<std::pair<std::string, Value>> names) {
   const Scope given{.around = nullptr, .names = std::move(names)};
-  Inner whole(*this, given);
-  std::string out;
-  run(block, whole.scope(), out);
-  return out;
+  return inner_text(body, given);
 }
 
 void Interpreter::print(std::string_view text, std::string& out) {
@@ -68,15 +70,15 @@ Interpreter::Flow Interpreter::run(const Block& block, Scope& scope, std::string
   return Flow::go_on;
 }
 
-std::string Interpreter::text_of_block(const Block& block, Scope& scope) {
+std::string Interpreter::body_text(const Body& body, Scope& scope) {
   std::string out;
-  run(block, scope, out);
+  run(body.statements, scope, out);
   return out;
 }
 
-std::string Interpreter::inner_text(const Block& block, const Scope& scope) {
-  Inner inner(*this, scope);
-  return text_of_block(block, inner.scope());
+std::string Interpreter::inner_text(const Body& body, const Scope& scope) {
+  Inner inner(*this, scope, body);
+  return body_text(body, inner.scope());
 }
 
 Value Interpreter::filtered_text(const Expression* filter, const Scope& scope, std::string text) {
@@ -146,8 +148,8 @@ void Interpreter::run_plain(const FilterBlock& form, Scope& scope, std::string& 
 }
 
 void Interpreter::run_plain(const Generation& form, Scope& scope, std::string& out) {
-  Inner inner(*this, scope);
-  run(form.body, inner.scope(), out);
+  Inner inner(*this, scope, form.body);
+  run(form.body.statements, inner.scope(), out);
 }
 
 void Interpreter::run_plain(const For& form, Scope& scope, std::string& out) {
@@ -158,16 +160,16 @@ void Interpreter::run_plain(const For& form, Scope& scope, std::string& out) {
   const Value loop_value = machine_.own(std::move(owned));
   bool finished = false;  // whether the body ran, which decides Jinja's `else`
   for (; state.at() < state.length(); state.advance()) {
-    Inner inner(*this, scope);
+    Inner inner(*this, scope, form.body);
     inner.scope().set("loop", loop_value);
     assign(form.target, inner.scope(), state.item());
-    const auto flow = run(form.body, inner.scope(), out);
+    const auto flow = run(form.body.statements, inner.scope(), out);
     if (flow == Flow::leave_loop) break;
     finished |= flow == Flow::go_on;
   }
   if (finished) return;
-  Inner inner(*this, scope);
-  run(form.otherwise, inner.scope(), out);
+  Inner inner(*this, scope, form.otherwise);
+  run(form.otherwise.statements, inner.scope(), out);
 }
 
 std::shared_ptr<const List> Interpreter::loop_items(const For& loop, const Scope& scope, const Value& list) {

@@ -31,21 +31,22 @@ class Interpreter {
  public:
   explicit Interpreter(Machine& machine) : machine_(machine) {}
 
-  /// The text of `block` with these names. Throws TokenizerError.
-  std::string render(const Block& block, std::vector<std::pair<std::string, Value>> names);
+  /// The text of `body` with these names. Throws TokenizerError.
+  std::string render(const Body& body, std::vector<std::pair<std::string, Value>> names);
 
   /// What a statement asks the loop around it to do.
   enum class Flow { go_on, next_item, leave_loop };
 
   Machine& machine() noexcept { return machine_; }
-  /// The text of `block`, in a scope that the caller has made.
-  std::string text_of_block(const Block& block, Scope& scope);
+  /// The text of `body`, in a scope that the caller has made.
+  std::string body_text(const Body& body, Scope& scope);
   Value evaluate(const Expression& expression, const Scope& scope);
 
   /// A scope that is kept as long as it is needed.
   class [[nodiscard]] Inner {
    public:
     Inner(Interpreter& interpreter, const Scope& around);
+    Inner(Interpreter& interpreter, const Scope& around, const Body& body);
     ~Inner();
     Inner(const Inner&) = delete;
     Inner& operator=(const Inner&) = delete;
@@ -73,7 +74,7 @@ class Interpreter {
   void run_plain(const Generation& form, Scope& scope, std::string& out);
   void print(std::string_view text, std::string& out);
 
-  std::string inner_text(const Block& block, const Scope& scope);
+  std::string inner_text(const Body& body, const Scope& scope);
   void assign(const Target& target, Scope& scope, Value value);
   Value filtered_text(const Expression* filter, const Scope& scope, std::string text);
 
@@ -97,7 +98,7 @@ class Interpreter {
 /// A macro, or the body of a call block. It reads the names of the scope that it was defined in.
 class Macro final : public Callable {
  public:
-  Macro(Interpreter& interpreter, std::string name, const Parameters& parameters, const Block& body,
+  Macro(Interpreter& interpreter, std::string name, const Parameters& parameters, const Body& body,
         const Scope& around);
   Value call(Machine& machine, const Arguments& arguments) override;
   Value member(Machine& machine, std::string_view name) override;
@@ -106,7 +107,7 @@ class Macro final : public Callable {
   Interpreter& interpreter_;
   std::string name_;
   const Parameters& parameters_;
-  const Block& body_;
+  const Body& body_;
   const Scope& around_;
 };
 

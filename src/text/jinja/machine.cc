@@ -113,6 +113,10 @@ Value Machine::undefined(std::string why) {
   return Undefined{std::make_shared<const std::string>(std::move(why))};
 }
 
+Value Machine::undefined_name(std::string_view name) {
+  return undefined(fmt::format("'{}' is undefined", printable(name)));
+}
+
 Namespace* Machine::new_namespace() {
   charge(sizeof(Namespace));
   return &namespaces_.emplace_back();

@@ -74,6 +74,7 @@ class Machine {
   Value list(std::vector<Value> items, ListKind kind = ListKind::list);
   Value dict(std::vector<std::pair<Value, Value>> members);
   Value undefined(std::string why);
+  Value undefined_name(std::string_view name);
   Namespace* new_namespace();
   Value own(std::unique_ptr<Callable> callable);
 

@@ -19,9 +19,17 @@ class Parser {
   Parser(const Source& source, const Limits& limits)
       : tokens_(source, limits.syntax_depth), expressions_(tokens_) {}
 
-  Block whole() {
-    Block block = until({});
-    return block;
+  Body whole() {
+    Body body = scoped({}, [&] { return until({}); });
+    for (auto* names : bodies_) {
+      std::erase_if(names->unset, [&](const std::string& name) {
+        for (const auto* around = names->around; around != nullptr; around = around->around) {
+          if (around->used.contains(name)) return true;
+        }
+        return false;
+      });
+    }
+    return body;
   }
 
  private:
@@ -134,8 +142,48 @@ class Parser {
     return several;
   }
 
+  // What `read` reads, whose names are `names` and not those of the body around it.
+  template <class Read>
+  auto with_names(BodyNames& names, const Read& read) {
+    auto* const around = std::exchange(expressions_.names, &names);
+    auto result = read();
+    expressions_.names = around;
+    return result;
+  }
+
+  // A body that uses `parameters` in addition to what `read` reads, and in which no loop and no `if` around
+  // it counts.
+  template <class Read>
+  Body scoped(BodyNames parameters, const Read& read) {
+    auto names = std::make_unique<BodyNames>(std::move(parameters));
+    names->around = expressions_.names;
+    bodies_.push_back(names.get());
+    const int loops = std::exchange(loops_, 0), ifs = std::exchange(ifs_, 0);
+    Block statements = with_names(*names, read);
+    loops_ = loops;
+    ifs_ = ifs;
+    return {std::move(statements), std::move(names)};
+  }
+  Body inner_body(std::string_view end) {
+    return scoped({}, [&] { return body_to(end); });
+  }
+
+  // Notes that the body that is being read gives `target` a value.
+  void note_set(const Target& target) {
+    for (const auto& part : target.parts) note_set(part);
+    if (target.takes_apart) return;
+    auto& names = *expressions_.names;
+    const bool first = names.used.insert(target.name).second;
+    if (first && ifs_ == 0 && target.member.empty()) names.unset.push_back(target.name);
+  }
+  static void note_parameter(BodyNames& names, const Target& target) {
+    for (const auto& part : target.parts) note_parameter(names, part);
+    if (!target.takes_apart) names.used.insert(target.name);
+  }
+
   Statement read_if(std::size_t at) {
     If statement;
+    ++ifs_;
     while (true) {
       auto condition = expressions_.tuple(Conditionals::no);
       auto block = body({"elif", "else", "endif"});
@@ -143,28 +191,38 @@ class Parser {
       const auto word = tokens_.take().text;
       if (word == "elif") continue;
       if (word == "else") statement.otherwise = body_to("endif");
+      --ifs_;
       return {at, std::move(statement)};
     }
   }
 
   Statement read_for(std::size_t at) {
     auto each = target(Members::refused);
+    BodyNames parameters{.used = {"loop"}}, of_condition;
+    note_parameter(parameters, each);
     tokens_.expect_name("in");
     auto list = expressions_.tuple(Conditionals::no);
-    auto condition = tokens_.skip_name("if") ? expressions_.expression() : nullptr;
+    auto condition = with_names(
+        of_condition, [&] { return tokens_.skip_name("if") ? expressions_.expression() : nullptr; });
     if (tokens_.is_name("recursive")) tokens_.unsupported(tokens_.here().at, "a recursive for");
-    ++loops_;
-    auto block = body({"endfor", "else"});
-    --loops_;
-    Block otherwise;
-    if (tokens_.take().text == "else") otherwise = inner_body("endfor");
-    return {at, For{std::move(each), std::move(list), std::move(condition), std::move(block),
+    auto repeated = scoped(std::move(parameters), [&] {
+      ++loops_;
+      return body({"endfor", "else"});
+    });
+    const bool has_else = tokens_.take().text == "else";
+    auto otherwise = scoped({}, [&] { return has_else ? body_to("endfor") : Block{}; });
+    return {at, For{std::move(each), std::move(list), std::move(condition), std::move(repeated),
                     std::move(otherwise)}};
   }
 
   Statement read_set(std::size_t at) {
     auto place = target(Members::allowed);
-    if (tokens_.skip_symbol("=")) return {at, Set{std::move(place), expressions_.tuple()}};
+    if (tokens_.skip_symbol("=")) {
+      auto value = expressions_.tuple();
+      note_set(place);
+      return {at, Set{std::move(place), std::move(value)}};
+    }
+    note_set(place);
     auto filter = tokens_.is_symbol("|") ? expressions_.filters_of_block(true) : nullptr;
     return {at, SetBlock{std::move(place), std::move(filter), inner_body("endset")}};
   }
@@ -189,37 +247,33 @@ class Parser {
     return parameters;
   }
 
-  // The body of a part with its own scope, in which no loop around it can be left.
-  Block inner_body(std::string_view end) {
-    const int loops = std::exchange(loops_, 0);
-    Block block = body_to(end);
-    loops_ = loops;
-    return block;
-  }
-
-  Block macro_body(Parameters& parameters, std::string_view end) {
+  Body macro_body(Parameters& parameters, BodyNames names, std::string_view end) {
+    for (const auto& [name, otherwise] : parameters.list) names.used.insert(name);
     expressions_.macros.push_back(&parameters);
-    Block block = inner_body(end);
+    Body body = scoped(std::move(names), [&] { return body_to(end); });
     expressions_.macros.pop_back();
-    return block;
+    return body;
   }
 
   Statement read_macro(std::size_t at) {
-    auto name = tokens_.expect(TokenKind::name, "the name of the macro").text;
-    auto parameters = read_parameters();
-    auto block = macro_body(parameters, "endmacro");
-    return {at, MacroDefinition{std::move(name), std::move(parameters), std::move(block)}};
+    auto name = tokens_.expect(TokenKind::name, "the name of the macro");
+    note_set({.at = name.at, .name = name.text});
+    BodyNames names;
+    auto parameters = with_names(names, [&] { return read_parameters(); });
+    auto body = macro_body(parameters, std::move(names), "endmacro");
+    return {at, MacroDefinition{std::move(name.text), std::move(parameters), std::move(body)}};
   }
 
   Statement read_call(std::size_t at) {
-    Parameters parameters;
-    if (tokens_.is_symbol("(")) parameters = read_parameters();
+    BodyNames names;
+    auto parameters =
+        with_names(names, [&] { return tokens_.is_symbol("(") ? read_parameters() : Parameters{}; });
     const auto place = tokens_.here().at;
     auto call = expressions_.expression();
     if (!std::holds_alternative<Call>(call->form))
       tokens_.fail_at(place, "a call block calls nothing; expected a call");
-    auto block = macro_body(parameters, "endcall");
-    return {at, CallBlock{std::move(parameters), std::move(call), std::move(block)}};
+    auto body = macro_body(parameters, std::move(names), "endcall");
+    return {at, CallBlock{std::move(parameters), std::move(call), std::move(body)}};
   }
 
   Statement read_filter(std::size_t at) {
@@ -241,11 +295,12 @@ class Parser {
 
   TokenStream tokens_;
   ExpressionParser expressions_;
-  int loops_ = 0;
+  int loops_ = 0, ifs_ = 0;           // around what is being read, within its body
+  std::vector<BodyNames*> bodies_{};  // all that have been read
 };
 
 }  // namespace
 
-Block parse(const Source& source, const Limits& limits) { return Parser(source, limits).whole(); }
+Body parse(const Source& source, const Limits& limits) { return Parser(source, limits).whole(); }
 
 }  // namespace hooked::text::jinja

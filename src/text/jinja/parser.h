@@ -11,7 +11,7 @@
 namespace hooked::text::jinja {
 
 /// Parses a template. Throws TokenizerError with the line and column of what is wrong or unsupported.
-Block parse(const Source& source, const Limits& limits);
+Body parse(const Source& source, const Limits& limits);
 
 /// Reads expressions, each as far as it extends.
 class ExpressionParser {
@@ -30,6 +30,8 @@ class ExpressionParser {
 
   /// For each macro being read, which of the names `varargs`, `kwargs`, `caller` its body uses.
   std::vector<Parameters*> macros;
+  /// Of the body that is being read.
+  BodyNames* names = nullptr;
 
  private:
   using Read = ExpressionPtr (ExpressionParser::*)();

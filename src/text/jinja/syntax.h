@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -18,6 +19,21 @@ struct Expression;
 struct Statement;
 using ExpressionPtr = std::unique_ptr<const Expression>;
 using Block = std::vector<Statement>;
+
+/// The names of a body, which Jinja finds before anything is rendered.
+struct BodyNames {
+  const BodyNames* around = nullptr;
+  std::set<std::string, std::less<>> used = {};
+  /// Those that the body gives a value before it reads them and outside an `if`, and that no body around it
+  /// uses. They are undefined until then, even if the template is given a variable of that name.
+  std::vector<std::string> unset = {};
+};
+
+/// Statements with a scope of their own: a template, the body of a loop, of a macro …
+struct Body {
+  Block statements;
+  std::unique_ptr<const BodyNames> names;
+};
 
 struct CallArguments {
   std::vector<ExpressionPtr> positional;
@@ -123,7 +139,7 @@ struct Set {
 struct SetBlock {
   Target target;
   ExpressionPtr filter;
-  Block body;
+  Body body;
 };
 struct If {
   std::vector<std::pair<ExpressionPtr, Block>> branches;
@@ -132,25 +148,25 @@ struct If {
 struct For {
   Target target;
   ExpressionPtr list, condition;
-  Block body, otherwise;
+  Body body, otherwise;
 };
 struct MacroDefinition {
   std::string name;
   Parameters parameters;
-  Block body;
+  Body body;
 };
 struct CallBlock {
   Parameters parameters;
   ExpressionPtr call;
-  Block body;
+  Body body;
 };
 struct FilterBlock {
   ExpressionPtr filter;
-  Block body;
+  Body body;
 };
 /// `{% generation %}`: the assistant's part of a conversation. Only its text matters here.
 struct Generation {
-  Block body;
+  Body body;
 };
 struct Break {};
 struct Continue {};

@@ -43,14 +43,14 @@ Value value_of(Machine& machine, const Json& json) {
 }  // namespace
 
 Template::Template(std::string_view text, std::string_view name, const Limits& limits)
-    : limits_(limits), source_(text, name, limits), block_(parse(source_, limits)) {}
+    : limits_(limits), source_(text, name, limits), body_(parse(source_, limits)) {}
 
 std::string Template::render(const std::vector<std::pair<std::string, Json>>& variables,
                              std::optional<std::time_t> now) const {
   Machine machine(source_, limits_, now);
   std::vector<std::pair<std::string, Value>> names;
   for (const auto& [name, json] : variables) names.emplace_back(name, value_of(machine, json));
-  return Interpreter(machine).render(block_, std::move(names));
+  return Interpreter(machine).render(body_, std::move(names));
 }
 
 }  // namespace hooked::text::jinja

@@ -29,7 +29,7 @@ class Template {
  private:
   Limits limits_;
   Source source_;
-  Block block_;
+  Body body_;
 };
 
 }  // namespace hooked::text::jinja

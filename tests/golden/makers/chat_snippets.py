@@ -538,6 +538,23 @@ kStatements = [
     "{% set a.b = 1 %}",
     "{% for x in list %}{% set loop = 5 %}{{ loop }}{% endfor %}",
     "{{ namespace() }}", "{{ range }}", "{{ text.upper }}",
+    # Names that a body gives a value later, at its own level, are undefined in the bodies inside it until then.
+    "{% for m in [1] %}{{ f }}{% endfor %}{% set f = 1 %}{{ f }}",
+    "{% for m in [1] %}{{ f }}{% endfor %}{% if true %}{% set f = 1 %}{% endif %}{{ f }}",
+    "{% for m in [1] %}{{ f }}{% endfor %}{% if f %}{% set f = 1 %}{% endif %}{% set f = 3 %}{{ f }}",
+    "{% for m in [1] %}{{ f }}{% endfor %}{% macro f() %}{% endmacro %}",
+    "{% for m in [1] %}{{ f }}{% endfor %}{% set f, g = 2, 1 %}{{ f }}",
+    "{% for m in [1] %}{{ f }}{% endfor %}{% set f = f + 1 %}{{ f }}",
+    "{% for m in [1] if f %}{{ m }}{% endfor %}{% set f = 1 %}",
+    "{% for m in [] %}{% else %}{% for k in [1] %}{{ f }}{% endfor %}{% set f = 1 %}{{ f }}{% endfor %}",
+    "{% for i in [1, 2] %}{% for m in [1] %}{{ f }}{% endfor %}{% set f = i %}{{ f }}{% endfor %}",
+    "{% for i in [1, 2] %}{% for m in [1] %}{{ f }}{% endfor %}{% set f = i %}{{ f }}{% endfor %}{{ f }}",
+    "{% for f in [1, 2] %}{% for k in [1] %}{{ f }}{% endfor %}{% set f = 5 %}{{ f }}{% endfor %}{{ f }}",
+    "{% macro g(a=f) %}{{ a }}{{ f }}{% endmacro %}{{ g() }}{% set f = 1 %}{{ g() }}",
+    "{% macro c() %}{{ caller(f) }}{% endmacro %}{% call(x) c() %}{{ f }}{{ x }}{% endcall %}{% set f = 1 %}",
+    "{% filter upper %}{{ f }}{% endfilter %}{% set f = 1 %}",
+    "{% set x %}{% for i in [1] %}{{ f }}{% endfor %}{% set f = 1 %}{{ f }}{% endset %}{{ x }}{% set f = 2 %}",
+    "{% for m in [1] %}{{ f is defined }}{% endfor %}{% set ns = namespace() %}{% set ns.f = 1 %}{% set f = 2 %}",
 ]
 
 
