@@ -23,6 +23,7 @@ targets=("$@")
 (($#)) || mapfile -t targets < <($build/fuzz)
 python3 tests/fuzz/seeds.py $build/corpus
 
+processors=$(nproc)  # before OMP_NUM_THREADS, which nproc follows
 export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1} OMP_NUM_THREADS=1
 # Properties write their inputs as files: in memory, where there is room.
 TMPDIR=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/tmp}")" hooked_fuzz.XXXXXX)
@@ -53,7 +54,7 @@ run() {
 # As many at a time as there are processors.
 failed=0 running=0
 for target in "${targets[@]}"; do
-  if ((running == $(nproc))); then
+  if ((running == processors)); then
     wait -n || failed=1
     running=$((running - 1))
   fi
