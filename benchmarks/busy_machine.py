@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""What does another busy process cost? Times `hooked run` (load, process, one short run) of a GPT-2-small-shaped model
-alone, beside one busy process, and again alone, in alternation, with as many threads as the machine has processors and
-with one. Prints seconds, and the ratio of the medians.
+"""What does another busy process cost? GPT-2-small's shape, alone, next to one busy process and, with --steps, twice at once.
 
   benchmarks/busy_machine.py [--rounds N] [--threads N] [--program FILE] [--tokens N]
+      `hooked run` (load, process, one short run), in alternation, with as many threads as the machine has processors and with one.
+      Prints seconds, and the ratio of the medians.
+  benchmarks/busy_machine.py --steps [--rounds N] [--runs N]
+      Runs and steps of a C++ program (busy_machine.cc). Prints the median and the longest in milliseconds, and their ratios to alone.
+      Three busy threads on two processors have 2/3 of one each: 1.33 times as long is a fair share, 2 times for two programs at once.
 """
 import argparse
 import array
+import contextlib
 import json
 import multiprocessing
 import os
@@ -58,6 +62,8 @@ def arguments() -> argparse.Namespace:
     for name, default in {"rounds": 5, "tokens": 3, "threads": os.cpu_count()}.items():
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--program", default="build/release/bin/hooked")
+    parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--runs", type=int, default=200)
     return parser.parse_args()
 
 
@@ -70,14 +76,54 @@ def spin() -> None:
         pass
 
 
+@contextlib.contextmanager
+def busy_process():
+    busy = multiprocessing.Process(target=spin, daemon=True)
+    busy.start()
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.join()
+
+
 def seconds(command) -> float:
     begin = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - begin
 
 
+def runs_and_steps(runs: int, at_once: int = 1) -> dict:
+    """For each question of bench_busy_machine the median and the longest, the worst of several at once."""
+    started = [subprocess.Popen(["build/release/bin/bench_busy_machine", str(runs), str(runs)], stdout=subprocess.PIPE, text=True)
+               for _ in range(at_once)]
+    found = {}
+    for program in started:
+        text, _ = program.communicate()
+        for question, *times in (line.split("\t") for line in text.splitlines()):
+            found[question] = [max(pair) for pair in zip(found.get(question, [0.0, 0.0]), map(float, times))]
+    return found
+
+
+def compare_steps(args) -> None:
+    states = {"alone": [], "next to a busy process": [], "two at once": []}
+    for _ in range(args.rounds):
+        states["alone"].append(runs_and_steps(args.runs))
+        with busy_process():
+            states["next to a busy process"].append(runs_and_steps(args.runs))
+        states["two at once"].append(runs_and_steps(args.runs, 2))
+    for question in states["alone"][0]:
+        alone = statistics.median(found[question][0] for found in states["alone"])
+        for state, rounds in states.items():
+            median = statistics.median(found[question][0] for found in rounds)
+            longest = max(found[question][1] for found in rounds)
+            print(f"{question}, {state}: {median:.1f} ms ({median / alone:.2f}), longest {longest:.1f} ({longest / alone:.1f})")
+
+
 def main() -> None:
     args = arguments()
+    if args.steps:
+        return compare_steps(args)
     with tempfile.TemporaryDirectory() as folder:
         write_checkpoint(pathlib.Path(folder))
         tokens = ",".join(str(7 * i + 1) for i in range(args.tokens))
@@ -86,13 +132,8 @@ def main() -> None:
         for _ in range(args.rounds):
             for threads in sorted({1, args.threads}):
                 for state in ("alone", "busy"):
-                    busy = multiprocessing.Process(target=spin, daemon=True)
-                    if state == "busy":
-                        busy.start()
-                    times.setdefault((threads, state), []).append(seconds([*command, str(threads)]))
-                    if state == "busy":
-                        busy.kill()
-                        busy.join()
+                    with busy_process() if state == "busy" else contextlib.nullcontext():
+                        times.setdefault((threads, state), []).append(seconds([*command, str(threads)]))
     for threads in sorted({1, args.threads}):
         alone, beside = times[threads, "alone"], times[threads, "busy"]
         print(f"{threads} threads: alone {spread(alone)} s, next to a busy process {spread(beside)} s, "

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/parallel.h"
 #include "models/attention/tiled_attention.h"
 #include "models/ops/recorded.h"
 
@@ -45,6 +46,7 @@ at::Tensor fused(const at::Tensor& q, const KeysAndValues& attended, const at::T
   // The other way would take 19 operators.
   const bool shares = !grouped || fused_shares_keys(q, mask.defined());
   const auto keys_of = [&](const at::Tensor& x) { return shares ? x : for_each_head(x, q.size(2)); };
+  const SparingThreads sparing;  // each thread takes whole heads and stretches of queries
   const at::Tensor z = at::scaled_dot_product_attention(
       q.transpose(1, 2), keys_of(attended.keys), keys_of(attended.values),
       mask.defined() ? std::optional(mask) : std::nullopt, /*dropout_p=*/0.0, causal, scale,

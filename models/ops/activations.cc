@@ -1,6 +1,5 @@
 #include "models/ops/activations.h"
 
-#include <ATen/TensorIterator.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_min.h>
@@ -29,6 +28,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/parallel.h"
 #include "models/kernels/kernels.h"
 #include "models/ops/ops.h"
 #include "models/ops/recorded.h"
@@ -56,18 +56,16 @@ bool ours(const at::Tensor& out, const at::Tensor& x) {
   return x.device().is_cpu() && x.is_contiguous() && out.is_contiguous() && kernels::own_kernels() != nullptr;
 }
 
-// LibTorch's iterator shares the numbers among its threads.
+constexpr std::int64_t kNumbersOfAThread = std::int64_t{1} << 15;  // as LibTorch's elementwise operators
+
 template <class Number>
 void gelu_of(at::Tensor& out, const at::Tensor& x) {
-  auto numbers = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
   const auto gelu = kernels::own_kernels()->rows<Number>().gelu_tanh;
-  numbers.for_each(
-      [gelu](char** data, const std::int64_t* strides, std::int64_t count, std::int64_t stretches) {
-        for (std::int64_t i = 0; i < stretches; ++i) {
-          gelu(reinterpret_cast<Number*>(data[0] + i * strides[2]),
-               reinterpret_cast<const Number*>(data[1] + i * strides[3]), count);
-        }
-      });
+  auto* const y = static_cast<Number*>(out.mutable_data_ptr());
+  const auto* const numbers = static_cast<const Number*>(x.const_data_ptr());
+  share_stretches(x.numel(), kNumbersOfAThread, [&](std::int64_t first, std::int64_t end) {
+    gelu(y + first, numbers + first, end - first);
+  });
 }
 
 /// An elementwise activation function.
@@ -142,17 +140,12 @@ void gelu_tanh_back_into(at::Tensor& out, const at::Tensor& gradient, const at::
     at::gelu_backward_out(out, gradient, x, "tanh");
     return;
   }
-  auto numbers =
-      at::TensorIteratorConfig().add_output(out).add_const_input(gradient).add_const_input(x).build();
   const auto back = kernels::own_kernels()->gelu_tanh_back;
-  numbers.for_each(
-      [back](char** data, const std::int64_t* strides, std::int64_t count, std::int64_t stretches) {
-        for (std::int64_t i = 0; i < stretches; ++i) {
-          back(reinterpret_cast<float*>(data[0] + i * strides[3]),
-               reinterpret_cast<const float*>(data[1] + i * strides[4]),
-               reinterpret_cast<const float*>(data[2] + i * strides[5]), count);
-        }
-      });
+  auto* const y = out.mutable_data_ptr<float>();
+  const auto *const g = gradient.const_data_ptr<float>(), *const numbers = x.const_data_ptr<float>();
+  share_stretches(x.numel(), kNumbersOfAThread, [&](std::int64_t first, std::int64_t end) {
+    back(y + first, g + first, numbers + first, end - first);
+  });
 }
 
 at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/parallel.h"
 #include "models/ops/recorded.h"
 #include "models/storage/product.h"
 #include "models/storage/workspace.h"
@@ -217,7 +218,10 @@ at::Tensor rows_at(const at::Tensor& x, const at::Tensor& numbers, Memory memory
 }
 
 at::Tensor add(const at::Tensor& a, const at::Tensor& b, Memory memory) {
-  const auto write = [&](at::Tensor& out) { at::add_out(out, without_history(a), without_history(b)); };
+  const auto write = [&](at::Tensor& out) {
+    const SparingThreads sparing;
+    at::add_out(out, without_history(a), without_history(b));
+  };
   const at::Tensor sum = into_workspace(a.sizes(), a, false, memory, write, [&] { return a + b; });
   if (memory.workspace == nullptr || !(records(a) || records(b))) return sum;
   return recorded(sum, {a, b}, [](const at::Tensor& gradient) { return std::vector{gradient, gradient}; });
@@ -225,7 +229,10 @@ at::Tensor add(const at::Tensor& a, const at::Tensor& b, Memory memory) {
 
 at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, Memory memory) {
   const at::Tensor left = without_history(a), right = without_history(b);
-  const auto write = [&](at::Tensor& out) { at::mul_out(out, left, right); };
+  const auto write = [&](at::Tensor& out) {
+    const SparingThreads sparing;
+    at::mul_out(out, left, right);
+  };
   const at::Tensor product = into_workspace(a.sizes(), a, false, memory, write, [&] { return a * b; });
   if (memory.workspace == nullptr || !(records(a) || records(b))) return product;
   // For each factor, if the other one gets a gradient.

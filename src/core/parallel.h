@@ -56,4 +56,14 @@ class ThreadLimit {
   int mkl_before_ = 0;
 };
 
+/// While other processes use some of the processors, LibTorch's operators on the calling thread use that many
+/// threads fewer (Note [Other work]). For operators that give the same bits with any number of threads.
+class SparingThreads {
+ public:
+  SparingThreads();
+
+ private:
+  std::optional<ThreadLimit> limit_;
+};
+
 }  // namespace hooked

@@ -183,19 +183,21 @@ TEST(Matrix, SharesItsWorkAmongThreads) {
       const Case c{dtype, 64, 3, 2048};
       const at::Tensor numbers = random({192, 2048}, dtype), x = random({rows, 2048}, dtype);
       const Matrix matrix = filled(c, kernel_set(), numbers);
-      at::Tensor out[2];
-      for (const int threads : {1, 5}) {
-        at::set_num_threads(threads);
-        for (const bool packed : {true, false}) {
+      // LibTorch's libraries share in their own way, which changes their bits.
+      const bool ours = kernel_set() != KernelSet::plain && (dtype == at::kFloat || rows <= 8);
+      for (const bool packed : {true, false}) {
+        std::vector<at::Tensor> all;
+        for (const int threads : {1, 2, 5}) {
+          at::set_num_threads(threads);
           at::Tensor got = at::full({rows, 192}, -1.0, dtype);
           packed ? matrix.multiply_into(got, x, {}) : linear_into(got, x, numbers, {});
           EXPECT_LT(error_of(got, x, numbers, {}), tolerance(dtype)) << rows << " " << threads << packed;
-          if (!packed || !matrix.packed()) continue;
-          (threads == 1 ? out[0] : out[1]) = got;
+          all.push_back(got);
         }
+        if (!(packed ? matrix.packed() : ours)) continue;
+        EXPECT_TRUE(at::equal(all[0], all[1])) << rows << packed;
+        EXPECT_TRUE(at::equal(all[0], all[2])) << rows << packed;
       }
-      if (!matrix.packed()) continue;
-      EXPECT_TRUE(at::equal(out[0], out[1])) << rows;
     }
   }
   at::set_num_threads(before);
