@@ -28,10 +28,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/parallel.h"
 #include "models/kernels/kernels.h"
 #include "models/ops/ops.h"
 #include "models/ops/recorded.h"
+#include "models/storage/each_row.h"
 #include "models/storage/workspace.h"
 
 namespace hooked::ops {
@@ -53,19 +53,17 @@ at::Tensor swish(const at::Tensor& x, double beta, Memory memory) {
 }
 
 bool ours(const at::Tensor& out, const at::Tensor& x) {
-  return x.device().is_cpu() && x.is_contiguous() && out.is_contiguous() && kernels::own_kernels() != nullptr;
+  return x.device().is_cpu() && x.dim() > 0 && x.is_contiguous() && out.is_contiguous() &&
+         kernels::own_kernels() != nullptr;
 }
-
-constexpr std::int64_t kNumbersOfAThread = std::int64_t{1} << 15;  // as LibTorch's elementwise operators
 
 template <class Number>
 void gelu_of(at::Tensor& out, const at::Tensor& x) {
-  const auto gelu = kernels::own_kernels()->rows<Number>().gelu_tanh;
-  auto* const y = static_cast<Number*>(out.mutable_data_ptr());
-  const auto* const numbers = static_cast<const Number*>(x.const_data_ptr());
-  share_stretches(x.numel(), kNumbersOfAThread, [&](std::int64_t first, std::int64_t end) {
-    gelu(y + first, numbers + first, end - first);
-  });
+  each_row<2>(x, {&out, &x}, 1,
+              [size = x.size(-1),
+               gelu = kernels::own_kernels()->rows<Number>().gelu_tanh](const std::array<char*, 2>& rows) {
+                gelu(reinterpret_cast<Number*>(rows[0]), reinterpret_cast<const Number*>(rows[1]), size);
+              });
 }
 
 /// An elementwise activation function.
@@ -140,12 +138,12 @@ void gelu_tanh_back_into(at::Tensor& out, const at::Tensor& gradient, const at::
     at::gelu_backward_out(out, gradient, x, "tanh");
     return;
   }
-  const auto back = kernels::own_kernels()->gelu_tanh_back;
-  auto* const y = out.mutable_data_ptr<float>();
-  const auto *const g = gradient.const_data_ptr<float>(), *const numbers = x.const_data_ptr<float>();
-  share_stretches(x.numel(), kNumbersOfAThread, [&](std::int64_t first, std::int64_t end) {
-    back(y + first, g + first, numbers + first, end - first);
-  });
+  each_row<3>(
+      x, {&out, &gradient, &x}, 1,
+      [size = x.size(-1), back = kernels::own_kernels()->gelu_tanh_back](const std::array<char*, 3>& rows) {
+        back(reinterpret_cast<float*>(rows[0]), reinterpret_cast<const float*>(rows[1]),
+             reinterpret_cast<const float*>(rows[2]), size);
+      });
 }
 
 at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {

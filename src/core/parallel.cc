@@ -16,6 +16,7 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <thread>
 
 #include "core/ahead.h"
 #include "hooked/core/error.h"
