@@ -1,8 +1,6 @@
 // Next to other work fewer threads share a run; the bits are the same.
 #include "tests/support/other_work.h"
 
-#include <ATen/Parallel.h>
-
 #include "core/parallel.h"
 #include "tests/support/tiny_model.h"
 
@@ -11,17 +9,14 @@ namespace {
 
 /// Large enough that its work is shared.
 ModelConfig wide(at::ScalarType dtype) {
-  ModelConfig config;
-  config.n_layers = 2;
-  config.d_model = 192;
-  config.n_ctx = 80;
-  config.n_heads = config.n_kv_heads = 6;
-  config.d_head = 32;
-  config.d_mlp = 777;
-  config.d_vocab = 1003;
-  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
+  ModelConfig config = tiny_config({.n_layers = 2,
+                                    .d_model = 192,
+                                    .n_ctx = 80,
+                                    .n_heads = 6,
+                                    .d_head = 32,
+                                    .d_mlp = 777,
+                                    .d_vocab = 1003});
   config.activation = Activation::gelu_tanh;
-  config.attn_scale = 5.5;
   config.dtype = dtype;
   return config;
 }
@@ -35,7 +30,7 @@ void expect_equal(const ActivationCache& got, const ActivationCache& expected) {
 
 class OtherWork : public testing::TestWithParam<at::ScalarType> {
  protected:
-  OtherWork() { at::set_num_threads(2); }
+  const ThreadLimit threads_{2};
   const HookedTransformer model_ = HookedTransformer::create(wide(GetParam()), {.seed = 1});
 };
 
