@@ -35,7 +35,7 @@ class RowWriter final : public UnitWriter {
       const std::int64_t count = std::min(rows.rows() - done, room_ - filled_);
       std::size_t next = 0;
       const auto put = [&](const at::Tensor& from) {
-        tensors_[next++].second.narrow(0, filled_, count).copy_(from.narrow(0, done, count));
+        open_[next++].second.narrow(0, filled_, count).copy_(from.narrow(0, done, count));
       };
       for (const HarvestedName& name : runs_.names()) put(rows.activations.at(name.name.to_string()));
       for (const TokenColumn& column : kTokenColumns) put(rows.*column.column);
@@ -49,31 +49,34 @@ class RowWriter final : public UnitWriter {
     left_ = rows_;
     open();
   }
-  void end_rows() override { tensors_.clear(); }  // all rows have come, and filled their shards
+  void end_rows() override {}  // all rows have come, and filled their shards
 
   void open() {
     room_ = std::min(left_, shard_rows_);
     left_ -= room_;
     filled_ = 0;
-    tensors_.clear();
-    if (room_ == 0) return;
+    if (room_ == 0 || (!open_.empty() && open_[0].second.size(0) >= room_)) return;
+    open_.clear();
     for (const HarvestedName& name : runs_.names()) {
       std::vector<std::int64_t> shape = {room_};
       shape.insert(shape.end(), name.shape.begin(), name.shape.end());
-      tensors_.emplace_back(name.name.to_string(), at::empty(shape, name.dtype));
+      open_.emplace_back(name.name.to_string(), at::empty(shape, name.dtype));
     }
     for (const TokenColumn& column : kTokenColumns)
-      tensors_.emplace_back(column.key, at::empty({room_}, column.dtype));
+      open_.emplace_back(column.key, at::empty({room_}, column.dtype));
   }
 
   void close() {
-    write_shard(std::move(tensors_), room_, axes_);
+    Tensors filled = open_;
+    for (auto& [key, tensor] : filled) tensor = tensor.narrow(0, 0, room_);
+    write_shard(std::move(filled), room_, axes_);
+    std::swap(open_, written_);  // the shard before is on the disk: its memory is free
     open();
   }
 
   std::int64_t shard_rows_;
   TensorAxes axes_;
-  Tensors tensors_;                                // of the open shard
+  Tensors open_, written_;                         // of the open shard, and of the one that is being written
   std::int64_t left_ = 0, room_ = 0, filled_ = 0;  // rows after it, in it, and that it has
 };
 
@@ -104,6 +107,13 @@ WriteBehind::~WriteBehind() {
 void WriteBehind::start(std::function<void()> task) {
   wait();
   running_ = std::async(kAhead, std::move(task));
+}
+
+void WriteBehind::follow(std::function<void()> task) {
+  running_ = std::async(kAhead, [before = std::move(running_), task = std::move(task)]() mutable {
+    if (before.valid()) before.get();
+    task();
+  });
 }
 
 void WriteBehind::wait() {
@@ -138,12 +148,14 @@ void UnitWriter::begin(std::int64_t unit, const PreparedUnit& prepared) {
   begin_rows();
 }
 
-// How many rows hold a number that is NaN or infinite. The sum tells at the cost of one pass whether there
-// may be any.
+// How many rows hold a number that is NaN or infinite. The sum tells whether there may be any; in the dtype
+// of the values it takes one pass over them, and no memory.
 static std::int64_t rows_not_finite(const ActivationRows& rows) {
   at::Tensor all;
   for (const auto& [name, values] : rows.activations) {
-    if (!values.is_floating_point() || std::isfinite(values.sum(at::kDouble).item<double>())) continue;
+    if (!values.is_floating_point()) continue;
+    const at::ScalarType wide = values.scalar_type() == at::kHalf ? at::kFloat : values.scalar_type();
+    if (std::isfinite(values.sum(wide).item<double>())) continue;
     const at::Tensor wrong = at::isfinite(values.flatten(1)).logical_not().any(1);
     all = all.defined() ? all.logical_or(wrong) : wrong;
   }
@@ -157,7 +169,7 @@ void UnitWriter::add(const ActivationRows& rows) {
 
 void UnitWriter::end() {
   end_rows();
-  behind_.start([folder = folder_, record = record_] { write_record(folder, *record); });
+  behind_.follow([folder = folder_, record = record_] { write_record(folder, *record); });
 }
 
 void UnitWriter::write_shard(Tensors tensors, std::int64_t rows, TensorAxes axes) {

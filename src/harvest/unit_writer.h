@@ -16,7 +16,8 @@
 
 namespace hooked {
 
-/// Does one task at a time on another thread, in order. What a task throws comes out of the next call.
+/// Does one task at a time on another thread, in order. After a task that throws, none is done, and what it
+/// threw comes out of the next `start` or `wait`.
 class WriteBehind {
  public:
   WriteBehind() = default;
@@ -25,7 +26,10 @@ class WriteBehind {
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
+  /// Waits for the tasks before.
   void start(std::function<void()> task);
+  /// Does not wait: for a short task that holds no rows.
+  void follow(std::function<void()> task);
   void wait();
 
  private:

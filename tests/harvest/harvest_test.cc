@@ -10,8 +10,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harvest/share_lock.h"
@@ -379,6 +381,22 @@ TEST_F(HarvestTest, HooksAndEditsAreInForce) {
   const auto hook = model.hook(act::resid_pre(0), [](const at::Tensor& x) { return x + 1.5; });
   EXPECT_FALSE(at::allclose(plain, edited));
   EXPECT_TRUE(at::equal(first(), edited));
+}
+
+// Rows whose numbers are finite count as such even if their sum is not.
+TEST_F(HarvestTest, RowsThatAreNotFiniteAreCounted) {
+  using Limits = std::numeric_limits<double>;
+  for (const auto& [dtype, largest] :
+       {std::pair(at::kFloat, 3e38), {at::kHalf, 6.5e4}, {at::kBFloat16, 3e38}, {at::kDouble, 1.7e308}}) {
+    auto options = packed_options(act::resid_post(1));
+    options.dtype = dtype;
+    for (const double value : {largest, Limits::infinity(), Limits::quiet_NaN()}) {
+      const fs::path out = folder / fmt::format("{}-{}", c10::toString(dtype), value);
+      options.edits = set(act::resid_post(1).pos(2), value);
+      const auto status = harvest(model, corpus, out, options, {.unit_tokens = kUnitTokens}).status;
+      EXPECT_EQ(status.not_finite, value == largest ? 0 : status.contexts) << out;
+    }
+  }
 }
 
 TEST_F(HarvestTest, AStreamGivesTheRowsOfTheStore) {
