@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "core/json.h"
+#include "core/text_lines.h"
 #include "core/utf8.h"
 
 namespace hooked {
@@ -23,7 +24,7 @@ bool is_blank(char c) noexcept { return c == ' ' || c == '\t' || c == '\n' || c 
 
 JsonCursor::JsonCursor(std::string_view text, std::uint64_t first_byte)
     : text_(text), first_byte_(first_byte) {
-  if (text.starts_with("\xEF\xBB\xBF")) {
+  if (text.starts_with(kByteOrderMark)) {
     throw std::invalid_argument(
         fmt::format("begins at byte {} with a byte order mark; expected plain JSON without one", first_byte));
   }

@@ -9,8 +9,7 @@
 
 namespace hooked {
 
-std::string text_of_bytes(std::string_view bytes, std::string_view where, std::int64_t first_line) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+std::string_view utf8_of_bytes(std::string_view bytes, std::string_view where, std::int64_t first_line) {
   if (first_line == 1 && bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
   if (const auto bad = first_invalid_byte(bytes)) {
     const std::string_view before = bytes.substr(0, *bad);
@@ -20,6 +19,11 @@ std::string text_of_bytes(std::string_view bytes, std::string_view where, std::i
                                       "convert the file, for instance with iconv",
                                       std::ranges::count(before, '\n') + first_line, *bad - line_begin));
   }
+  return bytes;
+}
+
+std::string text_of_bytes(std::string_view bytes, std::string_view where, std::int64_t first_line) {
+  bytes = utf8_of_bytes(bytes, where, first_line);
   std::string text;
   text.reserve(bytes.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {

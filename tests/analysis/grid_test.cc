@@ -175,6 +175,30 @@ TEST(Grid, CsvIsALineANumberAndQuotesWhatNeedsIt) {
   EXPECT_THAT(csv, HasSubstr("1,\"2 \"\"c\"\"\",-10,"));
 }
 
+// Every character that a name, a label, the title and the unit may have is kept; only line ends may be CRLF.
+TEST(Grid, CsvKeepsCarriageReturnsAndMarks) {
+  const TempFolder folder;
+  const Grid grid(at::tensor({1.5, 2.5, 3.5, 4.5, 5.5}, at::kDouble),
+                  {{"\xEF\xBB\xBFtoken", {"\r\n", "\r", "\n", "\n\r\r\n\n", "\xEF\xBB\xBF"}}},
+                  {.title = "a\r\nb\r\n", .unit = "\r\r\nu\n"});
+  grid.save(folder / "g.csv");
+  const Grid loaded = Grid::load(folder / "g.csv");
+  EXPECT_EQ(loaded.axes(), grid.axes());
+  EXPECT_EQ(loaded.title(), grid.title());
+  EXPECT_EQ(loaded.unit(), grid.unit());
+  EXPECT_TRUE(at::equal(loaded.values(), grid.values()));
+
+  std::string csv = two_by_three().to_csv(), windows;
+  for (const char c : csv) windows += c == '\n' ? "\r\n" : std::string(1, c);
+  for (const char* const end : {"", "\r\n", "\n\n"}) {
+    write_file(folder / "windows.csv", windows + end);
+    EXPECT_EQ(Grid::load(folder / "windows.csv").to_csv(), csv);
+  }
+  write_file(folder / "lone.csv", "s,value,unit,title\n0,1,u,t\r");
+  EXPECT_THAT(text_thrown_by<CheckpointError>([&] { Grid::load(folder / "lone.csv"); }),
+              HasSubstr("line 2: a carriage return without a line feed"));
+}
+
 TEST(Grid, JsonHoldsEverythingAndNullForNaN) {
   const Grid grid(at::tensor({1.5, std::numeric_limits<double>::quiet_NaN()}, at::kDouble),
                   {{"head", {"0", "1"}}}, {.title = "t", .unit = "u"});

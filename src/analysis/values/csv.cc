@@ -25,8 +25,11 @@ class CsvReader {
     while (true) {
       row.fields.push_back(at_ < text_.size() && text_[at_] == '"' ? quoted() : plain());
       if (at_end()) return row;
-      const char c = text_[at_++];
-      if (c == ',') continue;
+      if (text_[at_] == ',') {
+        ++at_;
+        continue;
+      }
+      at_ += line_end();
       ++line_;
       return row;
     }
@@ -37,7 +40,12 @@ class CsvReader {
   }
 
  private:
-  bool ends_here() const { return at_end() || text_[at_] == ',' || text_[at_] == '\n'; }
+  /// The characters of the line end here, 0 if there is none: LF or CRLF.
+  std::size_t line_end() const {
+    const std::string_view rest = text_.substr(at_);
+    return rest.starts_with('\n') ? 1 : rest.starts_with("\r\n") ? 2 : 0;
+  }
+  bool ends_here() const { return at_end() || text_[at_] == ',' || line_end() > 0; }
 
   std::string plain() {
     const auto begin = at_;
@@ -74,8 +82,10 @@ class CsvReader {
 }  // namespace
 
 CsvTable parse_csv(std::string_view text, std::string_view where) {
-  const std::string plain = text_of_bytes(text, where);
-  CsvReader reader(without_blank_end(plain), where);
+  const std::string_view all = utf8_of_bytes(text, where);
+  std::string_view rows = without_blank_end(all);
+  if (rows.size() < all.size() && rows.ends_with('\r')) rows.remove_suffix(1);  // of the last line's CRLF
+  CsvReader reader(rows, where);
   if (reader.at_end()) throw CheckpointError(where, "the file is empty; expected a line of column names");
   CsvTable table{.columns = reader.next().fields, .rows = {}};
   std::set<std::string_view> names;
@@ -101,7 +111,8 @@ std::optional<double> parse_number(std::string_view text) noexcept {
 }
 
 std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+  const bool marked = text.starts_with(kByteOrderMark);  // would be lost at the beginning of a file
+  if (!marked && text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"') quoted += '"';

@@ -18,9 +18,9 @@ struct CsvTable {
   std::vector<Row> rows;
 };
 
-/// Parses the text in a CSV file's bytes (text_of_bytes); fields in double quotes may hold any character.
-/// Throws CheckpointError naming `where` and the line for quotes that do not match, another number of fields,
-/// or a duplicate column name.
+/// Parses the text in a CSV file's bytes (utf8_of_bytes), whose lines end with LF or CRLF; fields in double
+/// quotes may hold any character, and keep it. Throws CheckpointError naming `where` and the line for quotes
+/// that do not match, another number of fields, or a duplicate column name.
 CsvTable parse_csv(std::string_view text, std::string_view where);
 
 /// The number that all of `text` spells, possibly `nan` or `inf`; nothing if it spells none.
