@@ -146,8 +146,13 @@ struct CodedProduct {
   std::int64_t rows;
 };
 using CodedKernel = void (*)(const CodedProduct&);
-constexpr int kMostCodeBits = 8;
-constexpr int kTabledCodes = 0;
+/// For each rounding: a table, e4m3, and integers of 2 to 8 bits.
+constexpr int kKindsOfARounding = 9, kCodeKinds = 3 * kKindsOfARounding;
+/// The place of a kernel of codes among those of its set.
+constexpr int code_kind(CodeValues values, int bits, CodeRounding rounding) {
+  const int value = values == CodeValues::table ? 0 : values == CodeValues::e4m3 ? 1 : bits;
+  return static_cast<int>(rounding) * kKindsOfARounding + value;
+}
 
 /// Writes the numbers of strips as a block of float32 for BlockProduct, [in, kPackedColumns * count], which
 /// gives many rows the same bits faster.
@@ -191,9 +196,9 @@ struct Kernels {
   DotKernel float_dots, bfloat16_dots;
   ColumnKernel float_columns, unrounded_columns;
   PanelKernel float_panel, bfloat16_panel;
-  /// By the bits of a code, or kTabledCodes.
-  CodedKernel coded[kMostCodeBits + 1];
-  CodedPanelKernel coded_panel[kMostCodeBits + 1];
+  /// By code_kind(); null for kinds that no file has.
+  CodedKernel coded[kCodeKinds];
+  CodedPanelKernel coded_panel[kCodeKinds];
 
   template <class Number>
   const RowKernels<Number>& rows() const {

@@ -22,7 +22,7 @@
 // Sixteen outputs are a strip, so that a vector of a processor has the same input of all of them, as in a
 // packed matrix (models/storage/matrix.cc). A strip is a block of its inputs after another:
 //
-//   factors   [column] in half precision or bfloat16
+//   factors   [column] in half precision, bfloat16 or float32
 //   offsets   [column], if the form has them
 //   scales    [group, column], a byte each, if the form has them
 //   minimums  [group, column], a byte each, if they do not share the scales' bytes
@@ -41,8 +41,10 @@ namespace {
 
 constexpr std::int64_t kStripColumns = kernels::kPackedColumns;
 constexpr std::int64_t kCodesOfAUnit = 32;
-// More rows are multiplied by a panel.
-constexpr std::int64_t kMostRowsInRegisters = 8;
+// More rows are multiplied by a panel. Kernels round numbers again for each row.
+constexpr std::int64_t most_rows_in_registers(const CodedForm& form) {
+  return form.rounding == CodeRounding::none ? 8 : 1;
+}
 constexpr std::int64_t kStripsOfAPanel = 4;
 constexpr std::int64_t kInputsOfAPanel = 768;
 // Outputs that are decoded at a time where no kernel multiplies by codes.
@@ -50,29 +52,21 @@ constexpr std::int64_t kRowsAtOnce = 1024;
 
 using BlockParts = kernels::CodedLayout;
 
+std::int64_t factor_bytes(CodeFactors factors) { return factors == CodeFactors::single ? 4 : 2; }
+
 BlockParts parts_of(const CodedForm& form) {
-  const std::int64_t groups = form.scales == CodeScales::none ? 0 : form.block / form.group;
-  const bool minimums = form.offsets == CodeOffsets::minimums && form.scales == CodeScales::bytes;
+  const std::int64_t bytes_of_groups = form.block / form.group * kStripColumns,
+                     factors = factor_bytes(form.factors) * kStripColumns;
   BlockParts parts{};
-  parts.offsets = 2 * kStripColumns;
-  parts.scales = parts.offsets + (form.offsets == CodeOffsets::none ? 0 : 2 * kStripColumns);
-  parts.minimums = parts.scales + groups * kStripColumns;
-  parts.codes = parts.minimums + (minimums ? groups * kStripColumns : 0);
+  parts.offsets = factors;
+  parts.scales = parts.offsets + (form.has_offset() ? factors : 0);
+  parts.minimums = parts.scales + (form.scales == CodeScales::none ? 0 : bytes_of_groups);
+  parts.codes = parts.minimums + (form.has_minimums() ? bytes_of_groups : 0);
   parts.end = parts.codes + form.block / kCodesOfAUnit * form.bits * 4 * kStripColumns;
   return parts;
 }
 
 std::int64_t parts_for(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
-
-std::uint16_t factor_bits(CodeFactors factors, float factor) {
-  if (factors == CodeFactors::half) return c10::Half(factor).x;
-  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(factor) >> 16U);
-}
-
-float factor_of(CodeFactors factors, std::uint16_t bits) {
-  if (factors == CodeFactors::half) return static_cast<float>(c10::Half(bits, c10::Half::from_bits()));
-  return std::bit_cast<float>(std::uint32_t{bits} << 16U);
-}
 
 /// Where bits of a code are: `count` of them from bit `bit` of word `word` of a unit on.
 struct CodeBits {
@@ -100,7 +94,6 @@ struct BlockPlace {
   std::byte* block;
   std::int64_t column;
 
-  std::byte* half(std::int64_t part) const { return block + part + 2 * column; }
   std::byte* byte(std::int64_t part, std::size_t group) const {
     return block + part + static_cast<std::int64_t>(group) * kStripColumns + column;
   }
@@ -121,17 +114,34 @@ void write_number(std::byte* to, Number number) {
   std::memcpy(to, &number, sizeof(number));
 }
 
+// The factor of a column, or its offset, in the part of its block that begins at `part`.
+void write_factor(CodeFactors factors, const BlockPlace& place, std::int64_t part, float factor) {
+  std::byte* const to = place.block + part + factor_bytes(factors) * place.column;
+  if (factors == CodeFactors::single) return write_number(to, factor);
+  write_number(to, factors == CodeFactors::half
+                       ? c10::Half(factor).x
+                       : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(factor) >> 16U));
+}
+
+float factor_at(CodeFactors factors, const BlockPlace& place, std::int64_t part) {
+  const std::byte* const from = place.block + part + factor_bytes(factors) * place.column;
+  if (factors == CodeFactors::single) return number_at<float>(from);
+  const auto bits = number_at<std::uint16_t>(from);
+  if (factors == CodeFactors::half) return static_cast<float>(c10::Half(bits, c10::Half::from_bits()));
+  return std::bit_cast<float>(std::uint32_t{bits} << 16U);
+}
+
 void pack(const CodedForm& form, const BlockParts& parts, const BlockPlace& place, const CodedBlock& block) {
-  write_number(place.half(0), factor_bits(form.factors, block.factor));
-  if (form.offsets != CodeOffsets::none)
-    write_number(place.half(parts.offsets), factor_bits(form.factors, block.offset));
+  write_factor(form.factors, place, 0, block.factor);
+  if (form.has_offset()) write_factor(form.factors, place, parts.offsets, block.offset);
   const auto groups = static_cast<std::size_t>(form.block / form.group);
-  for (std::size_t group = 0; form.scales != CodeScales::none && group < groups; ++group) {
+  for (std::size_t group = 0; group < groups; ++group) {
     const auto scale = static_cast<std::uint8_t>(block.scales[group]);
-    const bool pairs = form.scales == CodeScales::pairs;
-    *place.byte(parts.scales, group) =
-        static_cast<std::byte>(pairs ? scale | block.minimums[group] << 4 : scale);
-    if (!pairs && form.offsets == CodeOffsets::minimums)
+    if (form.scales != CodeScales::none) {
+      *place.byte(parts.scales, group) = static_cast<std::byte>(
+          form.scales == CodeScales::pairs ? scale | block.minimums[group] << 4 : scale);
+    }
+    if (form.has_minimums())
       *place.byte(parts.minimums, group) = static_cast<std::byte>(block.minimums[group]);
   }
   for (std::int64_t unit = 0; unit < form.block / kCodesOfAUnit; ++unit) {
@@ -148,19 +158,18 @@ void pack(const CodedForm& form, const BlockParts& parts, const BlockPlace& plac
 }
 
 void unpack(const CodedForm& form, const BlockParts& parts, const BlockPlace& place, CodedBlock& block) {
-  block.factor = factor_of(form.factors, number_at<std::uint16_t>(place.half(0)));
-  if (form.offsets != CodeOffsets::none)
-    block.offset = factor_of(form.factors, number_at<std::uint16_t>(place.half(parts.offsets)));
+  block.factor = factor_at(form.factors, place, 0);
+  if (form.has_offset()) block.offset = factor_at(form.factors, place, parts.offsets);
   const auto groups = static_cast<std::size_t>(form.block / form.group);
-  for (std::size_t group = 0; form.scales != CodeScales::none && group < groups; ++group) {
-    const auto scale = std::to_integer<std::uint8_t>(*place.byte(parts.scales, group));
-    const bool pairs = form.scales == CodeScales::pairs;
-    block.scales[group] = static_cast<std::int8_t>(pairs ? scale & 15U : scale);
-    if (pairs) {
-      block.minimums[group] = scale >> 4U;
-    } else if (form.offsets == CodeOffsets::minimums) {
-      block.minimums[group] = std::to_integer<std::uint8_t>(*place.byte(parts.minimums, group));
+  for (std::size_t group = 0; group < groups; ++group) {
+    if (form.scales != CodeScales::none) {
+      const auto scale = std::to_integer<std::uint8_t>(*place.byte(parts.scales, group));
+      const bool pairs = form.scales == CodeScales::pairs;
+      block.scales[group] = static_cast<std::int8_t>(pairs ? scale & 15U : scale);
+      if (pairs) block.minimums[group] = scale >> 4U;
     }
+    if (form.has_minimums())
+      block.minimums[group] = std::to_integer<std::uint8_t>(*place.byte(parts.minimums, group));
   }
   for (std::int64_t unit = 0; unit < form.block / kCodesOfAUnit; ++unit) {
     for (std::int64_t i = 0; i < kCodesOfAUnit; ++i) {
@@ -174,7 +183,7 @@ void unpack(const CodedForm& form, const BlockParts& parts, const BlockPlace& pl
   }
 }
 
-int codes_of(const CodedForm& form) { return form.tabled ? kernels::kTabledCodes : form.bits; }
+int kind_of(const CodedForm& form) { return kernels::code_kind(form.values, form.bits, form.rounding); }
 
 // `x.to(at::kFloat)` without asking LibTorch where nothing is to be done.
 at::Tensor as_floats(const at::Tensor& x) { return x.scalar_type() == at::kFloat ? x : x.to(at::kFloat); }
@@ -182,7 +191,7 @@ at::Tensor as_floats(const at::Tensor& x) { return x.scalar_type() == at::kFloat
 kernels::CodedKernel kernel_for(const CodedForm& form, at::ScalarType dtype) {
   const kernels::Kernels* const own = kernels::own_kernels();
   if (own == nullptr || (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf)) return nullptr;
-  return own->coded[codes_of(form)];
+  return own->coded[kind_of(form)];
 }
 
 }  // namespace
@@ -201,7 +210,13 @@ std::uint64_t CodedStrips::nbytes_of(const CodedForm& form, std::int64_t out, st
   return static_cast<std::uint64_t>(parts_for(out, kStripColumns) * (in / form.block) * parts_of(form).end);
 }
 
-bool CodedStrips::holds(const CodedBlock& block) { return std::isfinite(block.factor); }
+bool CodedStrips::holds(const CodedForm& form, const CodedBlock& block) {
+  constexpr float kMostFactor = 0x1p100F;
+  const auto codes = std::span(block.codes).first(static_cast<std::size_t>(form.block));
+  return std::abs(block.factor) <= kMostFactor &&
+         (form.values != CodeValues::e4m3 ||
+          std::ranges::none_of(codes, [](std::uint8_t code) { return (code & 0x7FU) == 0x7FU; }));
+}
 
 std::byte* CodedStrips::block_at(std::int64_t strip, std::int64_t block) const {
   auto* const bytes = reinterpret_cast<std::byte*>(bytes_.data_ptr<std::uint8_t>());
@@ -318,8 +333,8 @@ void CodedStrips::multiply_into(const at::Tensor& out, const at::Tensor& rows, c
       const std::int64_t from = group * kStripsOfAPanel, some = std::min(kStripsOfAPanel, strips - from);
       for (std::int64_t input = 0; input < in_; input += kInputsOfAPanel) {
         const std::int64_t stop = std::min(input + kInputsOfAPanel, in_);
-        kernels::own_kernels()->coded_panel[codes_of(form_)](columns(strip + from, some, input, stop),
-                                                             panel.mutable_data_ptr<float>());
+        kernels::own_kernels()->coded_panel[kind_of(form_)](columns(strip + from, some, input, stop),
+                                                            panel.mutable_data_ptr<float>());
         kernels::own_kernels()->float_blocks[some - 1](
             {.x = x.const_data_ptr<float>() + input,
              .x_stride = in_,
@@ -334,7 +349,7 @@ void CodedStrips::multiply_into(const at::Tensor& out, const at::Tensor& rows, c
     }
   };
   const std::int64_t operations = 2 * row_count * strips * kStripColumns * in_;
-  if (row_count <= kMostRowsInRegisters) {
+  if (row_count <= most_rows_in_registers(form_)) {
     share_operations(strips, operations, few_rows);
   } else {
     share_operations(parts_for(strips, kStripsOfAPanel), operations, many_rows);

@@ -35,8 +35,9 @@ class CodedStrips {
   /// Stores output `row`, which has not been put yet, from its blocks in order. Rows of one strip of 16 must
   /// be put by one thread at a time.
   void put(std::int64_t row, std::span<const CodedBlock> blocks) const;
-  /// Whether the form holds that block: factors that are not finite would make all numbers of a block NaN.
-  static bool holds(const CodedBlock& block);
+  /// Whether the form holds that block: with a factor that is not finite all of its numbers would be NaN,
+  /// with a huge one products that are added could be, and no code may be NaN.
+  static bool holds(const CodedForm& form, const CodedBlock& block);
 
   /// Strips `strip` to `strip + count` with inputs `input` to `end`, whole blocks, as kernels take them.
   /// Refers to this object.

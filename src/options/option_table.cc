@@ -266,7 +266,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
        {"--no-processing", options.no_processing, "the weights as they are in the file",
         excludes({"--process"})},
        {"--weights W", options.weights,
-        "quantised weights of a GGUF file in memory: as numbers, or as they are stored, without processing, "
+        "quantised weights in memory: as numbers, or as they are stored, without processing, "
         "on the CPU (default: expanded)",
         one_of({"expanded", "stored"})}});
 }

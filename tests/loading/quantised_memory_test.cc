@@ -14,12 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
+#include "hooked/loading/describe.h"
 #include "io/gguf/ggml_types.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/loading/load_in_its_size.h"
+#include "tests/support/relative_difference.h"
 #include "tests/support/sparse_checkpoint.h"
 #include "tests/support/temp_folder.h"
 
@@ -84,6 +87,10 @@ void gptq(Written& written, const std::string& name, std::int64_t out, std::int6
   written.numbers[name + ".qweight"] = any_words(in / 8, out);
   written.numbers[name + ".qzeros"] = any_words(in / 128, out / 8);
   written.numbers[name + ".scales"] = at::full({in / 128, out}, 0.01, at::kHalf);
+}
+
+void gptq_in_any_order(Written& written, const std::string& name, std::int64_t out, std::int64_t in) {
+  gptq(written, name, out, in);
   written.numbers[name + ".g_idx"] = at::randint(in / 128, {in}, at::kInt);
 }
 
@@ -205,7 +212,9 @@ std::string write_gguf(const std::filesystem::path& folder, std::uint32_t type) 
   return path.string();
 }
 
-constexpr const char* kGptq = R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": true})";
+constexpr const char* kGptq = R"({"quant_method": "gptq", "bits": 4, "group_size": 128})";
+constexpr const char* kGptqInAnyOrder =
+    R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": true})";
 constexpr const char* kPacked =
     R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"g": {"weights":
     {"num_bits": 4, "strategy": "group", "group_size": 128}}}})";
@@ -226,24 +235,27 @@ constexpr const char* kFp8Rows =
 struct Form {
   const char* name;
   std::string (*write)(const std::filesystem::path& folder);  ///< returns the model's path
+  bool stays = true;                                          ///< if weights are asked for as they are stored
 };
 
 std::ostream& operator<<(std::ostream& out, const Form& form) { return out << form.name; }
 
 const Form kForms[] = {
     {"gptq", [](const auto& folder) { return write_llama(folder, kGptq, gptq); }},
+    {"gptq_in_any_order",
+     [](const auto& folder) { return write_llama(folder, kGptqInAnyOrder, gptq_in_any_order); }, false},
     {"awq", [](const auto& folder) { return write_llama(folder, kAwq, awq); }},
     {"packed", [](const auto& folder) { return write_llama(folder, kPacked, packed); }},
     {"nf4", [](const auto& folder) { return write_llama(folder, kLevels, levels); }},
     {"int8_of_bitsandbytes",
-     [](const auto& folder) { return write_llama(folder, kBytes, bytes_of_bitsandbytes); }},
+     [](const auto& folder) { return write_llama(folder, kBytes, bytes_of_bitsandbytes); }, false},
     {"int8", [](const auto& folder) { return write_llama(folder, kWholeNumbers, bytes_with_factors); }},
     {"fp8_blocks", [](const auto& folder) { return write_llama(folder, kFp8Blocks, fp8_blocks); }},
     {"fp8_rows", [](const auto& folder) { return write_llama(folder, kFp8Rows, fp8_rows); }},
     {"mxfp4", [](const auto& folder) { return write_gpt_oss(folder); }},
     {"gguf_q4_k", [](const auto& folder) { return write_gguf(folder, 12); }},
     {"gguf_q8_0", [](const auto& folder) { return write_gguf(folder, 8); }},
-    {"gguf_f16", [](const auto& folder) { return write_gguf(folder, 1); }},
+    {"gguf_f16", [](const auto& folder) { return write_gguf(folder, 1); }, false},
 };
 
 class QuantisedMemory : public testing::TestWithParam<Form> {};
@@ -253,6 +265,29 @@ TEST_P(QuantisedMemory, LoadingTakesHardlyMoreThanTheModel) {
   const TempFolder folder;
   load_in_its_size(GetParam().write(folder.path()),
                    {.dtype = at::kBFloat16, .processing = WeightProcessing::none()});
+}
+
+// Weights that stay as they are stored take at most a tenth more than their files, also while they are
+// loaded.
+TEST_P(QuantisedMemory, StoredWeightsTakeTheBytesOfTheFile) {
+  if (const std::string why = why_no_peaks(); !why.empty()) GTEST_SKIP() << why;
+  const TempFolder folder;
+  const std::string path = GetParam().write(folder.path());
+  const LoadOptions options = {.dtype = at::kBFloat16, .weights = WeightStorage::stored};
+  if (!GetParam().stays) {
+    EXPECT_THROW(HookedTransformer::load(path, options), ConfigError);
+    return;
+  }
+  const ModelDescription model = describe(path, options);
+  EXPECT_LE(static_cast<double>(model.bytes), 1.1 * static_cast<double>(model.stored_bytes));
+  HookedTransformer::load(path, options);  // code and threads are loaded from now on
+  const PeakMemory held;
+  const auto loaded = HookedTransformer::load(path, options);
+  EXPECT_LE(held.bytes(), model.bytes + model.bytes / 10 + (std::int64_t{24} << 20));
+  const auto expanded =
+      HookedTransformer::load(path, {.dtype = at::kBFloat16, .processing = WeightProcessing::none()});
+  const at::Tensor tokens = at::tensor({1, 2, 3, 4, 5}, at::kLong);
+  EXPECT_LE(relative_difference(loaded.run(tokens).logits(), expanded.run(tokens).logits()), 2e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, QuantisedMemory, testing::ValuesIn(kForms),

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,21 @@
 
 namespace hooked::quantised_weights_test {
 namespace {
+
+// Decoded block by block.
+at::Tensor numbers_of(const CodedRows& rows) {
+  const at::Tensor numbers = at::empty({rows.out, rows.in}, at::kFloat);
+  std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows.in / rows.form.block));
+  auto* into = numbers.mutable_data_ptr<float>();
+  for (std::int64_t out = 0; out < rows.out; ++out) {
+    rows.read(out, blocks);
+    for (const CodedBlock& block : blocks) {
+      decode(rows.form, block, into);
+      into += rows.form.block;
+    }
+  }
+  return numbers;
+}
 
 class QuantisedWeights : public testing::Test {
  protected:
@@ -67,6 +83,35 @@ TEST_F(QuantisedWeights, AreTurnedOverForConv1d) {
     EXPECT_EQ(at::IntArrayRef(tensor.shape), expected.sizes()) << name;
     EXPECT_TRUE(same_bits(tensor.read(), expected)) << name;
   }
+}
+
+// Numbers that products decode are those of the packages, too; the others have no whole blocks of 32, an
+// order of groups, two or three bits, or factors in float32.
+TEST_F(QuantisedWeights, AreTheSameInCodes) {
+  std::set<std::string> in_codes;
+  for (const auto& [name, group] : reader_.metadata()) {
+    SCOPED_TRACE(name);
+    const at::Tensor expected = reader_.read(name + ".expected");
+    const auto outputs_first = [](const at::Tensor& theirs) {
+      return theirs.view({theirs.size(0), 1, theirs.size(1), 1});
+    };
+    const auto inputs_first = [&](const at::Tensor& theirs) { return theirs.t().unsqueeze(1).unsqueeze(3); };
+    const auto rows = coded_rows(weight(name), outputs_first);
+    const SourceTensor of_conv1d = weight(name, "gpt2");
+    const bool turns = of_conv1d.shape.front() == expected.size(1);  // fp8 does not
+    const auto turned = turns ? coded_rows(of_conv1d, inputs_first) : coded_rows(of_conv1d, outputs_first);
+    ASSERT_EQ(rows.has_value(), turned.has_value());
+    if (!rows) continue;
+    in_codes.insert(name);
+    for (const CodedRows& each : {*rows, *turned}) {
+      EXPECT_TRUE(same_bits(numbers_of(each), expected));
+      const auto held = each.hold ? each.hold() : nullptr;
+      EXPECT_TRUE(same_bits(numbers_of(each), expected));
+    }
+  }
+  EXPECT_EQ(in_codes, (std::set<std::string>{"awq", "awq_whole", "fp8_rows", "gptq4", "gptq4_v2", "gptq8",
+                                             "int4_naive", "int8_rows", "int8_tensor", "int8_zeros",
+                                             "nf4_nested", "packed4", "packed4_zeros", "packed8"}));
 }
 
 const std::string kGptq = R"({"quant_method": "gptq", "bits": 4, "group_size": 16})";
@@ -420,6 +465,20 @@ TEST_F(BadIntegers, EmptyMatricesAreNoTrouble) {
   add("m.qzeros", "I32", {0, 2});
   add("m.scales", "F16", {0, 16});
   EXPECT_EQ(quantised(kGptq).at("m.weight").read().numel(), 0);
+  // Nothing as long as a side is made, which a file without numbers may say is anything.
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  add("m.qweight", "I32", {0, kHuge});
+  add("m.qzeros", "I32", {0, kHuge / 8});
+  add("m.scales", "F16", {0, kHuge});
+  EXPECT_EQ(quantised(kGptq).at("m.weight").read().numel(), 0);
+  source_.clear();
+  add("m.weight", "I8", {0, kHuge});
+  add("m.weight_scale", "BF16", {0, 1});
+  EXPECT_EQ(quantised(compressed("int-quantized", R"("strategy": "channel", "symmetric": true)"))
+                .at("m.weight")
+                .read()
+                .numel(),
+            0);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "loading/gguf/gguf_source.h"
 #include "loading/load/identify.h"
 #include "loading/plan/plan_weights.h"
+#include "loading/storage/quantised_source.h"
 #include "models/storage/matrix_parts.h"
 #include "tests/support/coded_rows.h"
 #include "tests/support/goldens.h"
@@ -52,13 +53,17 @@ struct Coded {
   int coded = 0, matrices = 0;
 };
 
-// Each must be the numbers that it gets expanded.
+// Each must be the numbers that it gets expanded. Weights that are not quantised are made codes.
 Coded coded_matrices(const std::filesystem::path& place, const LoadOptions& raw) {
-  const IdentifiedModel identified = identify(place);
+  IdentifiedModel identified = identify(place);
   const CheckpointReader reader = open_checkpoint(place);
   SourceTensors source = source_tensors(reader);
-  if (identified.read.storage) return {};
-  store_as_codes(source);
+  if (reader.gguf() == nullptr) read_storage_file(place, source, identified);
+  if (identified.read.storage) {
+    read_quantised(source, *identified.read.storage, identified.family);
+  } else {
+    store_as_codes(source);
+  }
   if (reader.gguf() != nullptr) read_gguf_tensors(source, gguf_architecture(reader), identified.read.config);
   const WeightPlan plan = plan_weights(source, identified.family, identified.read);
   RecipeReader numbers(source, plan.recipes);
@@ -75,11 +80,15 @@ Coded coded_matrices(const std::filesystem::path& place, const LoadOptions& raw)
     ++found.coded;
     const at::Tensor wanted = outputs_first(expanded.at(slot.name)).reshape({rows->out, rows->in});
     at::Tensor got = at::empty({rows->out, rows->in}, at::kFloat);
-    std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows->in));
+    std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows->in / rows->form.block));
+    const auto held = rows->hold ? rows->hold() : nullptr;
     for (std::int64_t out = 0; out < rows->out; ++out) {
       rows->read(out, blocks);
-      for (std::int64_t in = 0; in < rows->in; ++in)
-        decode(rows->form, blocks[static_cast<std::size_t>(in)], got[out][in].data_ptr<float>());
+      auto* into = got[out].data_ptr<float>();
+      for (const CodedBlock& block : blocks) {
+        decode(rows->form, block, into);
+        into += rows->form.block;
+      }
     }
     EXPECT_TRUE(at::equal(got.to(wanted.scalar_type()), wanted)) << slot.name;
   }
@@ -105,7 +114,8 @@ TEST(CodedRows, AreThoseOfEveryFamily) {
   for (const GoldenCase& golden : golden_cases()) {
     if (!std::filesystem::exists(golden.folder() / "model.safetensors")) continue;
     SCOPED_TRACE(golden.name);
-    if (coded_matrices(golden.folder(), kRaw).coded > 0) met.insert(golden.name);
+    const Coded found = coded_matrices(golden.folder(), kRaw);
+    if (found.coded > 0) met.insert(golden.name);
   }
   EXPECT_GE(met.size(), golden_cases().size() / 2);
 }
@@ -223,6 +233,24 @@ ModelConfig wide_config(at::ScalarType dtype) {
   config.unembedding = Unembedding{.d_vocab = config.d_vocab};
   config.dtype = dtype;
   return config;
+}
+
+// Folders whose weights are quantised: in codes as expanded.
+TEST(StoredWeights, ComputeWhatExpandedOnesDoInFolders) {
+  for (const char* const name : {"llama_nf4", "llama_fp8_rows", "gpt_oss_mxfp4"}) {
+    SCOPED_TRACE(name);
+    const auto golden = std::ranges::find(golden_cases(), name, &GoldenCase::name);
+    ASSERT_NE(golden, golden_cases().end());
+    const std::string place = golden->folder().string();
+    const auto stored =
+                   HookedTransformer::load(place, {.dtype = at::kFloat, .weights = WeightStorage::stored}),
+               expanded = HookedTransformer::load(place, kRaw);
+    EXPECT_EQ(stored.weight_storage(), WeightStorage::stored);
+    const at::Tensor tokens = tokens_for(expanded.config());
+    EXPECT_LE(relative_difference(stored.run(tokens).logits(), expanded.run(tokens).logits()), 1e-5);
+    for (const auto& [key, tensor] : expanded.state_dict())
+      EXPECT_TRUE(at::equal(tensor, stored.state_dict().at(key))) << key;
+  }
 }
 
 TEST(StoredWeights, KeepTheRestOfTheEngine) {

@@ -46,7 +46,7 @@ TEST_P(CodedTable, DecodesAndMultiplies) {
   for (const auto& [name, form] : coded_forms()) {
     SCOPED_TRACE(name);
     const auto [strips, numbers] = coded(form, kOut, kIn);
-    const auto kind = static_cast<std::size_t>(form.tabled ? kernels::kTabledCodes : form.bits);
+    const auto kind = static_cast<std::size_t>(kernels::code_kind(form.values, form.bits, form.rounding));
     const at::Tensor panel = at::zeros({kIn, kOut}, at::kFloat);
     table.coded_panel[kind](strips.columns(0, kStrips, 0, kIn), panel.mutable_data_ptr<float>());
     ASSERT_TRUE(at::equal(panel, numbers.t()));
@@ -79,6 +79,28 @@ TEST_P(CodedTable, DecodesAndMultiplies) {
   }
 }
 
+// Numbers that are subnormal or infinite after rounding.
+TEST_P(CodedTable, RoundsTheSmallestAndTheLargest) {
+  constexpr std::int64_t kIn = 256;
+  for (const auto& [name, form] : coded_forms()) {
+    if (form.rounding == CodeRounding::none) continue;
+    SCOPED_TRACE(name);
+    std::vector<float> factors = {0x1p-24F, -0x1.8p-20F, 0x1p-14F, 0x1.f8p15F, -0x1p13F, 0.0F};
+    if (form.factors != CodeFactors::half) factors.insert(factors.end(), {0x1p-130F, 0x1p100F, -0x1.8p99F});
+    std::mt19937 random(5);
+    std::vector<CodedBlock> blocks = random_blocks(form, kPackedColumns, kIn, random);
+    for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].factor = factors[i % factors.size()];
+    const std::size_t of_row = static_cast<std::size_t>(kIn / form.block);
+    const CodedStrips strips(form, kPackedColumns, kIn);
+    for (std::int64_t row = 0; row < kPackedColumns; ++row)
+      strips.put(row, std::span(blocks).subspan(static_cast<std::size_t>(row) * of_row, of_row));
+    const at::Tensor panel = at::zeros({kIn, kPackedColumns}, at::kFloat);
+    GetParam().kernels.coded_panel[kernels::code_kind(form.values, form.bits, form.rounding)](
+        strips.columns(0, 1, 0, kIn), panel.mutable_data_ptr<float>());
+    ASSERT_TRUE(at::equal(panel, numbers_of(form, blocks, kPackedColumns).t()));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, CodedTable, testing::ValuesIn(kernels::all_tables()),
                          [](const auto& table) { return table.param.name; });
 
@@ -97,7 +119,7 @@ TEST(CodedStrips, GiveTheirNumbersBack) {
 TEST(CodedStrips, TakeTheBytesOfTheFile) {
   const std::map<std::string, double> most = {
       {"Q3_K", 1.04}, {"Q4_K", 1.03}, {"Q5_K", 1.03}, {"MXFP4", 1.06}};
-  for (const auto& [name, form] : coded_forms()) {
+  for (const auto& [name, form] : forms_of_gguf()) {
     const auto type = std::ranges::find(ggml_types(), name, &GgmlType::name);
     const double stored =
         static_cast<double>(type->bytes) * 16 * (512.0 / static_cast<double>(type->elements));
@@ -225,13 +247,21 @@ TEST(MatrixParts, GiveUnroundedSums) {
   ASSERT_TRUE(at::allclose(out, at::linear(x.to(at::kFloat), numbers), 1e-4, 1e-3));
 }
 
-TEST(CodedStrips, DoNotHoldFactorsThatAreNotFinite) {
+TEST(CodedStrips, DoNotHoldWhatIsNotFinite) {
+  const CodedForm integers, floats{.bits = 8, .values = CodeValues::e4m3};
   CodedBlock block{};
-  EXPECT_TRUE(CodedStrips::holds(block));
+  EXPECT_TRUE(CodedStrips::holds(integers, block));
+  EXPECT_TRUE(CodedStrips::holds(floats, block));
+  for (const std::uint8_t code : {0x7F, 0xFF}) {
+    block.codes[31] = code;
+    EXPECT_FALSE(CodedStrips::holds(floats, block));
+    EXPECT_TRUE(CodedStrips::holds(integers, block));
+  }
+  block.codes[31] = 0;
   for (const float factor :
-       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), -0x1p101F}) {
     block.factor = factor;
-    EXPECT_FALSE(CodedStrips::holds(block));
+    EXPECT_FALSE(CodedStrips::holds(integers, block));
   }
 }
 

@@ -17,7 +17,10 @@ struct NamedForm {
   CodedForm form;
 };
 
-/// Every form that a format of GGUF's files has, and a table with bfloat16 factors.
+/// Every form that a format of GGUF's files has.
+std::vector<NamedForm> forms_of_gguf();
+
+/// These, and forms that weights of safetensors files have.
 std::vector<NamedForm> coded_forms();
 
 /// Random blocks of rows [out, in], row by row. Numbers have about the size 1.

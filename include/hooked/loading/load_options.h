@@ -15,7 +15,7 @@ namespace HOOKED_EXPORT hooked {
 /// What becomes of weights that a file stores in a few bits each.
 enum class WeightStorage : std::uint8_t {
   expanded,  ///< numbers of the model's dtype: two to twelve times the bytes
-  /// On the CPU they stay the codes that they are in GGUF files: about the file's bytes in memory. Products
+  /// On the CPU they stay the codes that they are in the files: about the files' bytes in memory. Products
   /// decode them. Processing would change them, so it is left out. Matrices that are not in codes, or whose
   /// rows are not whole blocks of them, are expanded. ConfigError for files without codes, for a GPU, and for
   /// processing steps that were asked for.

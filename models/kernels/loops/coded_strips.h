@@ -13,9 +13,12 @@ constexpr int kCodeLine = 4 * static_cast<int>(kPackedColumns);  // bytes: a wor
 // not see how several strips are read (Q4_K from memory 1.2 times as fast, the others as fast as before).
 constexpr int kAhead = 2048;
 
-[[gnu::always_inline]] inline Floats factors_at(CodeFactors factors, const char* from) {
-  if (factors == CodeFactors::half) return floats_of(halves_at(from));
-  return reinterpret_cast<Floats>(__builtin_convertvector(halves_at(from), Words) << 16);
+// Those of the columns from `lane` on, in the part of a block that begins at `part`.
+[[gnu::always_inline]] inline Floats factors_at(CodeFactors factors, const char* part, int lane) {
+  if (factors == CodeFactors::single) return floats_at(part + 4 * lane);
+  const Halves stored = halves_at(part + 2 * lane);
+  if (factors == CodeFactors::half) return floats_of(stored);
+  return reinterpret_cast<Floats>(__builtin_convertvector(stored, Words) << 16);
 }
 
 // A number of the group is `scale` times the code's value plus `offset`.
@@ -26,21 +29,20 @@ struct GroupScale {
 // `block` is that of the first of kLanes columns that begin at `lane` of their strip.
 [[gnu::always_inline]] inline GroupScale group_scale(const CodedForm& form, const CodedLayout& layout,
                                                      const char* block, int lane, int group) {
-  const Floats factor = factors_at(form.factors, block + 2 * lane);
+  const Floats factor = factors_at(form.factors, block, lane);
   Floats scale = factor, minimum{};
   const char* const byte = block + kPackedColumns * group + lane;
   if (form.scales != CodeScales::none) {
     const bool pairs = form.scales == CodeScales::pairs;
     const Integers own = integers_of(bytes_at(byte + layout.scales));
     scale = factor * __builtin_convertvector(pairs ? own & 15 : own, Floats);
-    if (pairs) {
-      minimum = __builtin_convertvector(own >> 4 & 15, Floats);
-    } else if (form.offsets == CodeOffsets::minimums) {
-      minimum = __builtin_convertvector(integers_of(bytes_at(byte + layout.minimums)) & 255, Floats);
-    }
+    if (pairs) minimum = __builtin_convertvector(own >> 4 & 15, Floats);
   }
   if (form.offsets == CodeOffsets::none) return {scale, scale * -static_cast<float>(form.middle)};
-  const Floats offset = factors_at(form.factors, block + layout.offsets + 2 * lane);
+  if (form.has_minimums())
+    minimum = __builtin_convertvector(integers_of(bytes_at(byte + layout.minimums)) & 255, Floats);
+  if (form.offsets == CodeOffsets::zeros) return {scale, -(factor * minimum)};
+  const Floats offset = factors_at(form.factors, block + layout.offsets, lane);
   return {scale, form.offsets == CodeOffsets::added ? offset : -(offset * minimum)};
 }
 
@@ -83,6 +85,7 @@ struct CodeTable {
 // How the lowest bits of a code become a number.
 template <int kOfCode>
 struct IntegerCodes {
+  static constexpr CodeValues kValues = CodeValues::integers;
   static constexpr int kBits = kOfCode;
   // Looking up a number of four bits takes one instruction, converting it takes two.
   static constexpr bool kLookedUp = kBits == 4 && kLanes == 16;
@@ -100,6 +103,7 @@ struct IntegerCodes {
 };
 
 struct TabledCodes {
+  static constexpr CodeValues kValues = CodeValues::table;
   static constexpr int kBits = 4;
 
   [[gnu::always_inline]] static CodeTable table(const CodedForm& form) { return table_at(form.table); }
@@ -107,6 +111,29 @@ struct TabledCodes {
     return looked_up(table, code);
   }
 };
+
+struct SmallFloatCodes {
+  static constexpr CodeValues kValues = CodeValues::e4m3;
+  static constexpr int kBits = 8;
+
+  [[gnu::always_inline]] static CodeTable table(const CodedForm&) { return CodeTable{}; }
+  // In half precision the same bits mean 2^-8 of it.
+  [[gnu::always_inline]] static Floats value(const CodeTable&, Words code) {
+    const Words bits = (code & 0x80u) << 8 | (code & 0x7fu) << 7;
+    return 256.0f * floats_of(__builtin_convertvector(bits, Halves));
+  }
+};
+
+// To the nearest, ties to even, as float32 again.
+template <CodeRounding kTo>
+[[gnu::always_inline]] inline Floats rounded(Floats numbers) {
+  if constexpr (kTo == CodeRounding::half) return floats_of(halves_of(numbers));
+  if constexpr (kTo == CodeRounding::bfloat16) {
+    const Words bits = reinterpret_cast<Words>(numbers);
+    return reinterpret_cast<Floats>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+  }
+  return numbers;
+}
 
 // Where some neighbouring vectors of columns are.
 template <int kVectors>
@@ -130,7 +157,7 @@ template <int kVectors>
 
 // Calls `use(input, v, numbers)` for the inputs in order, and each vector of columns. A unit has one or two
 // groups.
-template <class Codes, int kVectors, class Use>
+template <class Codes, CodeRounding kTo, int kVectors, class Use>
 [[gnu::always_inline]] inline void each_coded_number(const CodedColumns& strips, std::int64_t strip,
                                                      const Use& use) {
   const CodedForm& form = *strips.form;
@@ -158,8 +185,8 @@ template <class Codes, int kVectors, class Use>
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
           const GroupScale& of_group = scales[i * 2 / kUnit][v];
-          use(first + unit * kUnit + i, v,
-              of_group.scale * Codes::value(table, code_of<Codes::kBits>(words[v], i)) + of_group.offset);
+          const Floats value = Codes::value(table, code_of<Codes::kBits>(words[v], i));
+          use(first + unit * kUnit + i, v, rounded<kTo>(of_group.scale * value + of_group.offset));
         }
       }
     }
@@ -168,10 +195,10 @@ template <class Codes, int kVectors, class Use>
   }
 }
 
-template <class Codes, int kRows, int kVectors>
+template <class Codes, CodeRounding kTo, int kRows, int kVectors>
 void coded_tile(const CodedProduct& p, std::int64_t strip) {
   Floats sums[kRows][kVectors] = {};
-  each_coded_number<Codes, kVectors>(
+  each_coded_number<Codes, kTo, kVectors>(
       p.strips, strip, [&](std::int64_t input, int v, Floats numbers) __attribute__((always_inline)) {
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) sums[r][v] += numbers * p.x[r * p.x_stride + input];
@@ -186,57 +213,59 @@ void coded_tile(const CodedProduct& p, std::int64_t strip) {
 }
 
 // As many strips at a time as keep the adders busy and the sums in registers.
-template <class Codes, int kRows>
+template <class Codes, CodeRounding kTo, int kRows>
 void coded_rows(const CodedProduct& p) {
   constexpr int kOfStrip = static_cast<int>(kPackedColumns) / kLanes;
   constexpr int kStrips = kLanes < 16 ? 1 : kRows == 1 ? 4 : 2;
   std::int64_t strip = 0;
   for (; strip + kStrips <= p.strips.count; strip += kStrips)
-    coded_tile<Codes, kRows, kStrips * kOfStrip>(p, strip);
-  for (; strip < p.strips.count; ++strip) coded_tile<Codes, kRows, kOfStrip>(p, strip);
+    coded_tile<Codes, kTo, kRows, kStrips * kOfStrip>(p, strip);
+  for (; strip < p.strips.count; ++strip) coded_tile<Codes, kTo, kRows, kOfStrip>(p, strip);
 }
 
-template <class Codes>
+// Several rows share the decoding, except that of rounded numbers: their loops would double the time to
+// compile.
+template <class Codes, CodeRounding kTo>
 void coded_product(const CodedProduct& p) {
   CodedProduct rest = p;
   for (; rest.rows > 0;) {
-    const std::int64_t rows = rest.rows >= 4 ? 4 : rest.rows >= 2 ? 2 : 1;
-    rows == 4   ? coded_rows<Codes, 4>(rest)
-    : rows == 2 ? coded_rows<Codes, 2>(rest)
-                : coded_rows<Codes, 1>(rest);
+    std::int64_t rows = 1;
+    if constexpr (kTo == CodeRounding::none) rows = rest.rows >= 4 ? 4 : rest.rows >= 2 ? 2 : 1;
+    if constexpr (kTo == CodeRounding::none) {
+      if (rows == 4) coded_rows<Codes, kTo, 4>(rest);
+      if (rows == 2) coded_rows<Codes, kTo, 2>(rest);
+    }
+    if (rows == 1) coded_rows<Codes, kTo, 1>(rest);
     rest.rows -= rows;
     rest.x += rows * p.x_stride;
     rest.out += rows * p.out_stride;
   }
 }
 
-template <class Codes>
+template <class Codes, CodeRounding kTo>
 void coded_panel(const CodedColumns& strips, float* panel) {
   constexpr int kOfStrip = static_cast<int>(kPackedColumns) / kLanes;
   for (std::int64_t strip = 0; strip < strips.count; ++strip) {
     float* const columns = panel + strip * kPackedColumns;
-    each_coded_number<Codes, kOfStrip>(
+    each_coded_number<Codes, kTo, kOfStrip>(
         strips, strip, [&](std::int64_t input, int v, Floats numbers) __attribute__((always_inline)) {
           store(columns + input * strips.count * kPackedColumns + v * kLanes, numbers);
         });
   }
 }
 
-template <class Codes>
-void put_coded(Kernels& kernels, int codes) {
-  kernels.coded[codes] = coded_product<Codes>;
-  kernels.coded_panel[codes] = coded_panel<Codes>;
+template <CodeRounding kTo, class... Codes>
+void put_coded(Kernels& kernels) {
+  ((kernels.coded[code_kind(Codes::kValues, Codes::kBits, kTo)] = coded_product<Codes, kTo>), ...);
+  ((kernels.coded_panel[code_kind(Codes::kValues, Codes::kBits, kTo)] = coded_panel<Codes, kTo>), ...);
 }
 
-// Products with codes of each kind.
+// Products with codes of each kind that a file may have.
 void put_all_coded(Kernels& kernels) {
-  put_coded<TabledCodes>(kernels, kTabledCodes);
-  put_coded<IntegerCodes<2>>(kernels, 2);
-  put_coded<IntegerCodes<3>>(kernels, 3);
-  put_coded<IntegerCodes<4>>(kernels, 4);
-  put_coded<IntegerCodes<5>>(kernels, 5);
-  put_coded<IntegerCodes<6>>(kernels, 6);
-  put_coded<IntegerCodes<8>>(kernels, 8);
+  put_coded<CodeRounding::none, TabledCodes, SmallFloatCodes, IntegerCodes<2>, IntegerCodes<3>,
+            IntegerCodes<4>, IntegerCodes<5>, IntegerCodes<6>, IntegerCodes<8>>(kernels);
+  put_coded<CodeRounding::half, TabledCodes, SmallFloatCodes, IntegerCodes<4>, IntegerCodes<8>>(kernels);
+  put_coded<CodeRounding::bfloat16, TabledCodes, SmallFloatCodes, IntegerCodes<4>, IntegerCodes<8>>(kernels);
 }
 
 }  // namespace

@@ -14,6 +14,11 @@ namespace {
   return __builtin_ia32_vcvtph2ps256(reinterpret_cast<__v8hi>(ieee));
 }
 
+// Rounded to the nearest, ties to even.
+[[gnu::always_inline]] inline Halves halves_of(Floats numbers) {
+  return reinterpret_cast<Halves>(__builtin_ia32_vcvtps2ph256(numbers, 0));
+}
+
 [[gnu::always_inline]] inline Integers integers_of(Bytes bytes) {
   const auto both = __builtin_bit_cast(std::int64_t, bytes);
   return reinterpret_cast<Integers>(__builtin_ia32_pmovsxbd256(__builtin_bit_cast(__v16qi, __v2di{both, 0})));

@@ -16,6 +16,11 @@ namespace {
                                           kCurrentRounding);
 }
 
+// Rounded to the nearest, ties to even.
+[[gnu::always_inline]] inline Halves halves_of(Floats numbers) {
+  return reinterpret_cast<Halves>(__builtin_ia32_vcvtps2ph512_mask(numbers, 0, __v16hi{}, 0xffff));
+}
+
 [[gnu::always_inline]] inline Integers integers_of(Bytes bytes) {
   return reinterpret_cast<Integers>(
       __builtin_ia32_pmovsxbd512_mask(reinterpret_cast<__v16qi>(bytes), __v16si{}, 0xffff));

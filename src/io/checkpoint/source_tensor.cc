@@ -131,8 +131,11 @@ std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::T
 }
 
 std::optional<CodedRows> coded_rows(const SourceTensor& source, const RecipeOfRows& recipe) {
-  const at::Tensor meta = source.meta();
-  if (!source.codes || meta.numel() == 0 || meta.dim() == 0) return std::nullopt;
+  if (!source.codes) return std::nullopt;
+  const auto& strides = source.codes->strides;
+  const at::Tensor meta =
+      strides.empty() ? source.meta() : at::empty_strided(source.shape, strides, source.meta().options());
+  if (meta.numel() == 0 || meta.dim() == 0) return std::nullopt;
   const std::int64_t block = source.codes->form.block;
   const std::vector<std::int64_t> order = memory_order(meta);
   std::vector<std::int64_t> sizes = meta.permute(order).sizes().vec(), back(order.size());
@@ -168,7 +171,7 @@ std::optional<CodedRows> coded_rows(const SourceTensor& source, const RecipeOfRo
   const auto read = [=, read = source.codes->read](std::int64_t out, std::span<CodedBlock> into) {
     read((places.const_data_ptr<std::int32_t>()[out] * width + first) / block, into);
   };
-  return CodedRows{source.codes->form, places.numel(), in, read};
+  return CodedRows{source.codes->form, places.numel(), in, read, source.codes->hold};
 }
 
 }  // namespace hooked

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,12 +19,16 @@
 
 namespace hooked {
 
-/// The codes in which a tensor's elements are stored, a block of them after another in the order in which
-/// `SourceTensor::read_elements` numbers them.
+/// The codes in which a tensor's elements are stored, a block of them after another.
 struct SourceCodes {
   CodedForm form;
   /// Fills `into` with the blocks from number `first` on.
   std::function<void(std::int64_t first, std::span<CodedBlock> into)> read;
+  /// Strides of the elements in the order of the blocks; empty: as `SourceTensor::read_elements` numbers
+  /// them.
+  std::vector<std::int64_t> strides = {};
+  /// Keeps in memory what reading single blocks needs until the result is gone; null if that is nothing.
+  std::function<std::shared_ptr<const void>()> hold = nullptr;
 };
 
 /// One tensor of a checkpoint or a state dict, under its name there. Its shape is known; its numbers are read
@@ -79,6 +84,7 @@ struct CodedRows {
   CodedForm form;
   std::int64_t out, in;
   std::function<void(std::int64_t out, std::span<CodedBlock> into)> read;
+  std::function<std::shared_ptr<const void>()> hold = nullptr;  ///< of SourceCodes
 };
 
 /// Makes our tensor as [outer out, inner out, outer in, inner in] from one of the source's shape.

@@ -45,7 +45,7 @@ unsigned one_bit(const std::byte* bytes, int i) { return byte_at(bytes, i % 32) 
 using Table = float[16];
 
 constexpr CodedForm with_table(const Table& table) {
-  CodedForm form{.tabled = true};
+  CodedForm form{.values = CodeValues::table};
   for (int code = 0; code < 16; ++code) form.table[code] = table[code];
   return form;
 }

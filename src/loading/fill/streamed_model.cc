@@ -33,16 +33,18 @@ std::string scope_of(const std::string& name) {
   return {};
 }
 
-// The matrix in codes; nothing if a block has a factor that codes cannot have.
+// The matrix in codes; nothing if these cannot hold one of its blocks.
 std::optional<CodedStrips> strips_of(const CodedRows& rows, const Workspace* memory) {
   constexpr std::int64_t kOfAStrip = kernels::kPackedColumns;
   const CodedStrips strips(rows.form, rows.out, rows.in, memory);
+  const auto held = rows.hold ? rows.hold() : nullptr;
   std::atomic<bool> holds = true;
   share_among_threads((rows.out + kOfAStrip - 1) / kOfAStrip, [&](std::int64_t strip) {
     std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows.in / rows.form.block));
     for (std::int64_t out = strip * kOfAStrip; out < std::min((strip + 1) * kOfAStrip, rows.out); ++out) {
       rows.read(out, blocks);
-      if (!std::ranges::all_of(blocks, CodedStrips::holds)) holds = false;
+      const auto holds_it = [&](const CodedBlock& block) { return CodedStrips::holds(rows.form, block); };
+      if (!std::ranges::all_of(blocks, holds_it)) holds = false;
       strips.put(out, blocks);
     }
   });
@@ -142,9 +144,11 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
   const std::vector<WeightPart> parts = weight_parts(config);
   const auto blocks = static_cast<std::int64_t>(parts.size()) - 1;
   const auto fill_block = [&](std::int64_t block) { fill_part(parts[static_cast<std::size_t>(block)]); };
-  if (blocks >= at::get_num_threads()) {
+  // Few large blocks are filled in turn, each of their tensors on several threads. So are codes: a whole
+  // matrix may be held while it is read.
+  if (blocks >= at::get_num_threads() && storage != Storage::codes) {
     for_each_task(blocks, fill_block);
-  } else {  // few large blocks: in turn, each of their tensors on several threads
+  } else {
     for (std::int64_t block = 0; block < blocks; ++block) fill_block(block);
   }
   fill_part(parts.back());

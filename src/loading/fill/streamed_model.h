@@ -25,7 +25,7 @@ struct MatricesInCodes {
 };
 
 /// What a model with Storage::codes would keep of the reader's weights. Reads none of them: a matrix whose
-/// factors are not finite counts as kept.
+/// factors are not finite counts as kept, for example.
 MatricesInCodes matrices_in_codes(const LoadedModel& empty, RecipeReader& reader);
 
 /// A model of `config` with the reader's weights, processed. Works part by part, and in large tensors block

@@ -20,8 +20,8 @@ bool keeps_codes(const SourceTensors& source, const LoadOptions& options,
   if (options.weights != WeightStorage::stored) return false;
   if (!has_codes(source)) {
     throw ConfigError("weights",
-                      "none can stay as they are stored; expected a GGUF file with quantised weights, got "
-                      "files without any; load them expanded");
+                      "none can stay as they are stored; expected quantised weights, got files without "
+                      "any in a form that products decode; load them expanded");
   }
   if (!options.device.all().front().starts_with("cpu")) {
     throw ConfigError(

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "hooked/core/tensor_text.h"
@@ -33,6 +35,28 @@ void write_group(const std::byte* bytes, float factor, float* into) {
     const auto pair = std::to_integer<unsigned>(bytes[i]);
     into[2 * i] = numbers[pair & 15U];
     into[2 * i + 1] = numbers[pair >> 4U];
+  }
+}
+
+// Its groups are blocks.
+CodedForm mxfp4_form() {
+  CodedForm form{.values = CodeValues::table, .factors = CodeFactors::bfloat16};
+  std::ranges::copy(kE2m1Numbers, form.table);
+  return form;
+}
+
+void read_mxfp4_codes(const StoredParts& parts, std::int64_t first, std::span<CodedBlock> into) {
+  const auto count = static_cast<std::int64_t>(into.size());
+  const std::vector<std::byte> blocks =
+      part_bytes(parts.numbers.tensor, first * kGroupBytes, count * kGroupBytes);
+  const std::vector<std::byte> scales = part_bytes(parts.factors.tensor, first, count);
+  for (std::size_t g = 0; g < into.size(); ++g) {
+    into[g].factor = e8m0_numbers()[std::to_integer<std::size_t>(scales[g])];
+    for (std::size_t i = 0; i < kGroupBytes; ++i) {
+      const auto pair = std::to_integer<std::uint8_t>(blocks[g * kGroupBytes + i]);
+      into[g].codes[2 * i] = pair & 15U;
+      into[g].codes[2 * i + 1] = pair >> 4U;
+    }
   }
 }
 
@@ -136,6 +160,40 @@ void read_fp8(const StoredParts& parts, const FactorGrid& grid, std::int64_t fir
   }
 }
 
+// How products decode the numbers; nothing if rows or factors have no whole blocks.
+std::optional<CodedForm> fp8_form(const StoredParts& parts, const FactorGrid& grid, bool rounds) {
+  const at::ScalarType dtype = parts.factors.tensor.dtype;
+  const int block = block_size(std::gcd(grid.matrix_columns, std::min(grid.matrix_columns, grid.columns)));
+  if (block == 0) return std::nullopt;
+  return CodedForm{.bits = 8,
+                   .values = CodeValues::e4m3,
+                   .group = block,
+                   .block = block,
+                   .factors = code_factors(dtype),
+                   .rounding = rounds ? code_rounding(dtype) : CodeRounding::none};
+}
+
+void read_fp8_codes(const StoredParts& parts, const FactorGrid& grid, int block, std::int64_t first,
+                    std::span<CodedBlock> into) {
+  const std::int64_t width = grid.matrix_columns, of_row = grid.grid_columns(), begin = first * block;
+  const std::vector<std::byte> bytes =
+      part_bytes(parts.numbers.tensor, begin, static_cast<std::int64_t>(into.size()) * block);
+  std::int64_t row = -1;
+  std::vector<float> factors;
+  for (std::size_t b = 0; b < into.size(); ++b) {
+    const std::int64_t at = begin + static_cast<std::int64_t>(b) * block;
+    if (at / width != row) {
+      row = at / width;
+      factors = part_factors(parts.factors.tensor, grid.grid_row(row) * of_row, of_row);
+    }
+    into[b].factor = factors[static_cast<std::size_t>(at % width / grid.columns)];
+    for (int i = 0; i < block; ++i) {
+      into[b].codes[static_cast<std::size_t>(i)] =
+          std::to_integer<std::uint8_t>(bytes[static_cast<std::size_t>(at - begin + i)]);
+    }
+  }
+}
+
 }  // namespace
 
 SourceTensor mxfp4_weight(StoredParts parts, const QuantisedStorage&) {
@@ -149,11 +207,14 @@ SourceTensor mxfp4_weight(StoredParts parts, const QuantisedStorage&) {
   require_part(parts.factors, parts.numbers, "one exponent for each group", "U8",
                Shape(blocks.begin(), blocks.end() - 1));
   const std::int64_t rows = blocks[1], columns = blocks[2] * kGroup;
-  const NamedTensor numbers = parts.numbers;
-  return made_weight(numbers, "MXFP4", {blocks[0], columns, rows}, {rows * columns, 1, columns},
-                     [parts = std::move(parts)](std::int64_t first, const at::Tensor& into) {
-                       read_mxfp4(parts, first, into);
-                     });
+  SourceTensor weight =
+      made_weight(parts.numbers, "MXFP4", {blocks[0], columns, rows}, {rows * columns, 1, columns},
+                  [parts](std::int64_t first, const at::Tensor& into) { read_mxfp4(parts, first, into); });
+  weight.codes =
+      SourceCodes{mxfp4_form(), [parts = std::move(parts)](std::int64_t first, std::span<CodedBlock> into) {
+                    read_mxfp4_codes(parts, first, into);
+                  }};
+  return weight;
 }
 
 SourceTensor fp8_weight(StoredParts parts, const QuantisedStorage& storage) {
@@ -170,14 +231,20 @@ SourceTensor fp8_weight(StoredParts parts, const QuantisedStorage& storage) {
                             wanted_factors(numbers, storage), storage.where, parts.factors.tensor.dtype_name,
                             shape_text(parts.factors.tensor.shape)));
   }
-  const NamedTensor stored = parts.numbers;
   const bool rounds = storage.rounds_to_factors;
-  return made_weight(
-      stored, stored.tensor.dtype_name, numbers, {},
-      [parts = std::move(parts), grid = *grid, rounds](std::int64_t first, const at::Tensor& into) {
-        read_fp8(parts, grid, first, into);
-        if (rounds) round_to_dtype(parts.factors.tensor.dtype, into);
-      });
+  SourceTensor weight =
+      made_weight(parts.numbers, parts.numbers.tensor.dtype_name, numbers, {},
+                  [parts, grid = *grid, rounds](std::int64_t first, const at::Tensor& into) {
+                    read_fp8(parts, grid, first, into);
+                    if (rounds) round_to_dtype(parts.factors.tensor.dtype, into);
+                  });
+  if (const auto form = fp8_form(parts, *grid, rounds)) {
+    weight.codes = SourceCodes{*form, [parts = std::move(parts), grid = *grid, block = form->block](
+                                          std::int64_t first, std::span<CodedBlock> into) {
+                                 read_fp8_codes(parts, grid, block, first, into);
+                               }};
+  }
+  return weight;
 }
 
 }  // namespace hooked

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/config_reader.h"
@@ -113,6 +116,38 @@ void read_levels(const LevelWeight& weight, std::int64_t first, const at::Tensor
   round_to_dtype(weight.state.dtype, into);
 }
 
+// How products decode the numbers; nothing if rows or stretches have no whole blocks, or the table has a
+// number that is not finite.
+std::optional<CodedForm> form_of(const LevelWeight& weight) {
+  const int block = block_size(std::gcd(weight.state.shape.back(), weight.state.stretch));
+  const bool finite = std::ranges::all_of(weight.table, [](float number) { return std::isfinite(number); });
+  if (block == 0 || !finite) return std::nullopt;
+  CodedForm form{.values = CodeValues::table,
+                 .group = block,
+                 .block = block,
+                 .factors = CodeFactors::single,
+                 .rounding = code_rounding(weight.state.dtype)};
+  std::ranges::copy(weight.table, form.table);
+  return form;
+}
+
+void read_level_codes(const LevelWeight& weight, int block, std::int64_t first, std::span<CodedBlock> into) {
+  const auto count = static_cast<std::int64_t>(into.size());
+  const std::int64_t size = weight.state.stretch, begin = first * block, first_stretch = begin / size;
+  const std::vector<std::byte> bytes = part_bytes(weight.numbers.tensor, begin / 2, count * block / 2);
+  const std::vector<float> factors =
+      factors_of_stretches(weight, first_stretch, (begin + count * block - 1) / size + 1 - first_stretch);
+  for (std::int64_t b = 0; b < count; ++b) {
+    CodedBlock& each = into[static_cast<std::size_t>(b)];
+    each.factor = factors[static_cast<std::size_t>((begin + b * block) / size - first_stretch)];
+    for (std::int64_t i = 0; i < block / 2; ++i) {
+      const auto both = std::to_integer<std::uint8_t>(bytes[static_cast<std::size_t>(b * block / 2 + i)]);
+      each.codes[static_cast<std::size_t>(2 * i)] = both >> 4U;
+      each.codes[static_cast<std::size_t>(2 * i + 1)] = both & 15U;
+    }
+  }
+}
+
 }  // namespace
 
 SourceTensor level_weight(StoredParts parts, const QuantisedStorage& storage) {
@@ -154,15 +189,22 @@ SourceTensor level_weight(StoredParts parts, const QuantisedStorage& storage) {
                  fmt::format("a factor for every {} factors", state.nested_stretch), "F32",
                  {stretches / state.nested_stretch + (stretches % state.nested_stretch != 0)});
   }
+  const auto form = form_of(weight);
   std::vector<std::int64_t> shape = state.shape, strides;
   if (parts.turned && shape.size() == 2) {
     strides = {1, shape[1]};
     std::swap(shape[0], shape[1]);
   }
-  return made_weight(parts.numbers, storage.levels, std::move(shape), std::move(strides),
-                     [weight = std::move(weight)](std::int64_t first, const at::Tensor& into) {
-                       read_levels(weight, first, into);
-                     });
+  SourceTensor made =
+      made_weight(parts.numbers, storage.levels, std::move(shape), std::move(strides),
+                  [weight](std::int64_t first, const at::Tensor& into) { read_levels(weight, first, into); });
+  if (form) {
+    made.codes = SourceCodes{*form, [weight = std::move(weight), block = form->block](
+                                        std::int64_t first, std::span<CodedBlock> into) {
+                               read_level_codes(weight, block, first, into);
+                             }};
+  }
+  return made;
 }
 
 }  // namespace hooked

@@ -210,8 +210,8 @@ std::vector<std::string> read_quantised(SourceTensors& source, const QuantisedSt
     return is_activation_factor(tensor.first) && !of_another(tensor.first);
   });
   std::vector<std::string> all = {
-      fmt::format("{} weights are stored as {}: they are loaded dequantised, with the numbers of the "
-                  "quantised model, and its activations are not quantised",
+      fmt::format("{} weights are stored as {}: they have the numbers of the quantised model, and its "
+                  "activations are not quantised",
                   quantised.size(), storage.name)};
   all.insert(all.end(), notes.begin(), notes.end());
   return all;

@@ -91,6 +91,26 @@ void round_to_dtype(at::ScalarType dtype, const at::Tensor& numbers) {
   if (dtype == at::kBFloat16) round_numbers<c10::BFloat16>(all);
 }
 
+CodeFactors code_factors(at::ScalarType dtype) {
+  return dtype == at::kHalf       ? CodeFactors::half
+         : dtype == at::kBFloat16 ? CodeFactors::bfloat16
+                                  : CodeFactors::single;
+}
+
+CodeRounding code_rounding(at::ScalarType dtype) {
+  return dtype == at::kHalf       ? CodeRounding::half
+         : dtype == at::kBFloat16 ? CodeRounding::bfloat16
+                                  : CodeRounding::none;
+}
+
+int block_size(std::int64_t count) {
+  constexpr int kLeast = 32;
+  for (int block = CodedForm::kMostBlock; count > 0 && block >= kLeast; block /= 2) {
+    if (count % block == 0) return block;
+  }
+  return 0;
+}
+
 SourceTensor made_weight(const NamedTensor& numbers, std::string_view dtype_name,
                          std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
                          std::function<void(std::int64_t first, const at::Tensor& into)> read_elements) {

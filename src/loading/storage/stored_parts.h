@@ -60,6 +60,13 @@ std::vector<float> part_factors(const SourceTensor& part, std::int64_t first, st
 /// nothing.
 void round_to_dtype(at::ScalarType dtype, const at::Tensor& numbers);
 
+/// How codes store factors of that dtype, and round numbers to it.
+CodeFactors code_factors(at::ScalarType dtype);
+CodeRounding code_rounding(at::ScalarType dtype);
+
+/// The largest block of codes that divides `count`, or 0.
+int block_size(std::int64_t count);
+
 /// A weight of float32 numbers that are computed on demand. `strides` as in SourceTensor.
 SourceTensor made_weight(const NamedTensor& numbers, std::string_view dtype_name,
                          std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,

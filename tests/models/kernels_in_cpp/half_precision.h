@@ -20,6 +20,25 @@ inline Floats floats_of(Halves ieee) {
   return floats;
 }
 
+// float32 numbers in IEEE half precision, to the nearest, ties to even. NaN stays NaN.
+inline Halves halves_of(Floats floats) {
+  Halves halves{};
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, floats[lane]),
+                        magnitude = bits & 0x7fffffffu;
+    std::uint32_t half = 0x7c00u;  // what is too large is infinite
+    if (magnitude > 0x7f800000u) {
+      half = 0x7e00u;
+    } else if (magnitude < 0x38800000u) {  // subnormal: the sum has the steps of half precision
+      half = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) + 0.5f) - 0x3f000000u;
+    } else if (magnitude < 0x477ff000u) {
+      half = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    }
+    halves[lane] = static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | half);
+  }
+  return halves;
+}
+
 inline Integers integers_of(Bytes bytes) { return __builtin_convertvector(bytes, Integers); }
 
 }  // namespace
