@@ -3,16 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
-#include <numeric>
 #include <optional>
-#include <span>
 #include <utility>
 
-#include "core/parallel.h"
 #include "hooked/core/tensor_text.h"
 #include "loading/storage/code_matrix.h"
+#include "loading/storage/scaled_integers.h"
 #include "loading/storage/stored_parts.h"
 
 // Note [Whole numbers of a few bits]
@@ -38,122 +34,6 @@ namespace {
 
 constexpr float kPartOf127 = 7.874015718698502e-3F;  // as bitsandbytes writes 1/127
 
-/// Numbers in groups of `row_step` x `column_step` that share a factor and a zero point.
-struct ScaledIntegers {
-  CodeMatrix codes;
-  NamedTensor factors;
-  std::int64_t factor_columns;  ///< of the matrix of factors
-  std::int64_t row_step, column_step;
-  std::optional<CodeMatrix> zeros = std::nullopt;  ///< a matrix like the factors'
-  std::int32_t zero = 0;                           ///< if there are none
-  // The row or column of factors for each row or column of numbers, if groups are not neighbours.
-  std::optional<NamedTensor> row_groups = std::nullopt, column_groups = std::nullopt;
-  float times = 1.0F;  ///< a second factor for all
-};
-
-/// The needed rows of factors and of zero points.
-struct FactorRows {
-  std::vector<std::int64_t> rows;  ///< which ones, in order
-  std::vector<float> factors;
-  std::vector<std::int32_t> zeros;
-
-  std::size_t index_of(std::int64_t row) const {
-    return static_cast<std::size_t>(std::ranges::lower_bound(rows, row) - rows.begin());
-  }
-};
-
-std::vector<std::int64_t> neighbours(std::int64_t first, std::int64_t count, std::int64_t step) {
-  std::vector<std::int64_t> groups(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) groups[static_cast<std::size_t>(i)] = (first + i) / step;
-  return groups;
-}
-
-// Numbers `first` to `first + count` of an I32 tensor.
-std::vector<std::int64_t> stored_groups(const NamedTensor& stored, std::int64_t first, std::int64_t count) {
-  std::vector<std::int64_t> groups;
-  for (const std::uint32_t word : part_words(stored.tensor, first, count))
-    groups.push_back(static_cast<std::int32_t>(word));
-  return groups;
-}
-
-// Checks the groups of the numbers from `first` on, which `stored` gives.
-std::vector<std::int64_t> existing_groups(std::vector<std::int64_t> groups, const NamedTensor& stored,
-                                          std::int64_t first, std::int64_t n_groups) {
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i] >= 0 && groups[i] < n_groups) continue;
-    refuse_part(stored, fmt::format("names a group that does not exist at {}; expected 0 to {}, got {}",
-                                    first + static_cast<std::int64_t>(i), n_groups - 1, groups[i]));
-  }
-  return groups;
-}
-
-std::vector<std::int64_t> row_groups_of(const ScaledIntegers& weight, std::int64_t first,
-                                        std::int64_t count) {
-  if (!weight.row_groups) return neighbours(first, count, weight.row_step);
-  const NamedTensor& stored = *weight.row_groups;
-  return existing_groups(stored_groups(stored, first, count), stored, first, weight.factors.tensor.shape[0]);
-}
-
-std::vector<std::int64_t> column_groups_of(const ScaledIntegers& weight) {
-  const std::int64_t width = weight.codes.columns;
-  if (!weight.column_groups) return neighbours(0, width, weight.column_step);
-  const NamedTensor& stored = *weight.column_groups;
-  std::vector<std::int64_t> groups = stored_groups(stored, 0, width);
-  // compressed-tensors writes this if the order has not been set.
-  if (std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; }))
-    return neighbours(0, width, weight.column_step);
-  return existing_groups(std::move(groups), stored, 0, weight.factor_columns);
-}
-
-// The needed rows of factors, each once, read in runs of neighbours.
-FactorRows read_factor_rows(const ScaledIntegers& weight, std::vector<std::int64_t> rows) {
-  std::ranges::sort(rows);
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  FactorRows read;
-  const std::int64_t width = weight.factor_columns;
-  for (std::size_t begin = 0; begin < rows.size();) {
-    std::size_t end = begin + 1;
-    while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
-    const std::int64_t first = rows[begin], count = static_cast<std::int64_t>(end - begin);
-    const auto factors = part_factors(weight.factors.tensor, first * width, count * width);
-    read.factors.insert(read.factors.end(), factors.begin(), factors.end());
-    if (weight.zeros) {
-      const auto zeros = weight.zeros->rows_of(first, count);
-      read.zeros.insert(read.zeros.end(), zeros.begin(), zeros.end());
-    }
-    begin = end;
-  }
-  if (!weight.zeros) read.zeros.assign(read.factors.size(), weight.zero);
-  read.rows = std::move(rows);
-  return read;
-}
-
-void read_numbers(const ScaledIntegers& weight, std::int64_t first, const at::Tensor& into) {
-  const std::int64_t count = into.numel(), width = weight.codes.columns;
-  if (count == 0) return;
-  const std::int64_t first_row = first / width, rows = (first + count - 1) / width + 1 - first_row;
-  const std::vector<std::int64_t> row_groups = row_groups_of(weight, first_row, rows);
-  const std::vector<std::int64_t> column_groups = column_groups_of(weight);
-  const FactorRows factors = read_factor_rows(weight, row_groups);
-  const std::vector<std::int32_t> codes = weight.codes.rows_of(first_row, rows);
-  auto* const out = static_cast<float*>(into.data_ptr());
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t begin = (first_row + row) * width;  // position of the row's first number among all
-    const std::int64_t from = std::max(begin, first), to = std::min(begin + width, first + count);
-    const std::size_t at = factors.index_of(row_groups[static_cast<std::size_t>(row)]) *
-                           static_cast<std::size_t>(weight.factor_columns);
-    for (std::int64_t i = from; i < to; ++i) {
-      const std::size_t group =
-          at + static_cast<std::size_t>(column_groups[static_cast<std::size_t>(i - begin)]);
-      const std::int32_t code = codes[static_cast<std::size_t>(i - first_row * width)] - factors.zeros[group];
-      out[i - first] = static_cast<float>(code) * factors.factors[group];
-    }
-  }
-  round_to_dtype(weight.factors.tensor.dtype, into);
-  if (weight.times == 1.0F) return;
-  std::transform(out, out + count, out, [&](float number) { return number * weight.times; });
-}
-
 void require_matrix(const NamedTensor& numbers) {
   if (numbers.tensor.shape.size() == 2) return;
   refuse_part(numbers,
@@ -169,123 +49,6 @@ void require_factors(const NamedTensor& factors) {
 
 std::int64_t parts_for(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-// What is added to a number so that it has no sign.
-int lift_of(const ScaledIntegers& weight) {
-  return weight.codes.layout == CodeLayout::bytes ? 1 << (weight.codes.bits - 1) : 0;
-}
-
-// Whether groups are neighbours, whatever the tensor of their order holds.
-bool in_order(const std::optional<NamedTensor>& order, std::int64_t count, std::int64_t step) {
-  if (!order) return true;
-  const std::vector<std::int64_t> groups = stored_groups(*order, 0, count);
-  return groups == neighbours(0, count, step) ||
-         std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; });
-}
-
-// How products decode the numbers. Nothing if they cannot: other numbers of bits, rows or groups without
-// whole blocks, groups in another order, or products that are rounded to float32.
-std::optional<CodedForm> form_of(const ScaledIntegers& weight, std::int64_t in, std::int64_t step) {
-  const at::ScalarType dtype = weight.factors.tensor.dtype;
-  const int block = block_size(std::gcd(in, std::min(in, step)));
-  if (code_rounding(dtype) == CodeRounding::none || weight.times != 1.0F || block == 0) return std::nullopt;
-  if (weight.codes.bits != 4 && weight.codes.bits != 8) return std::nullopt;
-  if (!in_order(weight.row_groups, weight.codes.rows, weight.row_step) ||
-      !in_order(weight.column_groups, weight.codes.columns, weight.column_step))
-    return std::nullopt;
-  return CodedForm{.bits = weight.codes.bits,
-                   .middle = weight.zeros ? 0 : weight.zero + lift_of(weight),
-                   .group = block,
-                   .block = block,
-                   .factors = code_factors(dtype),
-                   .offsets = weight.zeros ? CodeOffsets::zeros : CodeOffsets::none,
-                   .rounding = code_rounding(dtype)};
-}
-
-/// Some outputs of a weight: their codes [out, in], without a sign, and what they share.
-struct OutputCodes {
-  std::int64_t first;
-  std::vector<std::uint8_t> codes;
-  FactorRows factors;
-};
-
-// Reads the codes of outputs in blocks. Those of a weight [in, out] are everywhere in its tensor, so it is
-// read whole, and kept as long as somebody holds it.
-class IntegerBlocks {
- public:
-  IntegerBlocks(ScaledIntegers weight, const CodedForm& form, bool lies_in_out)
-      : weight_(std::move(weight)),
-        form_(form),
-        lies_in_out_(lies_in_out),
-        in_(lies_in_out ? weight_.codes.rows : weight_.codes.columns) {}
-
-  /// All outputs if they are kept, else null.
-  std::shared_ptr<const OutputCodes> hold() {
-    if (!lies_in_out_) return nullptr;
-    const std::lock_guard lock(mutex_);
-    auto all = held_.lock();
-    if (all == nullptr) {
-      all = std::make_shared<const OutputCodes>(read_all());
-      held_ = all;
-    }
-    return all;
-  }
-
-  void read(std::int64_t first, std::span<CodedBlock> into) {
-    std::shared_ptr<const OutputCodes> codes = hold();
-    for (CodedBlock& block : into) {
-      const std::int64_t out = first * form_.block / in_, input = first * form_.block % in_;
-      if (!lies_in_out_ && (codes == nullptr || codes->first != out))
-        codes = std::make_shared<const OutputCodes>(read_output(out));
-      fill(*codes, out, input, block);
-      ++first;
-    }
-  }
-
- private:
-  OutputCodes read_all() const {
-    constexpr std::int64_t kRowsAtOnce = 64;
-    const std::int64_t outputs = weight_.codes.columns;
-    OutputCodes all{.first = 0,
-                    .codes = std::vector<std::uint8_t>(static_cast<std::size_t>(outputs * in_)),
-                    .factors = read_factor_rows(weight_, neighbours(0, in_, weight_.row_step))};
-    share_among_threads(parts_for(in_, kRowsAtOnce), [&](std::int64_t part) {
-      const std::int64_t begin = part * kRowsAtOnce, count = std::min(kRowsAtOnce, in_ - begin);
-      const std::vector<std::int32_t> rows = weight_.codes.rows_of(begin, count);
-      for (std::int64_t out = 0; out < outputs; ++out) {
-        std::uint8_t* const to = all.codes.data() + out * in_ + begin;
-        for (std::int64_t i = 0; i < count; ++i)
-          to[i] = static_cast<std::uint8_t>(rows[static_cast<std::size_t>(i * outputs + out)]);
-      }
-    });
-    return all;
-  }
-
-  OutputCodes read_output(std::int64_t out) const {
-    OutputCodes one{
-        .first = out, .codes = {}, .factors = read_factor_rows(weight_, {out / weight_.row_step})};
-    for (const std::int32_t number : weight_.codes.rows_of(out, 1))
-      one.codes.push_back(static_cast<std::uint8_t>(number + lift_of(weight_)));
-    return one;
-  }
-
-  void fill(const OutputCodes& codes, std::int64_t out, std::int64_t input, CodedBlock& block) const {
-    std::copy_n(codes.codes.data() + (out - codes.first) * in_ + input, form_.block, block.codes.data());
-    const std::int64_t row = lies_in_out_ ? input : out, column = lies_in_out_ ? out : input;
-    const std::size_t group =
-        codes.factors.index_of(row / weight_.row_step) * static_cast<std::size_t>(weight_.factor_columns) +
-        static_cast<std::size_t>(column / weight_.column_step);
-    block.factor = codes.factors.factors[group];
-    block.minimums[0] = static_cast<std::uint8_t>(codes.factors.zeros[group] + lift_of(weight_));
-  }
-
-  ScaledIntegers weight_;
-  CodedForm form_;
-  bool lies_in_out_;
-  std::int64_t in_;
-  std::mutex mutex_;
-  std::weak_ptr<const OutputCodes> held_;
-};
-
 // The weight whose numbers are stored as [in, out] (`lies_in_out`) or as [out, in].
 SourceTensor weight_of(ScaledIntegers weight, bool lies_in_out, bool turned) {
   const std::int64_t rows = weight.codes.rows, columns = weight.codes.columns;
@@ -298,16 +61,7 @@ SourceTensor weight_of(ScaledIntegers weight, bool lies_in_out, bool turned) {
   SourceTensor made = made_weight(
       numbers, numbers.tensor.dtype_name, std::move(shape), std::move(strides),
       [weight](std::int64_t first, const at::Tensor& into) { read_numbers(weight, first, into); });
-  const std::int64_t in = lies_in_out ? rows : columns,
-                     step = lies_in_out ? weight.row_step : weight.column_step;
-  if (const auto form = form_of(weight, in, step)) {
-    const auto blocks = std::make_shared<IntegerBlocks>(std::move(weight), *form, lies_in_out);
-    made.codes = SourceCodes{
-        .form = *form,
-        .read = [blocks](std::int64_t first, std::span<CodedBlock> into) { blocks->read(first, into); },
-        .strides = turned ? std::vector<std::int64_t>{1, in} : std::vector<std::int64_t>{in, 1},
-        .hold = [blocks] { return blocks->hold(); }};
-  }
+  made.codes = codes_of(std::move(weight), lies_in_out, turned);
   return made;
 }
 
