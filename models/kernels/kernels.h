@@ -153,6 +153,7 @@ constexpr int code_kind(CodeValues values, int bits, CodeRounding rounding) {
   const int value = values == CodeValues::table ? 0 : values == CodeValues::e4m3 ? 1 : bits;
   return static_cast<int>(rounding) * kKindsOfARounding + value;
 }
+constexpr int code_kind(const CodedForm& form) { return code_kind(form.values, form.bits, form.rounding); }
 
 /// Writes the numbers of strips as a block of float32 for BlockProduct, [in, kPackedColumns * count], which
 /// gives many rows the same bits faster.

@@ -183,15 +183,13 @@ void unpack(const CodedForm& form, const BlockParts& parts, const BlockPlace& pl
   }
 }
 
-int kind_of(const CodedForm& form) { return kernels::code_kind(form.values, form.bits, form.rounding); }
-
 // `x.to(at::kFloat)` without asking LibTorch where nothing is to be done.
 at::Tensor as_floats(const at::Tensor& x) { return x.scalar_type() == at::kFloat ? x : x.to(at::kFloat); }
 
 kernels::CodedKernel kernel_for(const CodedForm& form, at::ScalarType dtype) {
   const kernels::Kernels* const own = kernels::own_kernels();
   if (own == nullptr || (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf)) return nullptr;
-  return own->coded[kind_of(form)];
+  return own->coded[kernels::code_kind(form)];
 }
 
 }  // namespace
@@ -333,8 +331,8 @@ void CodedStrips::multiply_into(const at::Tensor& out, const at::Tensor& rows, c
       const std::int64_t from = group * kStripsOfAPanel, some = std::min(kStripsOfAPanel, strips - from);
       for (std::int64_t input = 0; input < in_; input += kInputsOfAPanel) {
         const std::int64_t stop = std::min(input + kInputsOfAPanel, in_);
-        kernels::own_kernels()->coded_panel[kind_of(form_)](columns(strip + from, some, input, stop),
-                                                            panel.mutable_data_ptr<float>());
+        kernels::own_kernels()->coded_panel[kernels::code_kind(form_)](
+            columns(strip + from, some, input, stop), panel.mutable_data_ptr<float>());
         kernels::own_kernels()->float_blocks[some - 1](
             {.x = x.const_data_ptr<float>() + input,
              .x_stride = in_,

@@ -12,24 +12,10 @@
 
 #include "io/checkpoint/checkpoint_reader.h"
 #include "tests/loading/stored_sources.h"
+#include "tests/support/coded_rows.h"
 
 namespace hooked::quantised_weights_test {
 namespace {
-
-// Decoded block by block.
-at::Tensor numbers_of(const CodedRows& rows) {
-  const at::Tensor numbers = at::empty({rows.out, rows.in}, at::kFloat);
-  std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows.in / rows.form.block));
-  auto* into = numbers.mutable_data_ptr<float>();
-  for (std::int64_t out = 0; out < rows.out; ++out) {
-    rows.read(out, blocks);
-    for (const CodedBlock& block : blocks) {
-      decode(rows.form, block, into);
-      into += rows.form.block;
-    }
-  }
-  return numbers;
-}
 
 class QuantisedWeights : public testing::Test {
  protected:
@@ -458,6 +444,24 @@ TEST_F(BadLevels, NestedFactors) {
     expect_refused(group_, {"'m.weight'", part.substr(1)});
     add_nested();
   }
+}
+
+// What is refused expanded does not become codes.
+TEST_F(BadIntegers, GroupsThatDoNotExistAreNotInCodes) {
+  const std::string group = R"({"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": true})";
+  add("m.qweight", "I32", {8, 16});
+  add("m.qzeros", "I32", {2, 2});
+  add("m.scales", "F16", {2, 16});
+  std::vector<std::int64_t> order(64, 0);
+  std::fill(order.begin() + 32, order.end(), 1);
+  add_words("m.g_idx", "I32", {64}, order);
+  EXPECT_TRUE(quantised(group).at("m.weight").codes);
+  add_words("m.g_idx", "I32", {64}, std::vector<std::int64_t>(64, -1));
+  EXPECT_FALSE(quantised(group).at("m.weight").codes);
+  expect_refused(group, {"'m.g_idx'", "at 0", "got -1"});
+  std::swap(order.front(), order.back());
+  add_words("m.g_idx", "I32", {64}, order);
+  EXPECT_FALSE(quantised(group).at("m.weight").codes);
 }
 
 TEST_F(BadIntegers, EmptyMatricesAreNoTrouble) {

@@ -79,17 +79,8 @@ Coded coded_matrices(const std::filesystem::path& place, const LoadOptions& raw)
     if (!rows) continue;
     ++found.coded;
     const at::Tensor wanted = outputs_first(expanded.at(slot.name)).reshape({rows->out, rows->in});
-    at::Tensor got = at::empty({rows->out, rows->in}, at::kFloat);
-    std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows->in / rows->form.block));
     const auto held = rows->hold ? rows->hold() : nullptr;
-    for (std::int64_t out = 0; out < rows->out; ++out) {
-      rows->read(out, blocks);
-      auto* into = got[out].data_ptr<float>();
-      for (const CodedBlock& block : blocks) {
-        decode(rows->form, block, into);
-        into += rows->form.block;
-      }
-    }
+    const at::Tensor got = numbers_of(*rows);
     EXPECT_TRUE(at::equal(got.to(wanted.scalar_type()), wanted)) << slot.name;
   }
   return found;

@@ -28,14 +28,17 @@ struct Coded {
   at::Tensor numbers;  ///< [out, in]
 };
 
-Coded coded(const CodedForm& form, std::int64_t out, std::int64_t in, std::uint32_t seed = 3) {
-  std::mt19937 random(seed);
-  const std::vector<CodedBlock> blocks = random_blocks(form, out, in, random);
+Coded coded(const CodedForm& form, std::int64_t out, std::int64_t in, const std::vector<CodedBlock>& blocks) {
   const std::size_t of_row = static_cast<std::size_t>(in / form.block);
   const CodedStrips strips(form, out, in);
   for (std::int64_t row = 0; row < out; ++row)
     strips.put(row, std::span(blocks).subspan(static_cast<std::size_t>(row) * of_row, of_row));
   return {strips, numbers_of(form, blocks, out)};
+}
+
+Coded coded(const CodedForm& form, std::int64_t out, std::int64_t in, std::uint32_t seed = 3) {
+  std::mt19937 random(seed);
+  return coded(form, out, in, random_blocks(form, out, in, random));
 }
 
 class CodedTable : public testing::TestWithParam<kernels::NamedKernels> {};
@@ -46,7 +49,7 @@ TEST_P(CodedTable, DecodesAndMultiplies) {
   for (const auto& [name, form] : coded_forms()) {
     SCOPED_TRACE(name);
     const auto [strips, numbers] = coded(form, kOut, kIn);
-    const auto kind = static_cast<std::size_t>(kernels::code_kind(form.values, form.bits, form.rounding));
+    const auto kind = static_cast<std::size_t>(kernels::code_kind(form));
     const at::Tensor panel = at::zeros({kIn, kOut}, at::kFloat);
     table.coded_panel[kind](strips.columns(0, kStrips, 0, kIn), panel.mutable_data_ptr<float>());
     ASSERT_TRUE(at::equal(panel, numbers.t()));
@@ -90,14 +93,11 @@ TEST_P(CodedTable, RoundsTheSmallestAndTheLargest) {
     std::mt19937 random(5);
     std::vector<CodedBlock> blocks = random_blocks(form, kPackedColumns, kIn, random);
     for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].factor = factors[i % factors.size()];
-    const std::size_t of_row = static_cast<std::size_t>(kIn / form.block);
-    const CodedStrips strips(form, kPackedColumns, kIn);
-    for (std::int64_t row = 0; row < kPackedColumns; ++row)
-      strips.put(row, std::span(blocks).subspan(static_cast<std::size_t>(row) * of_row, of_row));
+    const auto [strips, numbers] = coded(form, kPackedColumns, kIn, blocks);
     const at::Tensor panel = at::zeros({kIn, kPackedColumns}, at::kFloat);
-    GetParam().kernels.coded_panel[kernels::code_kind(form.values, form.bits, form.rounding)](
-        strips.columns(0, 1, 0, kIn), panel.mutable_data_ptr<float>());
-    ASSERT_TRUE(at::equal(panel, numbers_of(form, blocks, kPackedColumns).t()));
+    GetParam().kernels.coded_panel[kernels::code_kind(form)](strips.columns(0, 1, 0, kIn),
+                                                             panel.mutable_data_ptr<float>());
+    ASSERT_TRUE(at::equal(panel, numbers.t()));
   }
 }
 

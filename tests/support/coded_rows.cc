@@ -86,4 +86,14 @@ at::Tensor numbers_of(const CodedForm& form, const std::vector<CodedBlock>& bloc
   return numbers;
 }
 
+at::Tensor numbers_of(const CodedRows& rows) {
+  const at::Tensor numbers = at::empty({rows.out, rows.in}, at::kFloat);
+  std::vector<CodedBlock> blocks(static_cast<std::size_t>(rows.in / rows.form.block));
+  for (std::int64_t out = 0; out < rows.out; ++out) {
+    rows.read(out, blocks);
+    numbers[out].copy_(numbers_of(rows.form, blocks, 1)[0]);
+  }
+  return numbers;
+}
+
 }  // namespace hooked

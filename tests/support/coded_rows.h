@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/coded_form.h"
+#include "io/checkpoint/source_tensor.h"
 
 namespace hooked {
 
@@ -29,5 +30,8 @@ std::vector<CodedBlock> random_blocks(const CodedForm& form, std::int64_t out, s
 
 /// Their numbers [out, in] in float32.
 at::Tensor numbers_of(const CodedForm& form, const std::vector<CodedBlock>& blocks, std::int64_t out);
+
+/// The same of rows that are read one by one.
+at::Tensor numbers_of(const CodedRows& rows);
 
 }  // namespace hooked

@@ -230,8 +230,8 @@ void coded_product(const CodedProduct& p) {
   CodedProduct rest = p;
   for (; rest.rows > 0;) {
     std::int64_t rows = 1;
-    if constexpr (kTo == CodeRounding::none) rows = rest.rows >= 4 ? 4 : rest.rows >= 2 ? 2 : 1;
     if constexpr (kTo == CodeRounding::none) {
+      rows = rest.rows >= 4 ? 4 : rest.rows >= 2 ? 2 : 1;
       if (rows == 4) coded_rows<Codes, kTo, 4>(rest);
       if (rows == 2) coded_rows<Codes, kTo, 2>(rest);
     }

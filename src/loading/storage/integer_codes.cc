@@ -18,24 +18,13 @@ int lift_of(const ScaledIntegers& weight) {
   return weight.codes.layout == CodeLayout::bytes ? 1 << (weight.codes.bits - 1) : 0;
 }
 
-// Whether groups are neighbours, whatever the tensor of their order holds.
-bool in_order(const std::optional<NamedTensor>& order, std::int64_t count, std::int64_t step) {
-  if (!order) return true;
-  const std::vector<std::int64_t> groups = stored_groups(*order, 0, count);
-  return groups == neighbours(0, count, step) ||
-         std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; });
-}
-
 // How products decode the numbers. Nothing if they cannot: other numbers of bits, rows or groups without
 // whole blocks, groups in another order, or products that are rounded to float32.
 std::optional<CodedForm> form_of(const ScaledIntegers& weight, std::int64_t in, std::int64_t step) {
   const at::ScalarType dtype = weight.factors.tensor.dtype;
   const int block = block_size(std::gcd(in, std::min(in, step)));
   if (code_rounding(dtype) == CodeRounding::none || weight.times != 1.0F || block == 0) return std::nullopt;
-  if (weight.codes.bits != 4 && weight.codes.bits != 8) return std::nullopt;
-  if (!in_order(weight.row_groups, weight.codes.rows, weight.row_step) ||
-      !in_order(weight.column_groups, weight.codes.columns, weight.column_step))
-    return std::nullopt;
+  if ((weight.codes.bits != 4 && weight.codes.bits != 8) || !in_order(weight)) return std::nullopt;
   return CodedForm{.bits = weight.codes.bits,
                    .middle = weight.zeros ? 0 : weight.zero + lift_of(weight),
                    .group = block,

@@ -14,7 +14,9 @@ std::vector<std::int64_t> neighbours(std::int64_t first, std::int64_t count, std
   return groups;
 }
 
-std::vector<std::int64_t> stored_groups(const NamedTensor& stored, std::int64_t first, std::int64_t count) {
+// Numbers `first` to `first + count` of an I32 tensor.
+static std::vector<std::int64_t> stored_groups(const NamedTensor& stored, std::int64_t first,
+                                               std::int64_t count) {
   std::vector<std::int64_t> groups;
   for (const std::uint32_t word : part_words(stored.tensor, first, count))
     groups.push_back(static_cast<std::int32_t>(word));
@@ -39,15 +41,27 @@ std::vector<std::int64_t> row_groups_of(const ScaledIntegers& weight, std::int64
   return existing_groups(stored_groups(stored, first, count), stored, first, weight.factors.tensor.shape[0]);
 }
 
-static std::vector<std::int64_t> column_groups_of(const ScaledIntegers& weight) {
-  const std::int64_t width = weight.codes.columns;
-  if (!weight.column_groups) return neighbours(0, width, weight.column_step);
-  const NamedTensor& stored = *weight.column_groups;
-  std::vector<std::int64_t> groups = stored_groups(stored, 0, width);
+// The order of columns that is stored, unchecked; nothing if they are neighbours.
+static std::optional<std::vector<std::int64_t>> stored_column_groups(const ScaledIntegers& weight) {
+  if (!weight.column_groups) return std::nullopt;
+  std::vector<std::int64_t> groups = stored_groups(*weight.column_groups, 0, weight.codes.columns);
   // compressed-tensors writes this if the order has not been set.
-  if (std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; }))
-    return neighbours(0, width, weight.column_step);
-  return existing_groups(std::move(groups), stored, 0, weight.factor_columns);
+  if (std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; })) return std::nullopt;
+  return groups;
+}
+
+static std::vector<std::int64_t> column_groups_of(const ScaledIntegers& weight) {
+  auto stored = stored_column_groups(weight);
+  if (!stored) return neighbours(0, weight.codes.columns, weight.column_step);
+  return existing_groups(*std::move(stored), *weight.column_groups, 0, weight.factor_columns);
+}
+
+bool in_order(const ScaledIntegers& weight) {
+  const std::int64_t rows = weight.codes.rows;
+  if (weight.row_groups && stored_groups(*weight.row_groups, 0, rows) != neighbours(0, rows, weight.row_step))
+    return false;
+  const auto columns = stored_column_groups(weight);
+  return !columns || *columns == neighbours(0, weight.codes.columns, weight.column_step);
 }
 
 // The needed rows of factors, each once, read in runs of neighbours.

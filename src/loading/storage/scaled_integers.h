@@ -38,8 +38,8 @@ struct FactorRows {
 /// The groups of `count` rows or columns from `first` on, if groups are neighbours.
 std::vector<std::int64_t> neighbours(std::int64_t first, std::int64_t count, std::int64_t step);
 
-/// Numbers `first` to `first + count` of an I32 tensor: the order of groups, unchecked.
-std::vector<std::int64_t> stored_groups(const NamedTensor& stored, std::int64_t first, std::int64_t count);
+/// Whether groups are neighbours. Groups that do not exist are not: reading the numbers refuses them.
+bool in_order(const ScaledIntegers& weight);
 
 /// The groups of rows `first` to `first + count`. Throws CheckpointError for one that does not exist.
 std::vector<std::int64_t> row_groups_of(const ScaledIntegers& weight, std::int64_t first, std::int64_t count);
